@@ -1,4 +1,4 @@
-"""AlterClientQuotas: what clients may send, fetch, keep busy and change; entry by entry.
+"""AlterClientQuotas: limits for what clients send, fetch and change, and for their use of the loop.
 
 Source: `org.apache.kafka.controller.ClientQuotaControlManager`, KIP-546, KIP-612.
 """

@@ -1,4 +1,4 @@
-"""`jbod-controller --health`: does this controller answer, and does it lead?"""
+"""`jbod-controller --health`: whether this controller responds, and whether it is active."""
 
 from __future__ import annotations
 

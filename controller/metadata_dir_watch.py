@@ -1,8 +1,8 @@
-"""Notices that the metadata directory of a running controller is gone.
+"""Detects that the metadata directory of a running controller is gone.
 
-Appends go to an open file, which goes on working after its directory was locked, removed or
-replaced. Without a look through the path a controller would go on deciding, and would find nothing
-at its next start.
+Appends use an open file, which still works after its directory was locked, removed or replaced.
+Without a check of the path a controller would continue to decide, and its next start would find
+nothing.
 """
 
 from __future__ import annotations

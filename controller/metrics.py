@@ -1,7 +1,7 @@
-"""What a controller shows of itself: Kafka's metrics of `kafka.controller`.
+"""The metrics of a controller: those of `kafka.controller` in Kafka.
 
-Counts come from the committed image. Those over all partitions are kept as long as the image's
-topics stay the same object, so that looking often costs nothing on a quiet cluster.
+Counts come from the committed image. Counts over all partitions are cached while the image's topics
+stay the same object, so that frequent scrapes cost nothing on a quiet cluster.
 
 Source: `ControllerMetadataMetrics`, `QuorumControllerMetrics`, `SnapshotEmitterMetrics`.
 """

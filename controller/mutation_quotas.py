@@ -1,8 +1,9 @@
-"""What clients may change: partitions that are created, added or deleted in a second (KIP-599).
+"""Limits how many partitions a client creates, adds or deletes per second (KIP-599).
 
-Soft state: a controller begins with full buckets. A client whose bucket is not in debt may go on,
-and may go into debt with what it asks for. One in debt is refused topic by topic, from the version
-of a request on in which the protocol can say so; older ones are done and their client has to wait.
+Soft state: a controller starts with full buckets. A client whose bucket is not overdrawn may
+continue, and may overdraw it with one request. If the bucket is overdrawn, its requests are refused
+topic by topic in versions that have an error code for it; older versions are carried out, and their
+client is throttled.
 
 Source: `kafka.server.ControllerMutationQuotaManager`.
 """

@@ -1,6 +1,6 @@
-"""What an active controller does without being asked.
+"""Periodic tasks of an active controller.
 
-Whoever starts these tasks has them begun anew when one raises: see `jbodlab.supervised`.
+The caller restarts a task that raises: see `jbodlab.supervised`.
 
 Source: `QuorumController` and `PeriodicTask` with its users.
 """

@@ -1,4 +1,4 @@
-"""Whether a broker may register; the checks in the order of their answers.
+"""The checks of a broker registration, in the order of their errors.
 
 Source: `ClusterControlManager.registerBroker`, KIP-631, KIP-858.
 """

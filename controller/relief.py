@@ -1,4 +1,4 @@
-"""What directories that are full or slow mean for partitions; see `controller/degraded.py`."""
+"""Moves leaders and ISRs away from full or slow directories; see `controller/degraded.py`."""
 
 from __future__ import annotations
 

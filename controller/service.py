@@ -1,7 +1,7 @@
 """The gRPC service: translate, submit, translate back.
 
-A request that cannot be translated is refused with INVALID_ARGUMENT. What goes wrong with a whole
-operation is answered in the response, at its top where it has a code there, else for each element.
+A request that cannot be translated is refused with INVALID_ARGUMENT. The error of a whole operation
+is returned in the response: at its top if it has an error code there, otherwise in each element.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What was injected and healed when: one JSON line each, on the disk before anything is touched.
+"""What was injected and healed when: one JSON line each, on the disk before anything is changed.
 
     {"event": "begin",    "id": 3, "kind": "permission", "mechanism": "files", "path": ...,
                           "undo": {...}, "length_s": null, ...}                        planned
     {"event": "more",     "id": 3, "modes": {"foo-0": 493}}      found while the fault was made
-    {"event": "injected", "id": 3, "monotonic_ns": ..., "wall": ...}   armed: it took effect
-    {"event": "proved",   "id": 3}                               it bites
     {"event": "timer",    "id": 3, "pid": ...}                   the process that will heal it
-    {"event": "undone",   "id": 3, "reason": ...}                unproved: it did not bite
+    {"event": "injected", "id": 3, "monotonic_ns": ..., "wall": ...}   armed: it took effect
+    {"event": "proved",   "id": 3}                               the broker's user sees the effect
+    {"event": "undone",   "id": 3, "reason": ...}                unproved: it had no effect
     {"event": "healing",  "id": 3}
     {"event": "heal-failed", "id": 3, "reason": ...}             it stays open
     {"event": "healed",   "id": 3, "note": ..., "broken": {...}}
@@ -15,6 +15,10 @@ Every line carries the wall clock (`wall`, ISO 8601 in UTC) and the system's mon
 (`monotonic_ns`), which all processes of the machine share. A fault is open from its `begin` line
 until it is undone or healed, so one that was interrupted at any point can still be healed from what
 its lines say. A torn last line was never acted upon and is cut off.
+
+Locks are held on single bytes of the file, and the kernel releases them when their holder dies:
+byte 0 while a line is written or a new fault is planned, which is soon over; byte N while fault N
+is made or healed, which may take as long as its broker takes to stop.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ import contextlib
 import fcntl
 import json
 import os
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,24 +42,32 @@ from jbodlab.lab_state import ProcessState
 MODE = 0o600
 """The file names commands and environments of processes, which are nobody else's business."""
 
+HELD_S_MAX = 45.0
+"""Longer than any fault takes to be made or healed; whoever holds one for longer hangs."""
+
 _OF_EVERY_LINE = ("event", "id", "wall", "monotonic_ns")
+_LINES = 0
+"""The byte that is locked while the file is written to."""
+_LOCK = struct.Struct("@hhqqi4x")
+"""`struct flock`: type, origin, first byte, number of bytes, process (0: none owns the lock)."""
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault as the journal tells it.
+    """One fault as the journal describes it.
 
     Attributes:
         kind: Name of the kind, never an alias.
         mechanism: What made it.
-        path: The directory, or the folder of the broker whose process it struck.
+        path: The directory, or the folder of the broker whose process it ended.
         patient: Name of the broker; empty where only the directory was known.
-        undo: What it has to be undone with, as its mechanism wrote it.
+        undo: What its mechanism needs in order to undo it.
         state: `planned`, `armed`, `proved`, `unproved`, `healing`, `heal-failed` or `healed`.
         since: Wall clock of when it took effect; before that, of when it was planned.
-        length_s: After so long it heals by itself; None: it does not.
+        length_s: It heals by itself after so long; None: it does not.
         injected_ns: When it took effect, on the monotonic clock; None until it did.
-        proved_ns: When it was proved to bite.
+        proved_ns: When its effect was proved.
         healed_ns: When it was healed.
         broken: What it broke until it was healed, as `Broken` has it; empty before.
         timer: The process that will heal it after its length; None where none does.
@@ -94,20 +107,60 @@ CLOSED = ("unproved", "healed")
 
 
 class Journal:
-    """The journal file, held exclusively while open."""
+    """The journal file; other programs read and write it at the same time."""
 
     def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd
         self.path = Path(os.path.realpath(path))
-        self.faults = _replay(_complete_lines(fd), path)
+
+    @property
+    def faults(self) -> dict[int, Fault]:
+        """All faults by their ids, as they are now; raises as `read_all`."""
+        return read_all(self.path)
+
+    def open_faults(self) -> list[Fault]:
+        """Return the faults that are not healed, oldest first."""
+        return read_faults(self.path)
 
     def next_id(self) -> int:
         """Return the id for a new fault; ids are never used twice."""
         return max(self.faults, default=0) + 1
 
-    def open_faults(self) -> list[Fault]:
-        """Return the faults that are not healed, oldest first."""
-        return [fault for fault in self.faults.values() if fault.is_open]
+    @contextlib.contextmanager
+    def begin(self, plan: Callable[[int], Mapping[str, object]]) -> Iterator[Fault]:
+        """Write down a new fault, and hold it while the block runs.
+
+        Args:
+            plan: Returns what the `begin` line says, given the new id; nobody else begins a fault
+                meanwhile. What it raises leaves the journal as it was.
+        """
+        with self._locked():
+            fault_id = self.next_id()
+            values = plan(fault_id)
+            _try_lock(self._fd, fault_id)
+            self._append("begin", fault_id, values)
+        try:
+            yield self.faults[fault_id]
+        finally:
+            _unlock(self._fd, fault_id)
+
+    @contextlib.contextmanager
+    def hold(self, *places: int) -> Iterator[None]:
+        """Keep others from making or healing the same faults while the block runs.
+
+        Args:
+            places: Ids of faults, or numbers far above them for what several faults change.
+        """
+        end_s = time.monotonic() + HELD_S_MAX
+        for place in places:
+            # Healing must not depend on an injector that was stopped or hangs.
+            while not _try_lock(self._fd, place) and time.monotonic() < end_s:
+                time.sleep(_POLL_S)
+        try:
+            yield
+        finally:
+            for place in places:
+                _unlock(self._fd, place)
 
     def write(self, event: str, fault_id: int, **values: object) -> None:
         """Append one line; it is on the disk at return.
@@ -115,13 +168,25 @@ class Journal:
         Raises:
             FaultError: it cannot be written.
         """
+        with self._locked():
+            self._append(event, fault_id, values)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.fcntl(self._fd, fcntl.F_OFD_SETLKW, _LOCK.pack(fcntl.F_WRLCK, 0, _LINES, 1, 0))
+        try:
+            yield
+        finally:
+            _unlock(self._fd, _LINES)
+
+    def _append(self, event: str, fault_id: int, values: Mapping[str, object]) -> None:
         entry = {"event": event, "id": fault_id, **now(), **values}
         try:
+            _cut_torn_line(self._fd)
             _write_all(self._fd, json.dumps(entry).encode() + b"\n")
             os.fsync(self._fd)
         except OSError as error:
             raise FaultError(f"cannot write the journal {self.path}: {error.strerror}") from error
-        _apply(self.faults, entry)
 
 
 def now() -> dict[str, object]:
@@ -134,10 +199,10 @@ def now() -> dict[str, object]:
 
 @contextlib.contextmanager
 def open_journal(path: Path) -> Iterator[Journal]:
-    """Open the journal for one command; a second command waits until the first is through.
+    """Open the journal for one command, and create it where it is missing.
 
     Raises:
-        FaultError: the file cannot be opened, or is damaged before its last line.
+        FaultError: the file cannot be opened.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +213,6 @@ def open_journal(path: Path) -> Iterator[Journal]:
         with contextlib.suppress(PermissionError):
             # The file may be older, or the umask narrower; only its owner can change that.
             os.fchmod(fd, MODE)
-        fcntl.flock(fd, fcntl.LOCK_EX)
         yield Journal(fd, path)
     finally:
         os.close(fd)
@@ -179,16 +243,23 @@ def read_all(path: Path) -> dict[int, Fault]:
     return _replay(lines, path)
 
 
-def _complete_lines(fd: int) -> list[bytes]:
-    """Read all lines and cut off a torn last one."""
+def _cut_torn_line(fd: int) -> None:
     size = os.fstat(fd).st_size
-    data = b""
-    while len(data) < size and (chunk := os.pread(fd, size - len(data), len(data))):
-        data += chunk
-    complete = data.rfind(b"\n") + 1
-    if complete < size:
-        os.ftruncate(fd, complete)
-    return data[:complete].splitlines()
+    if size and os.pread(fd, 1, size - 1) != b"\n":
+        os.ftruncate(fd, os.pread(fd, size, 0).rfind(b"\n") + 1)
+
+
+def _try_lock(fd: int, byte: int) -> bool:
+    """Lock one byte for this opening of the file; returns whether nobody else has it."""
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, 0, byte, 1, 0))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _unlock(fd: int, byte: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, byte, 1, 0))
 
 
 def _replay(lines: list[bytes], path: Path) -> dict[int, Fault]:
@@ -224,7 +295,7 @@ def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:
         case "more":
             faults[fault_id] = replace(fault, undo=_merged(fault.undo, entry))
         case "injected":
-            # Of a broker that takes its time to end it is when it was told to.
+            # A broker that takes its time to end counts from the signal.
             struck_ns = entry.get("struck_ns") or at_ns
             faults[fault_id] = replace(
                 fault, state="armed", injected_ns=struck_ns, since=entry["wall"]

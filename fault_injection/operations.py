@@ -1,29 +1,41 @@
-"""Inject and heal as a whole: refuse, journal, break, prove, or undo."""
+"""Inject and heal as a whole: refuse, journal, start the timer, break, prove, or undo."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import signal
 import sys
+import time
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NoReturn
 
-from fault_injection import check, registry, timer
+from fault_injection import check, process_control, processes, registry
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Broken, Healing, Patient, Start, Target
+from jbodlab.lab_state import STATE_DIR_VARIABLE
 
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
 """What `heal` needs to run."""
 
 _TOGETHER = ("preload", "fuse", "process", "balloon", "connections")
-"""Mechanisms whose faults can be undone in any order, so that several may strike one place."""
+"""Mechanisms whose faults can be undone in any order, so that one place may have several."""
+
+_BROKERS = 1 << 40
+"""Numbers of brokers among what a journal holds begin here, far above those of faults."""
 
 SetTimer = Callable[[Fault, Journal], None]
-"""Sees to it that a fault with a length is healed at its end, whatever becomes of this process."""
+"""Sees to it that a fault with a length is healed at its end, whatever becomes of this process.
+
+It is called before anything is changed, and raises `FaultError` where it cannot.
+"""
 
 
 def directory_target(given: str, wanted_user: str | None, patient: Patient | None = None) -> Target:
@@ -55,51 +67,28 @@ def broker_target(patient: Patient, uid: int, gid: int) -> Target:
 def inject(
     spec: FaultSpec, target: Target, journal: Journal, *, start: Start, set_timer: SetTimer
 ) -> Fault:
-    """Break something so that it bites its broker, or change nothing.
+    """Break something and prove the effect, or change nothing.
 
     Args:
         spec: What is wanted.
         target: Where.
         journal: Open journal.
         start: Starts the process that a fault ended.
-        set_timer: Called for a fault with a length, as soon as it was proved.
+        set_timer: Called for a fault with a length, before the first change.
 
     Raises:
-        FaultError: refused, or the fault did not bite and was undone.
+        FaultError: refused, or the fault had no effect and was reverted.
     """
-    _refuse_together(spec, target.path, journal.open_faults())
-    if target.directory in journal.path.parents:
-        raise FaultError(
-            f"the journal {journal.path} lies in {target.path}, name another with --journal"
-        )
-    fault_id = journal.next_id()
-    try:
-        name = registry.choose(spec, target)
-        undo = registry.MECHANISMS[name].prepare(spec, target, fault_id)
-    except FaultError as error:
-        raise FaultError(f"nothing injected: {error}") from error
-    except OSError as error:
-        raise FaultError(f"nothing injected: {_text(error)}") from error
-    journal.write(
-        "begin",
-        fault_id,
-        kind=spec.kind,
-        mechanism=name,
-        path=str(target.path),
-        patient=target.patient.name if target.patient else "",
-        uid=target.uid,
-        gid=target.gid,
-        length_s=spec.length_s,
-        undo=undo,
-    )
-    _make(journal, fault_id, start)
-    doubt = registry.MECHANISMS[name].doubt(journal.faults[fault_id])
-    if doubt:
-        _take_back(journal, fault_id, doubt, start)
-    journal.write("proved", fault_id)
-    if spec.length_s is not None:
-        set_timer(journal.faults[fault_id], journal)
-    return journal.faults[fault_id]
+    with journal.begin(lambda fault_id: _plan(spec, target, journal, fault_id)) as fault:
+        if spec.length_s is not None:
+            _set_timer(fault, journal, set_timer)
+        with journal.hold(*_broker_of(fault)):
+            _make(journal, fault.fault_id, start)
+            made = journal.faults[fault.fault_id]
+            if doubt := registry.MECHANISMS[made.mechanism].doubt(made):
+                _take_back(journal, fault.fault_id, doubt, start)
+            journal.write("proved", fault.fault_id)
+        return journal.faults[fault.fault_id]
 
 
 def heal(fault_id: int, journal: Journal, *, start: Start) -> Healing:
@@ -108,23 +97,45 @@ def heal(fault_id: int, journal: Journal, *, start: Start) -> Healing:
     Raises:
         FaultError: no such fault, it is closed already, or it could not be undone and stays open.
     """
-    fault = journal.faults.get(fault_id)
-    if fault is None:
-        raise FaultError(f"no fault {fault_id} in the journal")
-    if not fault.is_open:
-        fate = "undone" if fault.state == "unproved" else fault.state
+    healing = heal_if_open(fault_id, journal, start=start)
+    if healing is None:
+        state = journal.faults[fault_id].state
+        fate = "undone" if state == "unproved" else state
         raise FaultError(f"fault {fault_id} is not open any more: it was {fate} already")
-    journal.write("healing", fault_id)
-    try:
-        counted = broken(fault)
-        healing = registry.MECHANISMS[fault.mechanism].undo(fault, start)
-    except (OSError, FaultError) as error:
-        reason = _text(error) if isinstance(error, OSError) else str(error)
-        journal.write("heal-failed", fault_id, reason=reason)
-        raise FaultError(f"fault {fault_id} could not be healed: {reason}") from error
-    journal.write("healed", fault_id, note=healing.note, broken=asdict(counted))
-    timer.end(fault)
     return healing
+
+
+def heal_if_open(fault_id: int, journal: Journal, *, start: Start) -> Healing | None:
+    """Undo one fault; None where that was done already.
+
+    Raises:
+        FaultError: no such fault, or it could not be undone and stays open.
+    """
+    with journal.hold(fault_id, *_broker_of(_known(fault_id, journal))):
+        fault = _known(fault_id, journal)
+        return _heal(fault, journal, start) if fault.is_open else None
+
+
+def heal_if_due(fault_id: int, journal: Journal, *, start: Start) -> int | None:
+    """Undo a fault whose length is over; waits for whoever is just making or healing it.
+
+    Returns:
+        When to ask again, on the monotonic clock, as it took effect later than expected; None
+        where nothing is left to be done.
+
+    Raises:
+        FaultError: it could not be undone, and stays open.
+    """
+    if fault_id not in journal.faults:
+        return None
+    with journal.hold(fault_id, *_broker_of(journal.faults[fault_id])):
+        fault = _known(fault_id, journal)
+        if not fault.is_open:
+            return None
+        if fault.until_ns is not None and fault.until_ns > time.monotonic_ns():
+            return fault.until_ns
+        _heal(fault, journal, start)
+        return None
 
 
 def healed_line(fault: Fault, healing: Healing) -> str:
@@ -138,6 +149,77 @@ def broken(fault: Fault) -> Broken:
     if fault.broken:
         return Broken(**fault.broken)
     return registry.MECHANISMS[fault.mechanism].broken(fault)
+
+
+def _plan(spec: FaultSpec, target: Target, journal: Journal, fault_id: int) -> dict[str, Any]:
+    """Return what the journal says before anything is changed; nothing is changed here."""
+    _refuse_together(spec, target.path, journal.open_faults())
+    if target.directory in journal.path.parents:
+        raise FaultError(
+            f"the journal {journal.path} lies in {target.path}, name another folder in "
+            f"{STATE_DIR_VARIABLE}"
+        )
+    try:
+        name = registry.choose(spec, target)
+        undo = registry.MECHANISMS[name].prepare(spec, target, fault_id)
+    except (FaultError, OSError) as error:
+        raise FaultError(f"nothing injected: {_text(error)}") from error
+    return {
+        "kind": spec.kind,
+        "mechanism": name,
+        "path": str(target.path),
+        "patient": target.patient.name if target.patient else "",
+        "uid": target.uid,
+        "gid": target.gid,
+        "length_s": spec.length_s,
+        "undo": undo,
+    }
+
+
+def _broker_of(fault: Fault) -> list[int]:
+    """Return the number of the broker that a fault stops or starts; empty where it does not.
+
+    Two faults may need the same broker stopped: one of them at a time.
+    """
+    recipe = fault.undo.get(process_control.RECIPE)
+    if recipe is None:
+        return []
+    return [_BROKERS + zlib.crc32(json.dumps(recipe["command"]).encode())]
+
+
+def _set_timer(fault: Fault, journal: Journal, set_timer: SetTimer) -> None:
+    try:
+        set_timer(fault, journal)
+    except (FaultError, OSError) as error:
+        journal.write("undone", fault.fault_id, reason=_text(error))
+        raise FaultError(f"nothing injected: {_text(error)}") from error
+
+
+def _known(fault_id: int, journal: Journal) -> Fault:
+    fault = journal.faults.get(fault_id)
+    if fault is None:
+        raise FaultError(f"no fault {fault_id} in the journal")
+    return fault
+
+
+def _heal(fault: Fault, journal: Journal, start: Start) -> Healing:
+    fault_id = fault.fault_id
+    journal.write("healing", fault_id)
+    try:
+        counted = broken(fault)
+        healing = registry.MECHANISMS[fault.mechanism].undo(fault, start)
+    except (OSError, FaultError) as error:
+        journal.write("heal-failed", fault_id, reason=_text(error))
+        raise FaultError(f"fault {fault_id} could not be healed: {_text(error)}") from error
+    journal.write("healed", fault_id, note=healing.note, broken=asdict(counted))
+    _end_timer(fault)
+    return healing
+
+
+def _end_timer(fault: Fault) -> None:
+    """End the process that waits to heal a fault, unless that is this one."""
+    if fault.timer is not None and fault.timer.pid != os.getpid():
+        processes.send(fault.timer, signal.SIGTERM)
 
 
 def _directory(given: str) -> Path:
@@ -183,29 +265,32 @@ def _make(journal: Journal, fault_id: int, start: Start) -> None:
         struck_ns = mechanism.make(
             fault, lambda more: journal.write("more", fault_id, **more), start
         )
-    except OSError as error:
+    except (OSError, FaultError) as error:
         _take_back(journal, fault_id, _text(error), start)
-    except FaultError as error:
-        _take_back(journal, fault_id, str(error), start)
+    if not journal.faults[fault_id].is_open:
+        # This process was stopped for so long that it was healed meanwhile.
+        _take_back(journal, fault_id, "its length was over before it took effect", start)
     journal.write("injected", fault_id, struck_ns=struck_ns)
 
 
-def _take_back(journal: Journal, fault_id: int, reason: str, start: Start) -> None:
-    """Undo a fault that did not work, and say so; never returns."""
+def _take_back(journal: Journal, fault_id: int, reason: str, start: Start) -> NoReturn:
+    """Undo a fault that did not work, and say so."""
     fault = journal.faults[fault_id]
     try:
         healing = registry.MECHANISMS[fault.mechanism].undo(fault, start)
     except (OSError, FaultError) as error:
-        text = _text(error) if isinstance(error, OSError) else str(error)
-        journal.write("heal-failed", fault_id, reason=text)
+        journal.write("heal-failed", fault_id, reason=_text(error))
         raise FaultError(
-            f"fault {fault_id} does not bite ({reason}) and could not be undone: {text}"
+            f"fault {fault_id} had no effect ({reason}) and could not be reverted: {_text(error)}"
         ) from error
     journal.write("undone", fault_id, reason=reason, note=healing.note)
-    raise FaultError(f"the fault does not bite and was undone: {reason}")
+    _end_timer(fault)
+    raise FaultError(f"the fault had no effect and was reverted: {reason}")
 
 
-def _text(error: OSError) -> str:
+def _text(error: OSError | FaultError) -> str:
+    if isinstance(error, FaultError):
+        return str(error)
     if error.errno == errno.EBUSY:
-        return f"{error.filename} is in use as a mount point, it can be neither renamed nor deleted"
+        return f"{error.filename} is a mount point in use: it cannot be renamed or deleted"
     return f"{error.strerror}: {error.filename}" if error.filename else str(error)

@@ -64,7 +64,7 @@ def recipe(process: ProcessState) -> dict[str, Any]:
 
 
 def end(fault: Fault, *, cleanly: bool) -> int:
-    """End the process that a fault names.
+    """End the broker that a fault names.
 
     Returns:
         When it was told to, on the monotonic clock: from then on it goes about ending.
@@ -74,6 +74,9 @@ def end(fault: Fault, *, cleanly: bool) -> int:
     """
     struck_ns = time.monotonic_ns()
     end_process(ProcessState(**fault.undo["process"]), fault.patient, cleanly=cleanly)
+    # Another fault may have restarted the broker since this one was planned.
+    if (found := running(fault)) is not None:
+        end_process(found, fault.patient, cleanly=cleanly)
     return struck_ns
 
 

@@ -41,7 +41,7 @@ LOOK_S = 0.05
 """How often is looked whether to go on while the process works."""
 
 RATE = "rate"
-"""Names what is told at any time, and not answered."""
+"""Message type of a rate update; it may be sent at any time and has no reply."""
 
 PROGRAM = "import sys; sys.path[:] = {!r}; import jbodlab.cleaner_process as p; p.main()"
 

@@ -1,8 +1,8 @@
-"""A small asyncio client of the Kafka protocol: one connection, answers in the order of requests.
+"""A small asyncio client of the Kafka protocol: one connection, responses in request order.
 
-Brokers fetch from each other with it. Answers are matched by correlation id; whatever goes wrong
-with the bytes, the deadline or the socket ends the connection, since what comes later on it could
-no longer be told apart.
+Brokers fetch from each other with it. Responses are matched by correlation id. Any error of the
+bytes, the deadline or the socket closes the connection, because later responses could not be
+matched any more.
 """
 
 from __future__ import annotations

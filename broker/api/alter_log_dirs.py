@@ -28,7 +28,7 @@ class AlterReplicaLogDirPartitionResult(msgspec.Struct, frozen=True, kw_only=Tru
 
 
 _Result = tuple[str, AlterReplicaLogDirPartitionResult]
-"""The name of a topic, and what became of one of its partitions."""
+"""The name of a topic, and the result for one of its partitions."""
 
 
 class AlterReplicaLogDirTopicResult(msgspec.Struct, frozen=True, kw_only=True):

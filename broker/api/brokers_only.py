@@ -1,7 +1,7 @@
-"""The APIs of this project beside Kafka's: who may use them.
+"""Who may use the APIs that jbodlab has in addition to Kafka's.
 
-Nobody is told of them in ApiVersions, as Kafka's own clients and proxies take a key that they do
-not know for a mistake. Our tools know the keys.
+ApiVersions does not list them, because Kafka's clients and proxies treat an unknown key as an
+error. Our tools know the keys.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class DescribeClientQuotasResponse(Response, frozen=True, kw_only=True):
 
 
 class AlteredEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the changes of one entity."""
+    """Result for the changes of one entity."""
 
     error_code: ErrorCode
     error_message: str | None

@@ -1,10 +1,10 @@
 """Produce: record batches to the replicas.
 
-The batches are handed on as they came; the replicas check and stamp them. With acks=0 there is no
-response at all, so the only way to tell the client of an error is to close its connection.
+The batches are passed on as they came; the replicas check and stamp them. With acks=0 there is no
+response, so the only way to report an error to the client is to close its connection.
 
-What is passed on to another broker counts as that one's traffic, unless it does not answer; quotas
-are looked to here.
+Forwarded batches count as traffic of the other broker, unless it does not respond; quotas are
+applied here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Creates topics that clients ask for and that do not exist.
 
-Those are the topics of `auto.create.topics.enable`, and the brokers' own, which the first client
-that needs a coordinator brings into being.
+These are topics of `auto.create.topics.enable`, and internal topics, which are created when the
+first client needs a coordinator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What compaction shows of itself, per directory.
+"""The metrics of compaction, for each directory.
 
-Source: `LogCleaner`, `LogCleanerManager` of Apache Kafka, which has most of these for all of its
-threads together.
+Source: `LogCleaner`, `LogCleanerManager` of Apache Kafka, which has most of these for all threads
+together.
 """
 
 from __future__ import annotations

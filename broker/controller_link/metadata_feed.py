@@ -1,20 +1,20 @@
 """The metadata as this broker knows it: stream -> image -> listener, and a copy of the log on disk.
 
-The controller sends committed batches only, so each one may be applied the moment it arrives; the
-copy on disk is appended afterwards, in order, on the metadata directory's thread. It spares the
-next start the way through all of history and need not be synced: what a crash takes from its end is
-sent again. Who applies the news (the listener) therefore never waits for a disk. It does not grow
-for ever: this broker writes snapshots of its own, and removes what lies before them. While its disk
-has no room the copy stays behind, and what it lacks is tried again.
+The controller sends only committed batches, so each batch is applied when it arrives. Then it is
+appended to the copy on disk, in order, on the metadata directory's thread. The copy spares the next
+start the whole history. It need not be synced, because the controller sends lost batches again. So
+the listener never waits for a disk. The copy does not grow for ever: this broker writes its own
+snapshots and removes older batches. While its disk has no space the copy falls behind, and the
+missing part is retried.
 
-Two phases: until `begin_publishing` batches only move the image; then the listener gets the
-difference from nothing to the image at once, and from then on every change. When to begin is the
-controller's to say: it knows whether this broker has seen its own registration.
+There are two phases. Until `begin_publishing` batches change only the image; then the listener gets
+the whole image at once, and from then on every change. The controller decides when that begins: it
+knows whether this broker has seen its own registration.
 
-A copy that cannot be read is no drama: it is dropped, and fetched again. A metadata directory that
-fails is one; `LogDirs` then ends the process. So is a controller whose log has parted from the
-copy: what this broker has was committed and on the controller's disk, so that disk was lost. To
-follow the new log would be to delete the replicas of all topics that it does not know.
+A copy that cannot be read is discarded and fetched again. A metadata directory that fails ends the
+process, by `LogDirs`. So does a controller whose log differs from the copy: the records of this
+broker were committed and on the controller's disk, so that disk was lost. If the broker followed
+the new log, it would delete the replicas of all topics that this log does not have.
 
 Source: `org.apache.kafka.image.loader.MetadataLoader`.
 """

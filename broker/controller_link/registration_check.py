@@ -1,9 +1,9 @@
-"""Compares this broker's registration with what the metadata version allows.
+"""Compares this broker's registration with the metadata version.
 
-Below 3.7-IV2 a registration carries no directories. When the version is raised while the broker
-runs, it registers once more, so that its directories become known without a restart. So it does if
-the registration loses a directory that is online: a heartbeat from before the directory was revived
-may have come to the controller after the registration that followed.
+Below 3.7-IV2 a registration has no directories. If the version is raised while the broker runs, the
+broker registers again, so that its directories become known without a restart. It also registers
+again if the registration loses an online directory: a heartbeat from before a revival may reach the
+controller after the registration that followed.
 
 Source: `kafka.server.metadata.BrokerMetadataPublisher`, `kafka.server.BrokerRegistrationTracker`.
 """

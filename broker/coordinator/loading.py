@@ -1,8 +1,8 @@
 """Reads the log of a coordinator into its state.
 
-The log is read on its directory's thread in pieces, so that others who want something of that disk
-come in between, and reduced there (`log_reduction`). The records that are left are made into state
-on the event loop, so many at a time.
+The log is read and reduced (`log_reduction`) on its directory's thread, in pieces, so that other
+calls to that disk run in between. The remaining records are applied to the state on the event loop,
+a limited number at a time.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""One coordinator: a replica that is led here, the state that its records give, who waits for it.
+"""One coordinator: a replica that this broker leads, the state in its records, waiting requests.
 
-    LOADING    the log is read; requests hear so and come again
-    ACTIVE     every event is decided; answers are sent when its records are committed. A step that
-               fails otherwise than by a refusal leads back to LOADING: the log alone is right then
-    FAILED     the log could not be read; as if this broker were not the coordinator
-    CLOSED     the replica leads no more
+    LOADING    the log is read; requests get an error and are retried
+    ACTIVE     every event is decided; responses are sent when its records are committed. A step
+               that fails unexpectedly leads back to LOADING: then only the log is right
+    FAILED     the log cannot be read; the broker acts as if it were not the coordinator
+    CLOSED     the replica no longer leads
 
-It lives as long as the replica leads in one epoch. When that ends, for whatever reason, everybody
-who waits is sent away in the same turn, and nothing is left: what was written and is not committed
-lives on in the log of the next leader, or has never been. So nothing is ever undone here.
+A shard lives while the replica leads in one epoch. When that ends, for any reason, all waiting
+requests are answered in the same turn, and nothing remains: a record that was written and not
+committed is in the log of the next leader, or in no log. So nothing is ever rolled back here.
 
-What is decided is pure (`broker.groups`). Between a decision and its append nothing else runs, and
-nothing is decided while the replica changes its directory: that waits, in order.
+Decisions are pure (`broker.groups`). Nothing else runs between a decision and its append. While the
+replica changes its directory no decision is made: events wait, in order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Closes all log directories of a broker that stops, so that the next start need not read the data.
+"""Closes all log directories when the broker stops, so that the next start need not read the data.
 
-What a directory has left to do to its files is done in its serving queue. Then what is not on the
-disk yet is synced, and nothing else, by several threads: a disk does many syncs in about the time
-of one. In the end the checkpoints are written, behind those that were under way, and the marker.
+The serving queue carries out the remaining changes of a directory. Then several threads sync what
+is not on the disk yet: a disk does many syncs in about the time of one. Finally the checkpoints and
+the marker are written, after checkpoints that were already queued.
 
 Source: `kafka.log.LogManager.shutdown`.
 """

@@ -1,6 +1,7 @@
 """Which directories of this broker are cordoned: `cordoned.log.dirs`, applied (KIP-1066).
 
-A cordoned directory gets no new replica, by nobody's choice; what lies in it stays in use.
+A cordoned directory gets no new replicas, whoever chooses the directory. Its existing replicas stay
+in use.
 """
 
 from __future__ import annotations

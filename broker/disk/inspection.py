@@ -1,7 +1,7 @@
-"""Looks at one repaired directory as a start looks at all of them, and locks it.
+"""Checks one repaired directory as a start checks all directories, and locks it.
 
-Nothing is changed in a directory that is refused. What makes a start end (another node's disk, a
-directory twice) is a refusal here.
+A refused directory stays unchanged. Errors that stop a start (another node's disk, a duplicate
+directory) are refusals here.
 """
 
 from __future__ import annotations

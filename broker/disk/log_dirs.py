@@ -1,8 +1,8 @@
-"""The set of this broker's log directories, and the news of a failure or a return.
+"""The log directories of this broker, and the notification of failures and returns.
 
-Everything here happens on the event loop. A failure is handled to its end in one synchronous call:
-when `fail` returns, every listener knows, and no request can have seen half of it. So is the return
-of a directory with `revive`, whose way to there is in `revival`.
+Everything here runs on the event loop. `fail` handles a failure in one synchronous call: when it
+returns, every listener knows, and no request has seen an intermediate state. `revive` does the same
+for the return of a directory, which `revival` prepares.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Something that is done again and again until it is stopped."""
+"""Runs an action again and again until it is stopped."""
 
 from __future__ import annotations
 

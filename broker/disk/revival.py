@@ -1,26 +1,25 @@
 """Brings a repaired log directory of a running broker back online.
 
-An operator who has repaired or replaced a disk asks for it. The way of a directory from offline to
-online, with what can end it on the way:
+An operator who has repaired or replaced a disk requests the revival. These are the steps, and what
+the caller gets if one of them fails:
 
-    settled    the controller has drawn its consequences from the failure     else: try again later
-    silent     no write of the former life can take effect any more           else: try again later
-    inspected  what a start checks: meta.properties, ids, lock, a probe       else: why not
-    loaded     logs recovered, strays put aside, on a thread of its own       else: why not
-    back       takes its place, and everybody is told, in one step
+    settled    the controller has processed the failure                     else: try again later
+    silent     no write of the former life can take effect any more         else: try again later
+    inspected  the checks of a start: meta.properties, ids, lock, a probe   else: the reason
+    loaded     logs recovered, strays put aside, on a separate thread       else: the reason
+    back       replaces the failed directory and notifies all, in one step
 
-Up to the last step nobody but this module knows of the new life of the directory (see `lifecycle`),
-and if it ends before, the directory is offline as it was. The rest of the broker serves meanwhile.
+Until the last step only this module knows the new life of the directory (see `lifecycle`). If a
+step fails, the directory stays offline as before. The rest of the broker serves meanwhile.
 
-*Settled* is what makes the last step safe. The replicas that come back may lack records that their
-disk confirmed and did not keep, so none of them may be taken for in sync, or lead on in its old
-epoch. All of that follows from the failure once the controller has heard of it; see
-`ReplicaManager.unsettled`.
+*Settled* makes the last step safe. The returning replicas may lack records that their disk
+confirmed and lost, so none of them may count as in sync or lead in its old epoch. The controller
+ensures both when it processes the failure; see `ReplicaManager.unsettled`.
 
-*Silent* is about a thread that hangs. What it wanted to do next is stopped by its fence, but the
-one call that hangs may still be carried out by a disk that wakes up. So a directory whose thread
-hangs in a write is not revived as long as the path leads to the very same directory. A replaced one
-does not mind: the call belongs to the old disk.
+*Silent* concerns a thread that hangs. Its fence stops its later steps, but a disk that recovers may
+still carry out the hung call. So a directory whose thread hangs in a write cannot be revived as
+long as the path leads to the same directory. A replacement can be revived, because the call belongs
+to the old disk.
 """
 
 from __future__ import annotations

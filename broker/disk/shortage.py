@@ -1,4 +1,4 @@
-"""A process without a free descriptor or memory: no fault of a disk, and it passes."""
+"""Errors of a process that has no free file descriptor or memory; the disk is not at fault."""
 
 from __future__ import annotations
 

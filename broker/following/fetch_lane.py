@@ -1,17 +1,18 @@
-"""Followers: fetch from the leader, append, and by the next fetch tell what is written.
+"""Followers: fetch from the leader, append, and report the written end with the next fetch.
 
-One task and one connection serve the replicas of one *lane*: those that have the same leader and
-lie in the same local directory. Replicas of a lane wait for the same disk anyway; a disk that hangs
-holds up nobody else. In a lane everything fetched is written before the next fetch, because the
-offset of that fetch promises the leader that all before it is on this disk.
+One task and one connection serve the replicas of a *lane*: those with the same leader and the same
+local directory. Replicas of a lane wait for the same disk anyway, and a hung disk does not block
+others. In a lane all fetched records are written before the next fetch, because the offset of that
+fetch promises the leader that all earlier records are on this disk.
 
-The leader knows the lane's replicas by a fetch session (`lane_session`), so that a fetch names only
-those that changed. One that waits at the leader when replicas come or get a new leader epoch is
-hurried by another request behind it; waiting would take up to `replica.fetch.wait.max.ms`.
+The leader knows the lane's replicas by a fetch session (`lane_session`), so a fetch names only
+changed replicas. If a fetch waits at the leader when replicas are added or get a new leader epoch,
+another request behind it makes the leader answer at once; otherwise this could take
+`replica.fetch.wait.max.ms`.
 
-A lane whose directory is full stops: it gives its connection up, so that the leader forgets what
-was asked for, and begins anew when there is room again. Leaders that take over meanwhile are told
-once what is there.
+A lane whose directory is full stops. It closes its connection, so that the leader forgets its
+requests, and starts again when there is space. It reports its log ends once to leaders that are
+elected meanwhile.
 
 Source: `kafka.server.AbstractFetcherThread`, `ReplicaFetcherThread`.
 """

@@ -1,6 +1,6 @@
 """The connection of a lane to its leader.
 
-A session belongs to the connection: what was lost with that nobody knows.
+A session belongs to the connection: after a lost connection nobody knows what was lost with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a follower's log becomes its leader's: append what was fetched, cut what differs.
+"""Makes a follower's log equal to its leader's: appends fetched batches, truncates differences.
 
 Source: KIP-101, KIP-279, KIP-595 (truncation on fetch), `AbstractFetcherThread`.
 """

@@ -1,7 +1,7 @@
 """Brings the copy of a replica up to date, one round after the other.
 
-A round looks at what the log consists of, and copies what the copy has not. The bytes go by threads
-of the moves' own; what is known of them the event loop knows already.
+A round compares the log with the copy and copies what the copy lacks. Separate threads of the moves
+copy the bytes; the state of the log is already on the event loop.
 
 Source: KIP-113.
 """

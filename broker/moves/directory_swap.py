@@ -1,12 +1,12 @@
-"""Lets a replica go on with its copy in another log directory.
+"""Swaps a replica to its copy in another log directory.
 
-The swap does not wait for the target's disk. Until all of the copy is on it the former replica is
-kept under another name, so that a machine that loses its power loses nothing, nor a disk that
-fails; see `former_replicas`.
+The swap does not wait for the target's disk. Until the whole copy is on the disk, the old copy is
+kept under another name, so that neither a power failure nor a disk failure loses records; see
+`former_replicas`.
 
-The swap holds appends, and follower fetches, for as long as it takes to copy what came in the last
-milliseconds and to rename one directory; produce requests of that time wait. If a disk is slow just
-then, the hold is given up after a moment and tried again later.
+The swap pauses appends and follower fetches while it copies the records of the last milliseconds
+and renames one directory; produce requests wait meanwhile. If a disk is slow at that moment, the
+swap gives up quickly and is retried later.
 
 Source: KIP-113, KIP-858; `kafka.server.ReplicaAlterLogDirsManager`.
 """

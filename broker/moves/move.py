@@ -1,4 +1,4 @@
-"""One move of one replica: how far it is, and what its parts share.
+"""One move of one replica: its progress, and what its parts share.
 
 Source: KIP-113.
 """

@@ -1,11 +1,11 @@
-"""AlterReplicaLogDirs: what operators want to lie where on this broker.
+"""AlterReplicaLogDirs: requested places of replicas on this broker.
 
-Naming the directory in which the replica is cancels its move; naming a third one redirects it.
-What is wanted of a replica that does not exist yet is remembered for its creation, until this
-process ends.
+A request with the current directory of the replica cancels its move; one with a third directory
+redirects the move. For a replica that does not exist yet, the directory is remembered until the
+replica is created or this process ends.
 
-Source: KIP-113; `kafka.server.ReplicaManager.alterReplicaLogDirs`. Apache Kafka moves into a
-directory whatever its state; here one that is full or cordoned takes none.
+Source: KIP-113; `kafka.server.ReplicaManager.alterReplicaLogDirs`. Apache Kafka moves into any
+directory; here full and cordoned directories are refused.
 """
 
 from __future__ import annotations

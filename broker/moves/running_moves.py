@@ -1,10 +1,10 @@
 """Moves replicas between the log directories of this broker while they serve.
 
-What happens when is decided in `replica_move`; here it is done. One task drives a move. The bytes
-are copied by threads of the moves' own (`future_copy`), the state of what was copied is taken over
-on the threads of the directories, and everything that decides stays on the loop.
+`replica_move` decides what happens next; this module carries it out. One task drives a move.
+Separate threads of the moves copy the bytes (`future_copy`), the threads of the directories take
+over the state of the copied files, and every decision is made on the loop.
 
-`copy_rounds` brings a copy up to date, `directory_swap` lets the replica go on with it.
+`copy_rounds` brings a copy up to date; `directory_swap` swaps the replica to it.
 
 Source: KIP-113, KIP-858; `kafka.server.ReplicaAlterLogDirsManager`.
 """

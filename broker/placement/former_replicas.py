@@ -1,9 +1,9 @@
-"""Former replicas: what moves have left in their sources until the copies are on their disks.
+"""The old copy of a moved replica, kept as `.moved*-stray` until the new copy is on the disk.
 
-A copy takes the place of its replica before it is on its disk. If that disk fails in between, and
-comes back with less than it was given, the replica goes on with the former one, as it would after a
-start; see `found_replicas`. As long as the copy may come back nobody uses the former one: what came
-since the move is in the copy.
+A move swaps to the new copy before that is synced. If the target disk then fails and returns with
+fewer records, the replica continues with the old copy, as it would after a start; see
+`found_replicas`. As long as the new copy may return, the old one is not used: records appended
+since the move are in the new copy.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class Fate(Enum):
-    """What becomes of one copy."""
+    """Decision about one copy."""
 
     USE = auto()
     """It is the replica."""

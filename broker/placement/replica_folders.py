@@ -1,6 +1,6 @@
-"""Folders of replicas on one disk: made, and renamed when they have no place any more.
+"""Folders of replicas on one disk: created, and renamed when they no longer belong there.
 
-All of it runs on the thread of the directory.
+All functions run on the thread of the directory.
 """
 
 from __future__ import annotations

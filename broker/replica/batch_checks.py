@@ -1,9 +1,9 @@
-"""What a broker checks in the record batch that a client sends, before it becomes an offset.
+"""The checks of a client's record batch before it gets an offset.
 
-First comes what the header tells, then every record: those of a compressed batch are decompressed
-for it, into bounded memory. The batch is kept as it came. Only its base offset and leader epoch are
-written over, and, for which the CRC has to be computed anew, its largest timestamp: where the
-records have another one, and where the topic wants the broker's clock.
+First the header is checked, then every record; a compressed batch is decompressed for this into a
+limited amount of memory. The batch is stored as it came. Only its base offset and leader epoch are
+overwritten, and its largest timestamp if the records have another one or if the topic uses the
+broker's clock; the latter needs a new CRC.
 
 Source: `org.apache.kafka.storage.internals.log.LogValidator`, `UnifiedLog`; KIP-98.
 """

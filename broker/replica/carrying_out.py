@@ -1,17 +1,16 @@
-"""Carries out what the logs of one directory want done, and keeps what their disk has no room for.
+"""Carries out the changes of one directory's logs, and keeps those for which the disk has no space.
 
-Batches have their offsets long before they are written, and what follows relies on these. So a
-write that meets a full disk can neither be refused any more nor taken back. It is kept and tried
-again; whatever comes later for the same log queues up behind it, and other logs go on. So is a
-change for which the process lacked descriptors or memory, which is no fault of the disk. Nothing of
-it was acknowledged, and of the state on the event loop nothing is wrong: the files are behind it
-for longer than usual (`LogFiles.is_behind`), and are read as far as they go.
+Batches have offsets long before they are written, and later batches rely on them. So a write that
+meets a full disk can be neither refused nor rolled back. It is kept and retried; later changes of
+the same log queue behind it, and other logs continue. The same applies to a change for which the
+process lacked descriptors or memory, which is not a disk failure. None of these records was
+acknowledged, and the state on the event loop is correct: the files are behind it for longer than
+usual (`LogFiles.is_behind`), and readers see the written part.
 
-One thing overtakes what is kept: segments and snapshots that retention drops, as long as nothing
-that is kept has to do with them. Otherwise a disk that only retention can make room on stays full.
+Only one kind of change overtakes kept ones: segments and snapshots that retention deletes, if no
+kept change concerns them. Otherwise a disk that only retention can free would stay full.
 
-All of it runs on the directory's thread. The loop learns what has happened from the outcomes, which
-come to it in the order of the calls.
+Everything runs on the directory's thread. The loop learns the results in the order of the calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Carries proposed ISRs to the controller: AlterPartition.
+"""Sends proposed ISRs to the controller: AlterPartition.
 
-At most one request is on its way; what is proposed meanwhile shares the next one. A request that
-fails as a whole is sent again after 50 ms, for ever, as long as its proposals stand: until then the
-high watermark may have to wait for what was proposed.
+At most one request is in flight; proposals made meanwhile share the next one. A request that fails
+as a whole is retried every 50 ms while its proposals are valid: until then the high watermark may
+have to wait for the proposed members.
 
 Source: `kafka.server.DefaultAlterPartitionManager`.
 """

@@ -1,7 +1,7 @@
-"""Appends to a replica that leads: of clients, and of this broker itself.
+"""Appends to a replica that leads, by clients and by this broker itself.
 
-All that can speak against an append is checked before anything changes: a refused one leaves no
-trace. Nothing here waits; the log gives out the offsets at once and writes later.
+All checks come before any change: a refused append leaves no trace. Nothing here waits; the log
+assigns the offsets at once and writes later.
 
 Source: `kafka.cluster.Partition.appendRecordsToLeader`.
 """

@@ -1,8 +1,8 @@
-"""One replica: its role, its log, and everybody who waits for it.
+"""One replica: its role, its log, and the requests that wait for it.
 
-What it can be, and what leads from one state to another, is in `replica_state`. Here is what
-happens on the way. It runs on the event loop and nothing waits, so each method sees and leaves a
-whole state; the last thing each of them does is to tell those who wait (`waiters`).
+`replica_state` defines the states and transitions; this module carries them out. It runs on the
+event loop and never waits, so each method sees and leaves a consistent state. Each method ends by
+notifying waiting requests (`waiters`).
 """
 
 from __future__ import annotations

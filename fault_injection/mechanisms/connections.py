@@ -89,7 +89,7 @@ class Connections:
         if refused:
             rules.append(_entry(patient.rules, CallClass.CONNECT, refused))
         if CLIENTS in parties:
-            rules.append(_entry(patient.rules, CallClass.ACCEPT, [patient.port], taken=rules))
+            rules.append(_entry(patient.rules, CallClass.ACCEPT, [patient.port]))
         for peer in patient.peers:
             if peer.name in parties:
                 rules.append(_entry(peer.rules, CallClass.CONNECT, [patient.port]))
@@ -218,13 +218,11 @@ def _entry(
     ports: Sequence[int],
     *,
     marks: bool = False,
-    taken: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     assert file is not None
-    counters = {entry["counter"] for entry in taken if entry["file"] == str(file)}
     return {
         "file": str(file),
-        "counter": Control.open(file).free_counter(counters),
+        "counter": Control.open(file).reserve_counter(),
         "calls": int(calls),
         "ports": list(ports),
         "errno": 0 if marks else errno.ECONNREFUSED,

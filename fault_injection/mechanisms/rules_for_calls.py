@@ -58,7 +58,7 @@ class RulesForCalls:
         neighbour = next((str(path) for path in others if disk.lets_through(path)), "")
         return {
             "rules": str(control.path),
-            "counter": control.free_counter(),
+            "counter": control.reserve_counter(),
             "rule": {**asdict(rule), "directory": str(rule.directory), "calls": int(rule.calls)},
             "neighbour": neighbour,
         }

@@ -22,6 +22,9 @@ from fault_injection.preload.rules import ArmedRule, CallClass, Counters, Rule
 
 RULES_VARIABLE = "JBODLAB_FAULT_RULES"
 
+RESERVED_NS = 60_000_000_000
+"""How long counters are kept for a rule that is still to be imposed."""
+
 
 class Control:
     """Sets the rules for every process that was started with `environment()`.
@@ -126,24 +129,22 @@ class Control:
         """Heal: no call is broken any more, what is held up goes on. Counters can still be read."""
         self._publish([])
 
-    def free_counter(self, others: Collection[int] = ()) -> int:
-        """Return the number of counters that no rule in force uses, those used last come last.
+    def reserve_counter(self) -> int:
+        """Return the number of counters for a rule that is imposed soon, by them.
 
-        Args:
-            others: Numbers that are given away already, to rules that are not in force yet.
+        Nobody else is given them meanwhile; the reservation ends by itself after `RESERVED_NS`.
         """
-        taken = {armed.counter for armed in rules.decode_bank(self._bank(self._generation))}
-        taken.update(others)
-        first = self._generation
-        numbers = ((first + step) % rules.COUNTERS_MAX for step in range(rules.COUNTERS_MAX))
-        return next(number for number in numbers if number not in taken)
+        with self._locked():
+            counter = self._free_counter()
+            self._state[_reservation(counter)] = time.monotonic_ns() + RESERVED_NS
+            return counter
 
     def impose(self, rule: Rule, counter: int | None = None, length_s: float | None = None) -> int:
         """Put one more rule in force, behind those of others.
 
         Args:
             rule: What it does.
-            counter: Number of its counters, from `free_counter`; None: chosen here.
+            counter: Number of its counters, from `reserve_counter`; None: chosen here.
             length_s: It ends by itself after so long.
 
         Returns:
@@ -154,7 +155,7 @@ class Control:
         """
         with self._locked():
             if counter is None:
-                counter = self.free_counter()
+                counter = self._free_counter()
             if counter in {armed.counter for armed in self._in_force}:
                 raise FaultError(f"somebody else has just taken the counters {counter}")
             start = rules.counter_offset(counter)
@@ -244,6 +245,16 @@ class Control:
         self._state[rules.STATE_OFFSET // 8] = rules.encode_state(generation, armed)
         self._in_force = armed
 
+    def _free_counter(self) -> int:
+        """Return counters that nobody uses or has reserved; those used last come last."""
+        taken = {armed.counter for armed in self._in_force}
+        now_ns, first = time.monotonic_ns(), self._generation
+        numbers = ((first + step) % rules.COUNTERS_MAX for step in range(rules.COUNTERS_MAX))
+        for number in numbers:
+            if number not in taken and self._state[_reservation(number)] < now_ns:
+                return number
+        raise FaultError(f"all {rules.COUNTERS_MAX} counters of {self.path} are in use")
+
     def _fresh_counter(self, taken: Collection[int]) -> int:
         """Return zeroed counters. In turn, since a call may still be counting for a former rule."""
         while self._next_counter in taken:
@@ -253,3 +264,8 @@ class Control:
         start = rules.counter_offset(counter)
         self._page[start : start + rules.COUNTER_SIZE] = bytes(rules.COUNTER_SIZE)
         return counter
+
+
+def _reservation(counter: int) -> int:
+    """Return which word of the file says until when counters are reserved."""
+    return (rules.counter_offset(counter) + rules.RESERVED_OFFSET) // 8

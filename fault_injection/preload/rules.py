@@ -3,7 +3,7 @@
 Little-endian as the machine, every field at its natural alignment; shim.c has the same structs:
 
     header     64   magic 8 "JBODFLT2" | state 8 | attached 8 | trapped 8 | unused 32
-    counters   64 x 64   seen 8 | broken 8 | first_ns 8 | last_ns 8 | unused 32
+    counters   64 x 64   seen 8 | broken 8 | first_ns 8 | last_ns 8 | reserved until 8 | unused 24
     banks      2 x 16 x 512   rules; the first with calls = 0 ends a bank
 
     rule       calls 4 | errno 4 | delay_ns 8 | jitter_ns 8 | hang_until_ns 8 | hang_ns 8
@@ -34,6 +34,8 @@ ATTACHED_OFFSET = 16
 TRAPPED_OFFSET = 24
 COUNTERS_OFFSET = 64
 COUNTER_SIZE = 64
+RESERVED_OFFSET = 32
+"""In counters: monotonic ns until when they are kept for a rule that is not in force yet."""
 COUNTERS_MAX = 64
 RULES_MAX = 16
 BANK_COUNT = 2

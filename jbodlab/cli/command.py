@@ -23,17 +23,22 @@ class About(Enum):
     Members:
         NOTHING: None: files, plans, shells.
         SERVERS: Any Kafka-compatible cluster, by `--bootstrap-server`, or one of this machine by
-            `--cluster`. `run` finds the addresses in `options.bootstrap_server`.
+            `--cluster`. `run` finds the addresses in `options.bootstrap_server`, the name of a
+            cluster of this machine in `options.cluster`, and the file with the client's
+            properties, or None, in `options.client_config`.
         MACHINE: A cluster of this machine, by `--cluster`. `run` finds its name in
             `options.cluster`.
         NEW: A cluster of this machine that need not exist yet, by `--cluster`; where none is named
             it is the default one.
+        EITHER: A cluster of this machine, by `--cluster`, or what another argument names: `run`
+            calls `choice.machine_cluster` where it is a cluster.
     """
 
     NOTHING = "nothing"
     SERVERS = "servers"
     MACHINE = "machine"
     NEW = "new"
+    EITHER = "either"
 
 
 def no_arguments(_parser: Parser) -> None:

@@ -48,8 +48,8 @@ class Output:
             print(text, file=self.out)
 
     def json(self, value: Any) -> None:
-        """Print a value as JSON, in several lines."""
-        print(json.dumps(value, indent=2, ensure_ascii=False), file=self.out)
+        """Print a value as JSON, in several lines; what JSON does not have is a text."""
+        print(json.dumps(value, indent=2, ensure_ascii=False, default=str), file=self.out)
 
     def line(self, text: str = "") -> None:
         """Print a line of a result that is text; with `--output json` it goes to stderr."""

@@ -10,10 +10,11 @@ import importlib
 import os
 import sys
 from argparse import SUPPRESS, Namespace
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
 
-from jbodlab.cli.choice import choose
+from jbodlab.cli.choice import DEFAULT_CLUSTER, choose, cluster_name
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import WRONG_USE, Parser, UsageError, suggestion
@@ -24,7 +25,13 @@ FAILED = 1
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 NAME = "jbodlab"
-GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--output")
+GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--client-config", "--output")
+_CLUSTER_HELP = {
+    About.SERVERS: "a cluster of this machine (default: the only one)",
+    About.MACHINE: "which cluster (default: the only one)",
+    About.NEW: f"its name (default: {DEFAULT_CLUSTER})",
+    About.EITHER: "which cluster (default: the only one)",
+}
 
 
 class Noun(NamedTuple):
@@ -32,33 +39,39 @@ class Noun(NamedTuple):
 
     Attributes:
         help: One line.
-        module: The module with its `COMMAND` or `VERBS`.
+        place: The module with its `COMMAND` or `VERBS`, or `MODULE:NAME` of a command in a module
+            that has those of several nouns.
+        elsewhere: Places of the verbs that are in none of that module's `VERBS`.
     """
 
     help: str
-    module: str
+    place: str
+    elsewhere: Mapping[str, str] = {}
 
+
+_CLUSTERS = "lab.commands.cluster_nouns"
+_FAULTS = "lab.commands.fault_nouns"
 
 GROUPS: dict[str, dict[str, Noun]] = {
     "A cluster": {
-        "demo": Noun("start a cluster, break a disk, show what happens", "lab.commands.demo"),
-        "up": Noun("start a cluster and leave it running", "lab.commands.up"),
-        "down": Noun("stop a cluster and remove it", "lab.commands.down"),
-        "list": Noun("list the clusters of this machine", "lab.commands.listing"),
-        "status": Noun("show brokers, directories and leaders", "lab.commands.status"),
-        "logs": Noun("show what the servers have logged", "lab.commands.logs"),
-        "start": Noun("start brokers that do not run", "lab.commands.start"),
-        "stop": Noun("stop brokers in order", "lab.commands.stop"),
-        "kill": Noun("kill brokers with SIGKILL", "lab.commands.kill"),
-        "restart": Noun("stop brokers in order and start them again", "lab.commands.restart"),
-        "ui": Noun("show a cluster on a live page", "lab.commands.page"),
+        "demo": Noun("start a cluster, break a disk, show what happens", f"{_FAULTS}:DEMO"),
+        "up": Noun("start a cluster and leave it running", f"{_CLUSTERS}:UP"),
+        "down": Noun("stop a cluster and remove it", f"{_CLUSTERS}:DOWN"),
+        "list": Noun("list the clusters of this machine", f"{_CLUSTERS}:LIST"),
+        "status": Noun("show brokers, directories and leaders", f"{_CLUSTERS}:STATUS"),
+        "logs": Noun("show what the servers have logged", f"{_CLUSTERS}:LOGS"),
+        "start": Noun("start brokers that do not run", f"{_CLUSTERS}:START"),
+        "stop": Noun("stop brokers in order", f"{_CLUSTERS}:STOP"),
+        "kill": Noun("kill brokers with SIGKILL", f"{_CLUSTERS}:KILL"),
+        "restart": Noun("stop brokers in order and start them again", f"{_CLUSTERS}:RESTART"),
+        "ui": Noun("show a cluster on a live page", f"{_CLUSTERS}:UI"),
     },
     "Break and judge": {
-        "inject": Noun("break a disk, a broker or a connection", "lab.commands.inject"),
-        "heal": Noun("revert faults", "lab.commands.heal"),
-        "faults": Noun("list faults and kinds of faults", "fault_injection.commands"),
-        "run": Noun("break a disk while a program of yours runs", "lab.commands.running"),
-        "rehearse": Noun("carry out a plan of faults under load", "lab.rehearsal.command"),
+        "inject": Noun("break a directory or a broker", f"{_FAULTS}:INJECT"),
+        "heal": Noun("revert faults", f"{_FAULTS}:HEAL"),
+        "faults": Noun("list open faults and kinds of faults", f"{_FAULTS}:FAULTS"),
+        "run": Noun("break a disk while a program of yours runs", f"{_FAULTS}:RUN"),
+        "rehearse": Noun("carry out a plan of faults under load", f"{_FAULTS}:REHEARSE"),
     },
     "Look and move": {
         "topics": Noun("list, describe, create, alter and delete topics", "admin_tool.topics"),
@@ -72,12 +85,16 @@ GROUPS: dict[str, dict[str, Noun]] = {
         "offsets": Noun("show the offsets of partitions", "admin_tool.offsets"),
     },
     "Files": {
-        "storage": Noun("format, verify, repair and dump log directories", "storage_tool.commands"),
+        "storage": Noun(
+            "format, verify, repair and dump log directories",
+            "storage_tool.commands",
+            {"repair": "admin_tool.repair"},
+        ),
     },
     "Understand": {
-        "replay": Noun("replay a metadata log into tables and a report", "analytics.start"),
-        "why": Noun("tell why a partition or broker is as it is", "analytics.ask.why"),
-        "what-if": Noun("tell what a failure would do", "analytics.ask.what_if"),
+        "replay": Noun("replay a metadata log into tables and a report", "analytics.nouns:REPLAY"),
+        "why": Noun("tell why a partition or broker is as it is", "analytics.nouns:WHY"),
+        "what-if": Noun("tell what a failure would do", "analytics.nouns:WHAT_IF"),
         "completion": Noun("print completions for bash, zsh or fish", "lab.commands.completion"),
     },
 }
@@ -105,10 +122,25 @@ def nouns() -> dict[str, Noun]:
 
 
 def commands_of(noun: Noun) -> Command | dict[str, Command]:
-    """Return the command of a noun, or its commands by their verbs; imports the noun's module."""
-    module = importlib.import_module(name_of(noun.module))
-    found: Command | dict[str, Command] = getattr(module, "COMMAND", None) or module.VERBS
-    return found
+    """Return the command of a noun, or its commands by their verbs; imports their modules."""
+    found = _at(noun.place)
+    if isinstance(found, Command):
+        return found
+    return {**found, **_elsewhere(noun)}
+
+
+def _elsewhere(noun: Noun) -> dict[str, Command]:
+    return {verb: _at(place) for verb, place in noun.elsewhere.items()}
+
+
+def _at(place: str) -> Any:
+    name, _, attribute = place.partition(":")
+    module = importlib.import_module(name_of(name))
+    return getattr(module, attribute) if attribute else _of(module)
+
+
+def _of(module: ModuleType) -> Any:
+    return getattr(module, "COMMAND", None) or module.VERBS
 
 
 def parser_of(path: str, command: Command) -> Parser:
@@ -120,16 +152,18 @@ def parser_of(path: str, command: Command) -> Parser:
     """
     parser = Parser(f"{NAME} {path}", command.help, command.examples)
     command.arguments(parser)
-    if command.rest:
-        parser.usage = parser.format_usage().removeprefix("usage: ").rstrip() + (
-            f" -- {command.rest}"
-        )
+    parser.rest = command.rest
     common = parser.add_argument_group("common options")
     if command.about is not About.NOTHING:
-        common.add_argument("--cluster", metavar="NAME", help="a cluster of this machine")
+        common.add_argument(
+            "--cluster", type=cluster_name, metavar="NAME", help=_CLUSTER_HELP[command.about]
+        )
     if command.about is About.SERVERS:
         common.add_argument(
             "--bootstrap-server", metavar="HOST:PORT", help="the address of any cluster"
+        )
+        common.add_argument(
+            "--client-config", metavar="FILE", help="properties of the client, such as security"
         )
     if command.asks:
         common.add_argument("--yes", action="store_true", help="do not ask for confirmation")
@@ -150,15 +184,19 @@ def _run(words: list[str]) -> int:
     if noun_name not in known:
         unknown = f"unknown command {noun_name!r}{suggestion(noun_name, known)}"
         return _refuse(NAME, unknown, WRONG_USE)
-    found = commands_of(known[noun_name])
+    noun = known[noun_name]
+    verb = words[0] if words else None
+    if verb is not None and verb in noun.elsewhere:
+        return _call(f"{noun_name} {verb}", _at(noun.elsewhere[verb]), before + words[1:])
+    found = _at(noun.place)
     if isinstance(found, Command):
         return _call(noun_name, found, before + words)
-    verb = words[0] if words else None
     if verb is None or verb in ("-h", "--help"):
-        print(_help_of_noun(noun_name, known[noun_name], found), file=sys.stdout)
-        return 0 if verb is not None else WRONG_USE
+        everything = {**found, **_elsewhere(noun)}
+        return _help(_help_of_noun(noun_name, noun, everything), is_asked=verb is not None)
     if verb not in found:
-        unknown = f"unknown command '{noun_name} {verb}'{suggestion(verb, found)}"
+        verbs = (*found, *noun.elsewhere)
+        unknown = f"unknown command '{noun_name} {verb}'{suggestion(verb, verbs)}"
         return _refuse(f"{NAME} {noun_name}", unknown, WRONG_USE)
     return _call(f"{noun_name} {verb}", found[verb], before + words[1:])
 
@@ -183,8 +221,13 @@ def _without_noun(options: list[str]) -> int:
         if unknown[0].partition("=")[0] in GLOBAL_WITH_VALUE:
             message = "missing command"
         return _refuse(NAME, message, WRONG_USE)
-    print(_help(), file=sys.stdout)
-    return 0 if options else WRONG_USE
+    return _help(_help_of_all(), is_asked=bool(options))
+
+
+def _help(text: str, *, is_asked: bool) -> int:
+    """Print a help where it was asked for; without a command it is what a wrong call is told."""
+    print(text, file=sys.stdout if is_asked else sys.stderr)
+    return 0 if is_asked else WRONG_USE
 
 
 def _call(path: str, command: Command, words: list[str]) -> int:
@@ -201,6 +244,7 @@ def _call(path: str, command: Command, words: list[str]) -> int:
         print(_version())
         return 0
     try:
+        _refuse_global(parser, path, words)
         options = parser.parse_all(words)
         if command.rest and not rest:
             raise UsageError(f"missing -- {command.rest}")
@@ -212,6 +256,18 @@ def _call(path: str, command: Command, words: list[str]) -> int:
         sys.stdout.flush()
         print(f"{NAME}: {error}", file=sys.stderr)
         return FAILED
+
+
+def _refuse_global(parser: Parser, path: str, words: list[str]) -> None:
+    """Refuse options that other commands have.
+
+    Raises:
+        UsageError: there is one among the words.
+    """
+    for word in words:
+        name = word.partition("=")[0]
+        if name in GLOBAL_WITH_VALUE and name not in parser.option_names():
+            raise UsageError(f"{path} does not take {name}")
 
 
 def _carry_out(command: Command, options: Namespace) -> int:
@@ -232,7 +288,7 @@ def _version() -> str:
     return f"{NAME} {metadata.version(NAME)}"
 
 
-def _help() -> str:
+def _help_of_all() -> str:
     lines = ["A Kafka-compatible cluster on this machine whose disks may be broken.", ""]
     lines.append(f"usage: {NAME} COMMAND [VERB] [OPTION ...]")
     for heading, group in GROUPS.items():

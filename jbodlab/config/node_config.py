@@ -26,11 +26,10 @@ _VOTER = re.compile(r"^([0-9]+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
 
 TWO_FILES = (
     "a node has one role; write two property files, both with "
-    "controller.quorum.voters=1@localhost:9093 in place of controller.quorum.bootstrap.servers: "
-    "the controller's with process.roles=controller, node.id=1, listeners=CONTROLLER://:9093 and "
-    "neither advertised.listeners nor inter.broker.listener.name; the broker's with "
-    "process.roles=broker, another node.id, other log.dirs, and no CONTROLLER in listeners and "
-    "advertised.listeners"
+    "controller.quorum.voters=1@localhost:9093 instead of controller.quorum.bootstrap.servers. "
+    "Controller: process.roles=controller, node.id=1, listeners=CONTROLLER://:9093, without "
+    "advertised.listeners and inter.broker.listener.name. Broker: process.roles=broker, another "
+    "node.id, other log.dirs, without CONTROLLER in listeners and advertised.listeners"
 )
 """What to change in a file for both roles, such as the one of Kafka's quick start."""
 

@@ -96,4 +96,4 @@ def _number(data: bytes, what: str) -> int:
 
 def _check_end(end: int, data: bytes, what: str) -> None:
     if end != len(data):
-        raise DecodeError(f"{len(data) - end} bytes left over behind {what}")
+        raise DecodeError(f"{len(data) - end} unexpected bytes after {what}")

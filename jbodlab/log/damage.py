@@ -1,4 +1,4 @@
-"""What becomes of bytes behind damage in a log: said with their offsets, and kept as `.damaged`."""
+"""Handles bytes after damage in a log: logs their offsets, and keeps the bytes as `.damaged`."""
 
 from __future__ import annotations
 

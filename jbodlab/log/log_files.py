@@ -1,9 +1,9 @@
-"""The files of one replica's log: does what `LogState` asks for, reads, and decides nothing.
+"""The files of one replica's log: carries out the instructions of `LogState`, and reads.
 
-Everything here blocks and lets `OSError` pass to the caller, which takes the directory offline.
-Methods run on the thread of the log's directory, in the order in which they were asked for, except
-those that are given a file system: these touch only what nobody appends to or cuts just then, or
-what may be gone without harm, and run beside the others.
+Everything here blocks and passes `OSError` to the caller, which takes the directory offline.
+Methods run on the thread of the log's directory, in the order of the calls. Methods that get a file
+system run beside the others: they touch only files that nobody appends to or truncates at that
+time, or that may disappear without harm.
 
 Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.
 """

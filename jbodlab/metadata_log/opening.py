@@ -1,7 +1,7 @@
-"""Opens the segments of a metadata log, and decides what becomes of damaged ones.
+"""Opens the segments of a metadata log, and handles damaged ones.
 
-A tail that nothing valid follows is cut. Any other damage has hit records that were acknowledged: a
-controller's log is left as it is, a broker's copy is cut there.
+A tail that no valid batch follows is truncated. Any other damage affects acknowledged records: a
+controller's log stays unchanged and is not opened, and a broker's copy is truncated there.
 """
 
 from __future__ import annotations

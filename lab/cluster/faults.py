@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from fault_injection import journal, operations, registry
-from fault_injection import timer as process_timer
+from fault_injection import timer as timers
 from fault_injection.errors import FaultError
 from fault_injection.journal import Journal
 from fault_injection.kinds import FaultSpec
@@ -127,10 +127,7 @@ class Faults:
             FaultError: it could not be undone, and stays open.
         """
         with journal.open_journal(self.journal) as opened:
-            fault = opened.faults.get(fault_id)
-            if fault is None or not fault.is_open:
-                return None
-            return operations.heal(fault_id, opened, start=self._start)
+            return operations.heal_if_open(fault_id, opened, start=self._start)
 
     def heal_all(self, *, under: Path | None = None) -> list[tuple[journal.Fault, Healing]]:
         """Undo what is open, in one folder or everywhere, the newest first.
@@ -141,30 +138,30 @@ class Faults:
         Raises:
             FaultError: one could not be undone; the others were tried all the same.
         """
-        if not journal.read_faults(self.journal):
-            return []
         healed, problems = [], []
-        with journal.open_journal(self.journal) as opened:
-            for fault in opened.open_faults()[::-1]:
-                if under is None or under == fault.path or under in fault.path.parents:
-                    try:
-                        healing = operations.heal(fault.fault_id, opened, start=self._start)
-                        healed.append((fault, healing))
-                    except FaultError as error:
-                        problems.append(str(error))
+        for fault in journal.read_faults(self.journal)[::-1]:
+            if under is None or under == fault.path or under in fault.path.parents:
+                try:
+                    healing = self.heal(fault.fault_id)
+                except FaultError as error:
+                    problems.append(str(error))
+                else:
+                    healed += [] if healing is None else [(fault, healing)]
         if problems:
             raise FaultError("; ".join(problems))
         return healed
 
     def _set_timer(self, fault: journal.Fault, opened: Journal) -> None:
-        assert fault.until_ns is not None
         if self._outlives_us:
-            process_timer.spawn(fault, opened)
+            timers.spawn(fault, opened)
             return
-        left_s = max(0.0, (fault.until_ns - time.monotonic_ns()) / 1e9)
-        timer = threading.Timer(left_s, self.heal, [fault.fault_id])
-        timer.daemon = True
-        timer.start()
+        words = (timers.due_ns(fault), fault.fault_id, opened.path)
+        threading.Thread(target=self._heal_at, args=words, daemon=True).start()
+
+    def _heal_at(self, at_ns: int, fault_id: int, path: Path) -> None:
+        # A fault that could not be healed stays open, and the journal says why.
+        with contextlib.suppress(FaultError):
+            timers.heal_at(at_ns, fault_id, path, self._start)
 
 
 def _nobody_to_start(fault: journal.Fault) -> None:

@@ -22,7 +22,6 @@ from typing import Any
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
-from jbodlab import lab_state
 from jbodlab.durations import duration_s
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
@@ -233,10 +232,9 @@ def _text(options: argparse.Namespace, found: dict[str, Any], to_do: list[str]) 
         *found["doubts"],
     ]
     if found["topic_kept"]:
-        named = "" if options.name == lab_state.DEFAULT_NAME else f" --cluster {options.name}"
+        delete = programs.call(f"topics delete {found['topic']}", options.name)
         lines.append(
-            f"topic {found['topic']} is kept, so that you can look at it; delete it with: "
-            f"{programs.jbodlab()} topics delete {found['topic']}{named}"
+            f"topic {found['topic']} is kept, so that you can look at it; delete it with: {delete}"
         )
     return "\n".join([*lines, *to_do])
 

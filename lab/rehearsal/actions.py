@@ -204,14 +204,13 @@ def _execute(
         file.write_text(json.dumps(plan), "utf-8")
         done = processes.run(
             [
-                *programs.command("admin_tool.reassign_partitions"),
+                *(programs.python(), "-m", "jbodlab", "reassign", "execute", str(file), "--yes"),
                 *("--bootstrap-server", target_cluster.cluster.bootstrap),
-                *("--reassignment-json-file", str(file), "--execute"),
             ],
             user=processes.own_user(),
             environment=target_cluster.cluster.environment(),
         )
-    if done.returncode or "Success" not in done.stdout:
+    if done.returncode:
         raise LabError(" ".join((done.stderr or done.stdout).split())[-300:])
 
 

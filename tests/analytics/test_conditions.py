@@ -7,12 +7,12 @@ import pytest
 from analytics.derive.log_span import LogSpan
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ClusterResult, ReplayResult
-from analytics.job.command import main
 from analytics.page.conditions import known_figures, parse_condition, parse_objective
 from analytics.page.figure import Answer, Figure, Unit
 from analytics.page.report_figures import Figures, figures_of, names_of_figures
 from analytics.page.sections import SECTIONS
 from analytics.page.start_page import ClusterSummary
+from tests.analytics.commands import replay_command as main
 
 NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 KNOWN = {
@@ -81,10 +81,10 @@ def test_the_error_names_the_first_mistake(text: str, fault: str) -> None:
 def test_a_wrong_condition_is_one_line_before_anything_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["--input", "/nowhere", "--output", "/o", "--fail-on", "outage > 0"]) == 1
+    assert main(["--input", "/nowhere", "--results", "/o", "--fail-on", "outage > 0"]) == 1
 
     (line,) = capsys.readouterr().err.splitlines()
-    said = "jbod-replay: condition 'outage > 0': unknown figure 'outage' (did you mean 'outages'?)"
+    said = "jbodlab: condition 'outage > 0': unknown figure 'outage' (did you mean 'outages'?)"
     assert line == said
 
 
@@ -99,9 +99,9 @@ def test_an_objective_is_a_percentage(text: str, share: float) -> None:
 def test_what_is_no_percentage_is_no_objective(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--input", "/nowhere", "--output", "/o", f"--objective={text}"]) == 1
+    assert main(["--input", "/nowhere", "--results", "/o", f"--objective={text}"]) == 1
 
-    said = f"jbod-replay: --objective: expected a percentage up to 100, got {text!r}\n"
+    said = f"jbodlab: --objective: expected a percentage up to 100, got {text!r}\n"
     assert capsys.readouterr().err == said
 
 
@@ -115,7 +115,7 @@ def test_every_named_figure_has_one_name() -> None:
 @pytest.mark.parametrize(
     ("condition", "code", "said"),
     [
-        ("outages > 0", 2, "jbod-replay: cluster a: outages > 0: outages is 1\n"),
+        ("outages > 0", 2, "jbodlab: cluster a: outages > 0: outages is 1\n"),
         ("outages > 1 or incidents != 1", 0, ""),
     ],
 )
@@ -137,11 +137,11 @@ def test_a_condition_that_holds_is_exit_code_2(
     )
     result = ReplayResult(tables={"outages": "/o/outages"}, clusters={"a": one}, ran_on="local")
     monkeypatch.setattr("analytics.job.command.replay", lambda *_, **__: result)
-    arguments = ["--input", "/i", "--output", "/o", "--fail-on", condition]
+    arguments = ["--input", "/i", "--results", "/o", "--fail-on", condition]
 
     assert main(arguments) == code
     assert capsys.readouterr().err == said
-    assert main([*arguments, "--json"]) == code
+    assert main([*arguments, "--output=json"]) == code
     found = json.loads(capsys.readouterr().out)
     assert found["tables"] == {"outages": "/o/outages"}
     assert (found["ranking"], found["start_page"], found["ran_on"]) == (["a"], None, "local")
@@ -149,14 +149,15 @@ def test_a_condition_that_holds_is_exit_code_2(
     assert found["clusters"]["a"]["figures"]["outage_counts"]["rows"][0]["outages"] == 1
 
 
-@pytest.mark.parametrize("option", [["--json"], ["--fail-on", "outages > 0"]])
+@pytest.mark.parametrize("option", [["--output=json"], ["--fail-on", "outages > 0"]])
 def test_a_question_to_tables_has_no_figures(
     option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        main(["--output", "/o", "--as-of", "7", *option])
+    assert main(["--results", "/o", "--as-of", "7", *option]) == 2
 
-    assert "--json and --fail-on are for the report of a whole log" in capsys.readouterr().err
+    assert (
+        "--output json and --fail-on are for the report of a whole log" in capsys.readouterr().err
+    )
 
 
 def facts() -> list[Figure]:

@@ -46,7 +46,7 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
     cluster_root.mkdir(mode=0o755)
 
     done = subprocess.run(
-        [*script("jbodlab"), "demo", "--output", str(output)],
+        [*script("jbodlab"), "demo", "--results", str(output)],
         env=environment(state),
         capture_output=True,
         text=True,
@@ -79,7 +79,7 @@ def test_interrupted_demo_leaves_no_process_and_no_mount(cluster_root: Path, aft
     log = cluster_root / "demo.log"
     with log.open("wb") as out:
         demo = subprocess.Popen(
-            [*script("jbodlab"), "demo", "--no-spark", "--output", str(output)],
+            [*script("jbodlab"), "demo", "--no-spark", "--results", str(output)],
             env=environment(state),
             stdout=out,
             stderr=out,
@@ -116,13 +116,11 @@ def test_up_status_fault_and_down(cluster_root: Path) -> None:
         assert started.returncode == 0, started.stdout + started.stderr
         assert "127.0.0.1:" in started.stdout
         assert run("jbodlab", "up").returncode == 1, "it runs already"
-        assert (
-            run("jbod-fault", "inject", "chmod000", "--broker", "2", "--dir", "3").returncode == 0
-        )
+        assert run("jbodlab", "inject", "permission", "broker-2/3", "--no-wait").returncode == 0
         wait_for(
             "the dead directory in the status", lambda: "OFFLINE" in run("jbodlab", "status").stdout
         )
-        assert run("jbod-fault", "heal", "--all").returncode == 0
+        assert run("jbodlab", "heal").returncode == 0
     finally:
         stopped = run("jbodlab", "down", "--yes")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

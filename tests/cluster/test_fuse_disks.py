@@ -158,7 +158,7 @@ def test_an_interrupted_rehearsal_answers_what_hangs_and_leaves_nothing(root: Pa
     plan.write_text(PLAN)
     with said.open("wb") as out:
         lab = subprocess.Popen(
-            [sys.executable, "-u", "-m", "lab", "rehearse", plan, "--output", root / "output"],
+            [sys.executable, "-u", "-m", "jbodlab", "rehearse", plan, "--results", root / "output"],
             cwd=TREE,
             stdout=out,
             stderr=subprocess.STDOUT,

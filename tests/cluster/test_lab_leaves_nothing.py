@@ -66,7 +66,16 @@ def test_an_interrupted_rehearsal_heals_ends_and_leaves_nothing(folder: Path, mo
     said = folder / "said"
     with said.open("wb") as out:
         child = subprocess.Popen(
-            [sys.executable, "-u", "-m", "lab", "rehearse", str(plan), "--output", str(output)],
+            [
+                sys.executable,
+                "-u",
+                "-m",
+                "jbodlab",
+                "rehearse",
+                str(plan),
+                "--results",
+                str(output),
+            ],
             cwd=ROOT,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -21,13 +21,14 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection import kinds, operations, process_control, processes, registry
+from fault_injection import kinds, operations, processes, registry
 from fault_injection.errors import FaultError
-from fault_injection.journal import Fault, Journal, open_journal
+from fault_injection.journal import Fault
 from fault_injection.mechanism import Patient, Peer
 from fault_injection.preload import Control
 from lab.cluster.ports import HeldPorts
 from lab.cluster.waiting import wait_for
+from tests.fault_injection import making
 from tests.fault_injection.patient import SERVER_UID
 
 pytestmark = [
@@ -159,20 +160,11 @@ class Network:
 
     @contextlib.contextmanager
     def cut(self, number: int, **words: object) -> Iterator[Fault]:
-        spec = kinds.spec("cut", {key.removesuffix("_"): value for key, value in words.items()})
-        patient = self.patient(number)
         uid = SERVER_UID if os.geteuid() == 0 else os.geteuid()
-        with open_journal(self.journal) as journal:
-            fault = operations.inject(
-                spec,
-                operations.broker_target(patient, uid, uid),
-                journal,
-                start=process_control.start,
-                set_timer=no_timer,
-            )
+        target = operations.broker_target(self.patient(number), uid, uid)
+        fault = making.inject(self.journal, "cut", target, set_timer=making.no_timer, **words)
         yield fault
-        with open_journal(self.journal) as journal:
-            operations.heal(fault.fault_id, journal, start=process_control.start)
+        making.heal(self.journal, fault)
 
     def dial(self, broker: Node) -> bool:
         """Return whether a client that connects is answered."""
@@ -182,10 +174,6 @@ class Network:
                 one.sendall(b"x")
                 return one.recv(1) == b"x"
         return False
-
-
-def no_timer(fault: Fault, journal: Journal) -> None:
-    pass
 
 
 @pytest.fixture

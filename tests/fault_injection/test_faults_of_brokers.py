@@ -1,123 +1,37 @@
-"""Faults of processes, and of directories whose broker is stopped for them.
-
-The broker is a process that sleeps; what is struck and brought back counts here, not what it does.
-"""
+"""Faults of processes, and of directories whose broker is stopped for them."""
 
 from __future__ import annotations
 
 import os
 import platform
-import shutil
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from fault_injection import kinds, operations, process_control, processes, timer
+from fault_injection import processes
 from fault_injection.errors import FaultError
-from fault_injection.journal import Fault, open_journal, read_all
-from fault_injection.mechanism import Patient, Target
-from jbodlab.lab_state import ProcessState
+from fault_injection.journal import read_all
 from lab.cluster.waiting import wait_for
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
+from tests.fault_injection.sleeping_broker import SLEEPING, Bed, running_bed
 
 pytestmark = pytest.mark.process
 
-SLEEPING = "import signal, time; signal.signal(15, lambda *_: exit(0)); time.sleep(600)"
 # It takes a while to end, as a broker does that hands its leadership over.
 TAKES_TO_END_S = 0.5
 ENDS_SLOWLY = SLEEPING.replace("exit(0)", f"(time.sleep({TAKES_TO_END_S}), exit(0))")
 
 
-class Bed:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.journal = folder / "faults.jsonl"
-        self.log_dirs = tuple(folder / "broker-1" / name for name in ("d1", "d2"))
-        for number, path in enumerate(self.log_dirs):
-            (path / f"orders-{number}").mkdir(parents=True)
-            (path / "meta.properties").write_text(f"directory.id={number}\n")
-            (path / "meta.properties").chmod(0o640)
-        self.command = [sys.executable, "-c", SLEEPING, str(uuid.uuid4())]
-        self.child: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.child = subprocess.Popen(self.command, start_new_session=True, cwd="/")
-
-    def start_anew(self) -> None:
-        """Replace the process by one that has this process's environment of now."""
-        assert self.child is not None
-        self.child.kill()
-        self.child.wait(DEADLINE_S)
-        self.start()
-        self.wait_running()
-
-    @property
-    def process(self) -> ProcessState | None:
-        return processes.with_command(self.command)
-
-    @property
-    def patient(self) -> Patient:
-        return Patient(
-            name="broker-1",
-            folder=self.folder / "broker-1",
-            log_dirs=self.log_dirs,
-            process=self.process,
-        )
-
-    def target(self, directory: Path | None = None) -> Target:
-        if directory is None:
-            return operations.broker_target(self.patient, os.geteuid(), os.getegid())
-        return operations.directory_target(str(directory), None, self.patient)
-
-    def inject(self, kind: str, target: Target, **words: object) -> Fault:
-        spec = kinds.spec(kind, {key.removesuffix("_"): value for key, value in words.items()})
-        with open_journal(self.journal) as journal:
-            return operations.inject(
-                spec, target, journal, start=process_control.start, set_timer=timer.spawn
-            )
-
-    def heal(self, fault: Fault) -> Fault:
-        with open_journal(self.journal) as journal:
-            operations.heal(fault.fault_id, journal, start=process_control.start)
-            return journal.faults[fault.fault_id]
-
-    def wait_running(self) -> ProcessState:
-        return wait_for("the process runs again", lambda: self.process, DEADLINE_S)
-
-    def content(self) -> dict[str, str]:
-        """All files by their paths, with what is in them."""
-        top = self.folder / "broker-1"
-        return {
-            str(path.relative_to(top)): path.read_text() if path.is_file() else "folder"
-            for path in sorted(top.rglob("*"))
-        }
-
-
 @pytest.fixture
 def bed() -> Iterator[Bed]:
-    folder = Path(tempfile.mkdtemp(prefix="jbod-fault-test-"))
-    folder.chmod(0o755)
-    bed = Bed(folder)
-    if os.geteuid() == 0:
-        for path in folder.rglob("*"):
-            os.chown(path, SERVER_UID, SERVER_UID)
-    bed.start()
-    bed.wait_running()
-    yield bed
-    while (found := bed.process) is not None:
-        processes.send(found, signal.SIGKILL)
-        processes.wait_ended([found], DEADLINE_S)
-    if bed.child is not None:
-        bed.child.wait(DEADLINE_S)
-    shutil.rmtree(folder)
+    with running_bed() as bed:
+        yield bed
 
 
 @pytest.mark.parametrize("kind", ["kill", "stop"])
@@ -145,12 +59,7 @@ def test_a_restart_is_another_process_at_once(bed: Bed) -> None:
 
 @pytest.mark.parametrize("kind", ["stop", "restart"])
 def test_a_fault_of_a_process_takes_effect_when_it_is_struck(bed: Bed, kind: str) -> None:
-    assert bed.child is not None
-    bed.child.kill()
-    bed.child.wait(DEADLINE_S)
-    bed.command[2] = ENDS_SLOWLY
-    bed.start()
-    wait_for("a process that listens to signals", lambda: _catches(bed.process, signal.SIGTERM))
+    bed.replace(ENDS_SLOWLY)
 
     fault = bed.inject(kind, bed.target())
     ended_ns = time.monotonic_ns()
@@ -159,35 +68,6 @@ def test_a_fault_of_a_process_takes_effect_when_it_is_struck(bed: Bed, kind: str
     assert ended_ns - fault.injected_ns >= TAKES_TO_END_S * 1e9
     assert read_all(bed.journal)[fault.fault_id].injected_ns == fault.injected_ns
     bed.heal(fault)
-
-
-def _catches(process: ProcessState | None, number: signal.Signals) -> bool:
-    if process is None:
-        return False
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
-    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
-
-
-def test_an_ended_process_starts_by_itself_after_the_length_of_its_fault(bed: Bed) -> None:
-    fault = bed.inject("kill", bed.target(), for_="300ms")
-
-    bed.wait_running()
-
-    wait_for(
-        "the fault's end", lambda: not read_all(bed.journal)[fault.fault_id].is_open, DEADLINE_S
-    )
-
-
-def test_whoever_waits_to_heal_a_fault_ends_when_it_is_healed_earlier(bed: Bed) -> None:
-    fault = bed.inject("permission", bed.target(bed.log_dirs[0]), for_="10m")
-    waiting = read_all(bed.journal)[fault.fault_id].timer
-    assert waiting is not None
-    assert processes.is_alive(waiting)
-
-    bed.heal(fault)
-
-    assert processes.wait_ended([waiting], DEADLINE_S) == []
 
 
 def test_a_broker_that_does_not_run_cannot_be_killed(bed: Bed) -> None:

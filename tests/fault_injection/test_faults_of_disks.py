@@ -18,9 +18,10 @@ import pytest
 from fault_injection import check, kinds, mounts, operations, process_control, processes, registry
 from fault_injection.check import User
 from fault_injection.errors import FaultError
-from fault_injection.journal import Fault, Journal, open_journal
+from fault_injection.journal import Fault
 from fault_injection.mechanism import Patient
 from lab.cluster.waiting import wait_for
+from tests.fault_injection import making
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 
 pytestmark = [
@@ -67,17 +68,11 @@ class Bed:
         )
 
     def inject(self, kind: str, **words: object) -> Fault:
-        spec = kinds.spec(kind, {key.removesuffix("_"): value for key, value in words.items()})
         target = operations.directory_target(str(self.path), None, self.patient)
-        with open_journal(self.folder / "faults.jsonl") as journal:
-            return operations.inject(
-                spec, target, journal, start=process_control.start, set_timer=no_timer
-            )
+        return making.inject(self.folder / "faults.jsonl", kind, target, **words)
 
     def heal(self, fault: Fault) -> Fault:
-        with open_journal(self.folder / "faults.jsonl") as journal:
-            operations.heal(fault.fault_id, journal, start=process_control.start)
-            return journal.faults[fault.fault_id]
+        return making.heal(self.folder / "faults.jsonl", fault)[0]
 
     def error(self) -> int:
         return check.create_error(self.path, USER)
@@ -85,10 +80,6 @@ class Bed:
 
 def run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
-
-
-def no_timer(fault: Fault, journal: Journal) -> None:
-    pass
 
 
 @pytest.fixture

@@ -17,19 +17,21 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection import check, kinds, operations, process_control, registry, timer
-from fault_injection.__main__ import main
+from fault_injection import check, kinds, operations, registry
 from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as disks
 from fault_injection.fuse import machine
-from fault_injection.journal import Fault, open_journal
+from fault_injection.journal import Fault, read_all
 from fault_injection.kinds import CALL_CLASSES
 from fault_injection.mechanism import Patient as Broker
 from fault_injection.mechanism import Target
 from fault_injection.mechanisms import balloon
 from fault_injection.preload import CallClass, Control, Rule
+from jbodlab import lab_state
+from jbodlab.cli.program import main
 from lab.cluster.waiting import wait_for
+from tests.fault_injection import making
 from tests.fault_injection.fuse_disks import ServedDisk, served
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, Call, Patient
 
@@ -68,16 +70,11 @@ def journal_of(disk: ServedDisk) -> Path:
 
 
 def inject(disk: ServedDisk, path: Path, kind: str, **words: object) -> Fault:
-    spec = kinds.spec(kind, {key.removesuffix("_"): value for key, value in words.items()})
-    with open_journal(journal_of(disk)) as journal:
-        return operations.inject(
-            spec, target(path), journal, start=process_control.start, set_timer=timer.spawn
-        )
+    return making.inject(journal_of(disk), kind, target(path), **words)
 
 
 def heal(disk: ServedDisk, fault: Fault) -> str:
-    with open_journal(journal_of(disk)) as journal:
-        return operations.heal(fault.fault_id, journal, start=process_control.start).note
+    return making.heal(journal_of(disk), fault)[1].note
 
 
 def error_of(path: Path) -> int:
@@ -326,14 +323,8 @@ def test_a_directory_that_is_held_is_no_neighbour_to_prove_in(
     known = Broker(name="broker-1", folder=disk.folder, log_dirs=(path, other))
 
     began = time.monotonic()
-    with open_journal(journal_of(disk)) as journal:
-        fault = operations.inject(
-            kinds.spec("eio"),
-            operations.directory_target(str(path), None, known),
-            journal,
-            start=process_control.start,
-            set_timer=timer.spawn,
-        )
+    place = operations.directory_target(str(path), None, known)
+    fault = making.inject(journal_of(disk), "eio", place)
 
     assert fault.state == "proved"
     assert time.monotonic() - began < DEADLINE_S / 2
@@ -361,7 +352,7 @@ def test_calls_go_on_while_many_others_hang(disk: ServedDisk, log_dir: Path) -> 
 
 
 def test_a_disk_is_full_by_its_calls_and_by_no_balloon(
-    disk: ServedDisk, log_dir: Path, monkeypatch: pytest.MonkeyPatch
+    disk: ServedDisk, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = inject(disk, log_dir, "full")
 
@@ -379,8 +370,7 @@ def test_a_fault_heals_by_itself_and_its_process_says_so(disk: ServedDisk, log_d
     assert error_of(log_dir) == errno.EIO
 
     def healed() -> bool:
-        with open_journal(journal_of(disk)) as journal:
-            return journal.faults[fault.fault_id].state == "healed"
+        return read_all(journal_of(disk))[fault.fault_id].state == "healed"
 
     wait_for("its healing", healed, DEADLINE_S)
     assert error_of(log_dir) == 0
@@ -441,13 +431,16 @@ def test_healing_unmounts_a_disk_whose_process_was_killed(disk: ServedDisk, log_
 
 
 def test_the_next_command_unmounts_a_disk_whose_process_was_killed(
-    disk: ServedDisk, log_dir: Path
+    disk: ServedDisk, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inject(disk, log_dir, "eio")
     disk.process.kill()
     disk.process.wait(DEADLINE_S)
+    monkeypatch.setenv(lab_state.STATE_DIR_VARIABLE, str(tmp_path))
+    lab_state.journal_file(tmp_path).write_bytes(journal_of(disk).read_bytes())
+    monkeypatch.setattr("lab.interrupts.Interrupts.install", lambda _: None)
 
-    assert main(["list", "--journal", str(journal_of(disk))]) == 0
+    assert main(["faults", "list"]) == 0
 
     assert disks.of(disk.point) is None
     assert not disk.rules.exists()

@@ -153,8 +153,8 @@ def test_a_damaged_line_in_the_middle_is_an_error(journal_file: Path, log_dir: P
     begin(journal_file, "chmod000", log_dir)
     journal_file.write_bytes(b"rubbish\n" + journal_file.read_bytes())
 
-    with pytest.raises(FaultError, match="damaged in line 1"), open_journal(journal_file):
-        pass
+    with pytest.raises(FaultError, match="damaged in line 1"):
+        heal(journal_file)
 
 
 def test_ids_are_never_used_twice(journal_file: Path, log_dir: Path) -> None:

@@ -445,9 +445,22 @@ def test_a_rule_may_be_about_a_folder_inside_of_a_directory(
     assert control.counters()[0].seen == 0
 
 
-def test_a_control_file_is_known_by_who_loaded_it(control: Control) -> None:
-    # setpriv loads the library too, and keeps it for the victim.
+def test_a_control_file_is_known_by_who_loaded_it(
+    control: Control, patient: Patient, d1: Path
+) -> None:
+    # setpriv loads the library too, and keeps it for the victim, which answers once it runs.
+    assert patient.error("fsync", d1) == 0
     assert control.attached == (2 if os.geteuid() == 0 else 1)
+
+
+def test_reserved_counters_are_given_to_nobody_else(control: Control, d1: Path) -> None:
+    """Two faults may be planned before the rule of either is in force."""
+    rule = Rule(directory=d1, calls=SYNC, errno=errno.EIO)
+    first, second = control.reserve_counter(), Control.open(control.path).reserve_counter()
+
+    assert first != second
+    assert control.impose(rule) not in (first, second)
+    assert control.impose(rule, first) == first
 
 
 INJECTOR = """

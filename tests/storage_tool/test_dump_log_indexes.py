@@ -37,13 +37,13 @@ def beside(log: Path, content: bytes, name: str) -> Path:
 def test_entries_of_an_offset_index(log: Path) -> None:
     path = beside(log, offset_index((2, SECOND), (3, THIRD)), INDEX)
 
-    assert dump("--files", path) == (
+    assert dump(path) == (
         0,
         f"Dumping {path}\noffset: 2 position: {SECOND}\noffset: 3 position: {THIRD}\n",
         "",
     )
-    assert dump("--verify-index-only", "--files", path) == (0, f"Dumping {path}\n", "")
-    assert dump("--json", "--files", path).of_kind("indexEntry") == [
+    assert dump("--verify-index-only", path) == (0, f"Dumping {path}\n", "")
+    assert dump("--output=json", path).of_kind("indexEntry") == [
         {"kind": "indexEntry", "offset": 2, "position": SECOND},
         {"kind": "indexEntry", "offset": 3, "position": THIRD},
     ]
@@ -53,17 +53,17 @@ def test_offsets_are_relative_to_the_name(tmp_path: Path) -> None:
     write(tmp_path, values(b"a", base_offset=100), name=f"{100:020d}.log")
     path = write(tmp_path, offset_index((0, 0)), name=f"{100:020d}.index")
 
-    assert dump("--files", path) == (0, f"Dumping {path}\noffset: 100 position: 0\n", "")
+    assert dump(path) == (0, f"Dumping {path}\noffset: 100 position: 0\n", "")
 
 
 def test_entry_that_does_not_agree_with_the_log(log: Path) -> None:
     path = beside(log, offset_index((1, SECOND), (3, THIRD)), INDEX)
 
-    done = dump("--verify-index-only", "--files", path)
+    done = dump("--verify-index-only", path)
 
     assert done.code == 0
     assert done.err == f"Mismatches in :{path}\n  Index offset: 1, log offset: 2\n"
-    (problem,) = dump("--json", "--files", path).of_kind("problem")
+    (problem,) = dump("--output=json", path).of_kind("problem")
     assert problem == {
         "kind": "problem",
         "problem": "indexMismatch",
@@ -77,7 +77,7 @@ def test_entry_that_does_not_agree_with_the_log(log: Path) -> None:
 def test_entry_that_names_no_batch_is_told_and_the_rest_shown(log: Path) -> None:
     path = beside(log, offset_index((1, 3), (2, 10_000), (3, THIRD)), INDEX)
 
-    done = dump("--files", path)
+    done = dump(path)
 
     assert len(done.lines) == 4
     assert done.code == 1
@@ -89,23 +89,23 @@ def test_zeros_of_an_active_segment_are_no_entries(log: Path) -> None:
     offsets = beside(log, offset_index((2, SECOND)) + bytes(80), INDEX)
     times = beside(log, time_index((TIME_MS, 2)) + bytes(120), TIME_INDEX)
 
-    assert dump("--files", offsets).lines[1:] == [f"offset: 2 position: {SECOND}"]
-    assert dump("--files", times).lines[1:] == [f"timestamp: {TIME_MS} offset: 2"]
+    assert dump(offsets).lines[1:] == [f"offset: 2 position: {SECOND}"]
+    assert dump(times).lines[1:] == [f"timestamp: {TIME_MS} offset: 2"]
 
 
 def test_empty_index(log: Path) -> None:
     path = beside(log, b"", INDEX)
 
-    assert dump("--files", path) == (0, f"Dumping {path}\n{path} is empty.\n", "")
-    assert dump("--files", beside(log, b"", TIME_INDEX)).lines[1:] == []
+    assert dump(path) == (0, f"Dumping {path}\n{path} is empty.\n", "")
+    assert dump(beside(log, b"", TIME_INDEX)).lines[1:] == []
 
 
 def test_sanity_check_is_that_of_a_starting_broker(log: Path) -> None:
     good = beside(log, offset_index((2, SECOND)), INDEX)
     good_times = beside(log, time_index((TIME_MS, 2)), TIME_INDEX)
-    options = ("--index-sanity-check", "--files")
+    options = ("--index-sanity-check",)
 
-    done = dump(*options, f"{good},{good_times}")
+    done = dump(*options, good, good_times)
 
     assert done.lines == [
         f"Dumping {good}",
@@ -129,7 +129,7 @@ def test_time_index_is_compared_with_the_log(log: Path) -> None:
         log, time_index((TIME_MS, 1), (TIME_MS - 1, 2), (TIME_MS, 0), (TIME_MS, 9)), TIME_INDEX
     )
 
-    done = dump("--files", path)
+    done = dump(path)
 
     # An entry of offset 0 behind the first is where the zeros begin.
     assert done.lines[1:] == [
@@ -148,7 +148,7 @@ def test_time_index_is_compared_with_the_log(log: Path) -> None:
 def test_offset_of_a_time_index_that_ends_no_batch(log: Path) -> None:
     path = beside(log, time_index((TIME_MS, 0), (TIME_MS, 9)), TIME_INDEX)
 
-    assert dump("--verify-index-only", "--files", path).err == (
+    assert dump("--verify-index-only", path).err == (
         f"The following indexed offsets are not found in :{path}\n"
         "Indexed offset: 0, found log offset: 1\n"
         "Indexed offset: 9, found log offset: -1\n"
@@ -159,7 +159,7 @@ def test_index_without_its_log_is_shown_and_not_compared(tmp_path: Path) -> None
     index = write(tmp_path, offset_index((2, 5)), name=INDEX)
     times = write(tmp_path, time_index((7, 2)), name=TIME_INDEX)
 
-    done = dump("--files", f"{index},{times}")
+    done = dump(index, times)
 
     assert [line for line in done.lines if line[0] != "D"] == [
         "offset: 2 position: 5",
@@ -173,7 +173,7 @@ def test_aborted_transactions(log: Path) -> None:
     entry = struct.pack(">hqqqq", 0, 1, 0, 5, 6)
     path = beside(log, entry + entry[:10], TXN_INDEX)
 
-    done = dump("--files", path)
+    done = dump(path)
 
     assert done.lines[1:] == [
         "version: 0 producerId: 1 firstOffset: 0 lastOffset: 5 lastStableOffset: 6"
@@ -199,7 +199,7 @@ def test_producers(log: Path) -> None:
         f"offsetDelta: 4 timestamp: {TIME_MS}"
     )
 
-    assert dump("--files", path) == (
+    assert dump(path) == (
         0,
         f"Dumping {path}\n"
         "producerId: 1 producerEpoch: 0 coordinatorEpoch: -1 "
@@ -224,7 +224,7 @@ def test_damaged_producer_snapshot(log: Path, damage, complaint: str) -> None:  
     state.update(read_header(build_batch([(None, b"x")], timestamp_ms=1, producer_id=1)))
     path = beside(log, damage(state.encode()), SNAPSHOT)
 
-    done = dump("--files", path)
+    done = dump(path)
 
     assert (done.code, done.out) == (1, f"Dumping {path}\n")
     assert done.err.startswith(f"{path}: {complaint}")

@@ -61,7 +61,8 @@ def kafka(kafka_tools: KafkaTools) -> Kafka:
 
 
 def ours(*arguments: object) -> Dumped:
-    return dump("--kafka-release", "4.3", *arguments)
+    *options, _, listed = arguments
+    return dump("--kafka-release", "4.3", *options, *str(listed).split(","))
 
 
 def files(paths: Sequence[Path]) -> tuple[str, str]:
