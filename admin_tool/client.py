@@ -25,7 +25,7 @@ TIMEOUT = {"request_timeout": ANSWER_TIMEOUT_S}
 """For one question, the search for a coordinator or a leader included."""
 
 RETRY_PAUSE_S = 0.2
-PASSING = (
+_PASSING = (
     *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
     "_DESTROY_BROKER",
 )
@@ -106,18 +106,21 @@ def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dic
     left = list(keys)
     end_s = time.monotonic() + ANSWER_TIMEOUT_S
     while left:
-        again = []
         for key, future in ask(left).items():
             try:
                 found[key] = future.result()
             except KafkaException as error:
                 found[key] = error
-                if error.args[0].name() in PASSING and time.monotonic() < end_s:
-                    again.append(key)
-        left = again
-        if left:
-            time.sleep(RETRY_PAUSE_S)
+        left = [key for key in left if _passes(found[key]) and time.monotonic() < end_s]
+        time.sleep(RETRY_PAUSE_S if left else 0)
     return found
+
+
+def _passes(answer: Any) -> bool:
+    # A list of groups comes with the errors of some coordinators.
+    is_error = isinstance(answer, Exception)
+    errors = answer.args if is_error else getattr(answer, "errors", None) or ()
+    return any(error.name() in _PASSING for error in errors)
 
 
 def add_partition(parser: Parser) -> None:

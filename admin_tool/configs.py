@@ -41,7 +41,7 @@ def _alter_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--set", metavar="KEY=VALUE", type=assignment, action="append", default=[], help=text
     )
-    text = "let the default count again; may be repeated"
+    text = "remove a config, so that its default applies; may be repeated"
     parser.add_argument("--delete", metavar="KEY", action="append", default=[], help=text)
 
 
@@ -118,7 +118,7 @@ VERBS = {
         reads=True,
     ),
     "alter": Command(
-        help="set configs, or let their defaults count again",
+        help="set configs, or remove them so that their defaults apply",
         run=alter,
         arguments=_alter_arguments,
         examples=(

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from admin_tool.arguments import counted
-from admin_tool.client import (
-    ANSWER_TIMEOUT_S,
-    PASSING,
-    RETRY_PAUSE_S,
-    TIMEOUT,
-    answers,
-    connected,
-    reason,
-)
+from admin_tool.client import TIMEOUT, answers, connected, reason
 from admin_tool.errors import AdminError, unknown
 from admin_tool.offsets import list_offsets
 from jbodlab.cli.output import Output, table
@@ -97,11 +88,9 @@ def words(value: Any) -> str | None:
 
 def listed(client: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the groups in order of their names, and why some of them may be missing."""
-    end_s = time.monotonic() + ANSWER_TIMEOUT_S
-    found = client.list_consumer_groups(**TIMEOUT).result()
-    while any(one.name() in PASSING for one in found.errors) and time.monotonic() < end_s:
-        time.sleep(RETRY_PAUSE_S)
-        found = client.list_consumer_groups(**TIMEOUT).result()
+    (found,) = answers(lambda _: {"all": client.list_consumer_groups(**TIMEOUT)}, ["all"]).values()
+    if isinstance(found, Exception):
+        raise found
     groups = [
         {"group": one.group_id, "type": words(one.type), "state": words(one.state)}
         for one in found.valid
@@ -133,7 +122,7 @@ def _value(client: Any, group: Any) -> dict[str, Any]:
     ]
     return {
         "group": group.group_id,
-        # Since confluent-kafka 2.8.
+        # confluent-kafka 2.6 does not have it.
         "type": words(getattr(group, "type", None)),
         "state": words(group.state),
         "assignor": group.partition_assignor or None,

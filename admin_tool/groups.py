@@ -56,11 +56,11 @@ def reset(options: Namespace, output: Output) -> int:
         old = committed(client, options.group) if is_there else {}
         starts, ends = (_offsets(client, wanted, when) for when in ("earliest", "latest"))
         found = _offsets(client, wanted, target[1]) if target[0] == "time" else ends
-        new, notes = planned(target, old, starts, ends, found)
+        new = planned(target, old, starts, ends, found)
+        if not new:
+            raise AdminError(f"group {options.group!r} has no committed offset to shift")
         rows = [(*one, old.get(one), offset) for one, offset in new.items()]
         text = table([key.upper().replace("_", " ") for key in _KEYS], rows)
-        for note in notes:
-            output.note(note)
         if options.dry_run:
             output.note("dry run: nothing was changed")
         else:
@@ -114,43 +114,25 @@ def read_target(text: str) -> Target:
 
 def planned(
     target: Target, old: Offsets, starts: Offsets, ends: Offsets, found: Offsets
-) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Return the new offsets, and what there is to say about them.
+) -> dict[TopicPartition, int]:
+    """Return the new offsets; one outside the log becomes the nearest inside.
 
     Args:
-        target: Where the offsets go.
+        target: Where the offsets go; a shift leaves out what has no committed offset.
         old: Committed offsets.
         starts: Offsets of the first records.
-        ends: Offsets behind the last records, for each partition that is wanted.
+        ends: Offsets behind the last records.
         found: For a time, the offset of the first record since then, -1 where there is none.
-
-    Raises:
-        AdminError: a shift has no committed offset to begin at.
     """
-    new: dict[TopicPartition, int] = {}
-    notes = []
     kind, number = target
-    for one, end in ends.items():
-        if kind == "shift" and one not in old:
-            notes.append(f"{one} has no committed offset, and none is set")
-            continue
-        wanted = {
-            "earliest": starts[one],
-            "latest": end,
-            "offset": number,
-            "shift": old.get(one, 0) + number,
-            "time": found[one],
-        }[kind]
-        if kind == "time" and wanted < 0:
-            wanted = end
-            notes.append(f"{one} has no record since then: its offset becomes the end, {end}")
-        new[one] = min(max(wanted, starts[one]), end)
-        if new[one] != wanted:
-            side = "behind the end" if wanted > end else "before the first record"
-            notes.append(f"offset {wanted} of {one} is {side}: it becomes {new[one]}")
-    if not new:
-        raise AdminError("cannot shift offsets: the group has committed none")
-    return new, notes
+    goals: Offsets = {
+        "earliest": starts,
+        "latest": ends,
+        "offset": dict.fromkeys(ends, number),
+        "shift": {one: old[one] + number for one in ends if one in old},
+        "time": {one: ends[one] if offset < 0 else offset for one, offset in found.items()},
+    }[kind]
+    return {one: min(max(offset, starts[one]), ends[one]) for one, offset in goals.items()}
 
 
 def _check_empty(name: str, group: Any) -> bool:

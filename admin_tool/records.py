@@ -8,12 +8,12 @@ from argparse import ArgumentTypeError, Namespace
 from typing import Any
 
 from admin_tool import consuming
-from admin_tool.arguments import assignment, counted
+from admin_tool.arguments import assignment, counted, positive
 from admin_tool.client import add_partition, connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import Parser
 
 POLL_S = 0.2
 QUEUED_MAX = 1_000
@@ -29,17 +29,20 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 
 def _produce_arguments(parser: Parser) -> None:
     _both(parser, r"what separates key and value of a line, such as : or \t; default: no keys")
+    text = "write to this partition; default: by the key, or any"
+    parser.add_argument("--partition", metavar="N", type=int, default=ANY_PARTITION, help=text)
     text = "who acknowledges: all in-sync replicas (default), the leader, nobody"
     parser.add_argument("--acks", choices=("all", "1", "0"), default="all", help=text)
 
 
 def _consume_arguments(parser: Parser) -> None:
     _both(parser, r"print keys too, with this text behind them, such as : or \t")
+    add_partition(parser)
     text = "beginning (default), end or an offset; in a group only where it has committed none"
     parser.add_argument(
         "--from", dest="start", metavar="WHERE", type=start, default="beginning", help=text
     )
-    parser.add_argument("--max", metavar="N", type=int, help="end after so many records")
+    parser.add_argument("--max", metavar="N", type=positive, help="end after so many records")
     text = "end after so long without a record, such as 10s; default: at Ctrl-C"
     parser.add_argument("--timeout", metavar="TIME", type=seconds, help=text)
     parser.add_argument("--group", help="read as a member of this group and commit its offsets")
@@ -48,7 +51,6 @@ def _consume_arguments(parser: Parser) -> None:
 def _both(parser: Parser, separator_help: str) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="the topic")
     parser.add_argument("--key-separator", metavar="TEXT", type=separator, help=separator_help)
-    add_partition(parser)
     text = "a property of the client, such as compression.type=zstd; may be repeated"
     parser.add_argument(
         "--property", metavar="KEY=VALUE", type=assignment, action="append", default=[], help=text
@@ -81,8 +83,6 @@ def start(text: str) -> str | int:
 
 def produce(options: Namespace, output: Output) -> int:
     """Write the lines of stdin; returns the exit code."""
-    if len(options.partition) > 1:
-        raise UsageError("--partition: expected one partition")
     defaults = {
         "acks": options.acks,
         # Without it a record that is sent again may be there twice, or behind a later one.
@@ -97,8 +97,8 @@ def produce(options: Namespace, output: Output) -> int:
             failures.append(reason(error))
 
     with connected("Producer", options, defaults) as (producer, topics):
-        partitions_of(topics, options.topic, options.partition)
-        partition = next(iter(options.partition), ANY_PARTITION)
+        partition = options.partition
+        partitions_of(topics, options.topic, [] if partition == ANY_PARTITION else [partition])
         is_person = sys.stdin.isatty()
         if is_person:
             output.note("type records, one on each line; end with Ctrl-D")

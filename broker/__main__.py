@@ -19,6 +19,7 @@ from broker.open_files import raise_open_files_limit
 from jbodlab import log_lines
 from jbodlab.command_line import Parser
 from jbodlab.errors import JbodlabError
+from jbodlab.event_loop import new_event_loop
 
 SWITCH_INTERVAL_S = 0.0005
 """So long one thread may keep the others from running Python; clients wait for the event loop."""
@@ -84,10 +85,8 @@ def _health(config: BrokerConfig) -> int:
 
 
 def _serve(config: BrokerConfig) -> None:
-    import uvloop
-
     raise_open_files_limit()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_run_server(config))
 
 

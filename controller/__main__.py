@@ -17,6 +17,7 @@ from jbodlab import log_lines
 from jbodlab.command_line import Parser, read_properties
 from jbodlab.config import key_table, node_keys
 from jbodlab.errors import JbodlabError
+from jbodlab.event_loop import new_event_loop
 
 logger = logging.getLogger(__name__)
 
@@ -66,9 +67,7 @@ def _health(config: ControllerConfig) -> int:
 
 
 def _run(config: ControllerConfig) -> int:
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(config))
     return 0
 

@@ -1,4 +1,4 @@
-"""Keeps Spark ready for `jbod-replay`; see `analytics.job.kept_spark`."""
+"""Keeps Spark ready for `jbodlab replay`; see `analytics.job.kept_spark`."""
 
 from __future__ import annotations
 

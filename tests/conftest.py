@@ -14,6 +14,7 @@ import pytest
 from lab.cluster.folders import remove_leftovers
 from tests.kafka.jars import NoKafkaError, fetched
 from tests.kafka.tools import KafkaTools
+from tests.unfinished import UnfinishedTests
 
 # Whatever a test starts runs the sources beside it, wherever pytest was called, and whatever is
 # installed: servers, tools, the Python workers of Spark.
@@ -35,6 +36,14 @@ LONG_TIMEOUT_S = 900
 """What builds images or replays logs takes minutes where others work on the same cores."""
 
 _running_unit: str | None = None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a run over several workers say what hangs in it when it is cut off."""
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        unfinished = UnfinishedTests()
+        config.pluginmanager.register(unfinished)
+        unfinished.listen()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

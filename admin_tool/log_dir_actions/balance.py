@@ -14,14 +14,14 @@ from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.move_plan import DirState, Move, balance
 from admin_tool.log_dir_actions.planning import (
     add_moving,
-    begin,
     broker_dirs,
+    carry_out,
     check_moving,
     dir_states,
     report,
     shown_effect,
     shown_plan,
-    wait_until_moved,
+    targets_of,
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
@@ -31,8 +31,6 @@ from admin_tool.requests.log_dirs import Replica
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
-
-Plan = tuple[BrokerDirs, list[DirState], list[Move]]
 
 
 def _arguments(parser: Parser) -> None:
@@ -60,7 +58,17 @@ def _run(options: Namespace, output: Output) -> int:
         if options.dry_run:
             return 0
         output.confirm(f"start {counted(count, 'move')}?", yes=options.yes)
-        return _execute(connection, plans, options, output)
+        targets = {
+            replica: path
+            for one, _, plan in plans
+            for replica, path in targets_of(one.broker, plan).items()
+        }
+        refused = carry_out(connection, targets, options, output)
+        if options.wait:
+            for one, _, plan in plans:
+                if plan:
+                    output.line(shown_effect(one, *broker_dirs(connection, one.broker)))
+    return report(output, refused)
 
 
 def movable(found: list[BrokerDirs], output: Output) -> list[BrokerDirs]:
@@ -82,22 +90,6 @@ def _plan(one: BrokerDirs) -> tuple[list[DirState], list[Move]]:
     is_cordoned = {log_dir.path for log_dir in one.log_dirs if log_dir.is_cordoned}
     dirs = [each for each in dir_states(one) if each.path not in is_cordoned]
     return dirs, balance(dirs)
-
-
-def _execute(connection: Connection, plans: list[Plan], options: Namespace, output: Output) -> int:
-    targets: dict[Replica, str] = {}
-    refused: dict[Replica, str] = {}
-    for one, _, plan in plans:
-        begun, refused_here = begin(connection, one.broker, plan)
-        targets |= begun
-        refused |= refused_here
-    output.line(f"started {counted(len(targets), 'move')}")
-    if options.wait:
-        refused |= wait_until_moved(connection, targets, options.timeout, output)
-        for one, _, plan in plans:
-            if plan:
-                output.line(shown_effect(one, *broker_dirs(connection, one.broker)))
-    return report(output, refused)
 
 
 def _cancel(

@@ -14,15 +14,15 @@ from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.log_dir_actions.move_plan import Move, drain
 from admin_tool.log_dir_actions.planning import (
     add_moving,
-    begin,
     broker_dirs,
+    carry_out,
     check_moving,
     dir_states,
     immovable,
     report,
     shown_effect,
     shown_plan,
-    wait_until_moved,
+    targets_of,
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
@@ -55,10 +55,8 @@ def _run(options: Namespace, output: Output) -> int:
             return report(output, staying)
         question = f"move {counted(len(plan), 'replica')} out of {log_dir.path} of broker {broker}?"
         output.confirm(question, yes=options.yes)
-        targets, refused = begin(connection, broker, plan)
-        output.line(f"started {counted(len(targets), 'move')}")
+        refused = carry_out(connection, targets_of(broker, plan), options, output)
         if options.wait:
-            refused |= wait_until_moved(connection, targets, options.timeout, output)
             output.line(shown_effect(one, *broker_dirs(connection, broker)))
     return report(output, staying | refused)
 

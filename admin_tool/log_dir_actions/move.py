@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from admin_tool.arguments import counted, listed, topic_partition
+from admin_tool.arguments import listed, topic_partition
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.dir_names import dir_name, resolve
-from admin_tool.log_dir_actions.planning import add_wait, check_moving, report, wait_until_moved
-from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_refused
+from admin_tool.log_dir_actions.planning import add_wait, carry_out, check_moving, report
 from admin_tool.reassignment.target_dirs import problem_of
 from admin_tool.requests.connection import connected
 from admin_tool.requests.log_dirs import Replica, describe_log_dirs
@@ -58,12 +57,7 @@ def _run(options: Namespace, output: Output) -> int:
             raise AdminError(f"cannot move {problem[0]}: {problem[1]}")
         what = listed(options.partitions)
         output.confirm(f"move {what} of broker {broker} to {path}?", yes=options.yes)
-        codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
-        refused = {one: why_refused(one, path, code) for one, code in codes.items()}
-        begun = {one: path for one in targets if one not in refused}
-        output.line(f"started {counted(len(begun), 'move')} to {path}")
-        if options.wait:
-            refused |= wait_until_moved(connection, begun, options.timeout, output)
+        refused = carry_out(connection, targets, options, output)
     return report(output, refused)
 
 

@@ -222,30 +222,36 @@ def _effect(one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int])
     ]
 
 
-def begin(
-    connection: Connection, broker: int, moves: Sequence[Move]
-) -> tuple[dict[Replica, str], dict[Replica, str]]:
-    """Start moves, the first of them first.
+def targets_of(broker: int, moves: Sequence[Move]) -> dict[Replica, str]:
+    """Return where each replica of a plan goes; pure."""
+    return {Replica(broker, *move.partition): move.target for move in moves}
+
+
+def carry_out(
+    connection: Connection, targets: Mapping[Replica, str], options: Namespace, output: Output
+) -> dict[Replica, str]:
+    """Start moves, the first of them first, and wait for them where `--wait` is given.
 
     Returns:
-        Where each replica goes that has begun, and why the broker has refused the others.
+        Why replicas were not moved; what one broker refuses does not hold up the others.
     """
-    targets = {
-        Replica(broker, move.partition.topic, move.partition.partition): move.target
-        for move in moves
-    }
-    if not targets:
-        return {}, {}
-    try:
-        codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
-    except AdminError as error:
-        # Other brokers' moves go on, and are waited for.
-        return {}, dict.fromkeys(targets, f"it is unknown whether its move has begun: {error}")
-    begun = {replica: path for replica, path in targets.items() if replica not in codes}
-    refused = {
-        replica: why_refused(replica, targets[replica], code) for replica, code in codes.items()
-    }
-    return begun, refused
+    refused: dict[Replica, str] = {}
+    for broker in sorted({replica.broker for replica in targets}):
+        here = {replica: path for replica, path in targets.items() if replica.broker == broker}
+        try:
+            codes = start_moves(connection, here, DEFAULT_TIMEOUT_S)
+        except AdminError as error:
+            refused |= dict.fromkeys(here, f"it is unknown whether its move has begun: {error}")
+        else:
+            refused |= {
+                replica: why_refused(replica, here[replica], code)
+                for replica, code in codes.items()
+            }
+    begun = {replica: path for replica, path in targets.items() if replica not in refused}
+    output.line(f"started {counted(len(begun), 'move')}")
+    if options.wait:
+        refused |= wait_until_moved(connection, begun, options.timeout, output)
+    return refused
 
 
 def report(output: Output, refused: Mapping[Replica, str]) -> int:

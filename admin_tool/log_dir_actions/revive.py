@@ -13,7 +13,7 @@ from admin_tool.requests.connection import Broker, connected
 from admin_tool.requests.log_dirs import describe_log_dirs
 from jbodlab import kafka_uuid
 from jbodlab.cli.command import About, Command
-from jbodlab.cli.output import Output
+from jbodlab.cli.output import Output, note_wait
 from jbodlab.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
 
     where = f"broker {broker.id} ({broker.host}:{broker.port})"
     try:
-        return asyncio.run(revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S))
+        with note_wait(f"waiting until broker {broker.id} has recovered the logs in {path}"):
+            return asyncio.run(revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S))
     except TimeoutError as error:
         raise AdminError(
             f"no answer from {where} within {REVIVE_TIMEOUT_S:g} s; it may still be recovering logs"

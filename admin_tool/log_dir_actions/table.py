@@ -12,7 +12,7 @@ from typing import Any
 
 from admin_tool.errors import name_of
 from admin_tool.requests.dir_details import DirDetail
-from admin_tool.requests.log_dirs import HeldReplica, LogDir
+from admin_tool.requests.log_dirs import LogDir
 from jbodlab.cli.output import table
 from jbodlab.error_code import ErrorCode
 
@@ -62,18 +62,18 @@ class Move:
         return f"{self.topic}-{self.partition}"
 
 
-def moves(brokers: Sequence[BrokerDirs], topics: Collection[str] = ()) -> list[Move]:
+def moves(brokers: Sequence[BrokerDirs]) -> list[Move]:
     """Return the moves under way, by broker and partition."""
     found = []
     for one in brokers:
         current = {
             (held.topic, held.partition): (log_dir.path, held)
             for log_dir in one.log_dirs
-            for held in _shown(log_dir, topics)
+            for held in log_dir.replicas
             if not held.is_future
         }
         for log_dir in one.log_dirs:
-            for held in _shown(log_dir, topics):
+            for held in log_dir.replicas:
                 if not held.is_future:
                     continue
                 source = current.get((held.topic, held.partition))
@@ -234,7 +234,3 @@ def _dir_value(one: BrokerDirs, number: int, log_dir: LogDir) -> dict[str, Any]:
         "replicas": len(log_dir.replicas) - future if is_online else None,
         "future_replicas": future if is_online else None,
     }
-
-
-def _shown(log_dir: LogDir, topics: Collection[str]) -> list[HeldReplica]:
-    return [one for one in log_dir.replicas if not topics or one.topic in topics]

@@ -42,6 +42,10 @@ def _add_timeout(parser: Parser) -> None:
 
 
 def _execute_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Start a reassignment. The former assignment is printed as JSON: a FILE that undoes it.\n"
+        "Brokers and directories are checked before anything changes."
+    )
     parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     parser.add_argument(
         "--additional",
@@ -150,7 +154,7 @@ def _reasons(refused: Mapping[TopicPartition, str]) -> str:
 
 
 EXECUTE = Command(
-    help="start a reassignment; prints the former assignment as JSON, which undoes it",
+    help="start a reassignment, and print the former assignment as JSON",
     run=_execute,
     arguments=_execute_arguments,
     examples=(

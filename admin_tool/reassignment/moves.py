@@ -9,9 +9,11 @@ import time
 import uuid
 from collections.abc import Mapping
 
+from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs
+from jbodlab.cli.output import note_wait
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
@@ -34,7 +36,13 @@ def start_moves(
     Raises:
         AdminError: a broker does not answer; moves that have begun go on.
     """
-    deadline = time.monotonic() + timeout_s
+    with note_wait(f"waiting until {counted(len(targets), 'move')} between directories begin"):
+        return _started(connection, targets, time.monotonic() + timeout_s)
+
+
+def _started(
+    connection: Connection, targets: Mapping[Replica, str], deadline: float
+) -> dict[Replica, int]:
     pending = dict(sorted(targets.items()))
     refused: dict[Replica, int] = {}
     while True:

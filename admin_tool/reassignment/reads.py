@@ -74,6 +74,10 @@ def _generate(options: Namespace, output: Output) -> int:
 
 
 def _verify_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Show how far a reassignment is: exit code 0 when it is done, 1 until then.\n"
+        "When it is over, the throttles of all brokers and of its topics are removed."
+    )
     parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     parser.add_argument("--keep-throttles", action="store_true", help="never remove throttles")
 
@@ -123,8 +127,7 @@ GENERATE = Command(
     reads=True,
 )
 VERIFY = Command(
-    help="show how far a reassignment is, and remove its throttles when done; exit code 1 until "
-    "then",
+    help="show how far a reassignment is, and remove its throttles when it is over",
     run=_verify,
     arguments=_verify_arguments,
     examples=("reassign verify move.json",),

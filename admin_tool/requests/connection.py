@@ -15,6 +15,7 @@ from typing import Any
 
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
+from jbodlab.cli.output import note_wait
 from jbodlab.command_line import read_properties
 
 CONNECT_TIMEOUT_S = 3.0
@@ -61,9 +62,13 @@ class Connection:
             UnsupportedRequestError: the broker does not serve it.
             AdminError: no answer; lost connections are tried again for a while.
         """
+        node = self._home if broker is None else broker
+        with note_wait(f"waiting for {_named(node)}"):
+            return self._call(request, node)
+
+    def _call(self, request: Any, node: int | None) -> Any:
         from kafka import errors  # type: ignore[import-untyped]
 
-        node = self._home if broker is None else broker
         deadline = time.monotonic() + RECONNECT_DEADLINE_S
         reason = "it does not answer"
         while True:
@@ -216,7 +221,8 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
             undo.callback(_close, net, manager)
             # It works in a thread of its own, so that Ctrl-C reaches this one at once.
             net.start()
-            manager.bootstrap(timeout_ms)
+            with note_wait(f"waiting for {host}:{port}"):
+                manager.bootstrap(timeout_ms)
             undo.pop_all()
     except errors.KafkaTimeoutError as error:
         raise AdminError(

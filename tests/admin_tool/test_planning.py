@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from admin_tool.log_dir_actions.move_plan import Move, balance, drain
 from admin_tool.log_dir_actions.planning import (
     MISSING_POLLS_MAX,
     Awaited,
-    begin,
+    carry_out,
     dir_states,
     immovable,
     report,
@@ -254,19 +255,21 @@ def test_refused_moves_are_noted_and_are_a_failure(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "bar-0-1: because\nfoo-0-1: why\n"
 
 
-def test_all_moves_but_the_refused_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_moves_but_the_refused_begin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     codes = {"foo": ErrorCode.KAFKA_STORAGE_ERROR, "bar": ErrorCode.NONE}
 
     def answer(_: object, broker: int, wanted: Mapping[TopicPartition, str]) -> dict[Any, int]:
         return {each: int(codes[each.topic]) for each in wanted}
 
     monkeypatch.setattr(reassignment_moves, "alter_replica_log_dirs", answer)
-    plan = [Move(each.topic_partition, "/a", "/b", 1) for each in (FOO, BAR)]
     connection: Any = None
+    options = Namespace(wait=False)
 
-    begun, refused = begin(connection, 1, plan)
+    refused = carry_out(connection, {FOO: "/b", BAR: "/b"}, options, Output())
 
-    assert begun == {BAR: "/b"}
+    assert capsys.readouterr().out == "started 1 move\n"
     assert set(refused) == {FOO}
     assert "/b is full" in refused[FOO]
 

@@ -14,6 +14,7 @@ import pytest
 from admin_tool.errors import AdminError
 from admin_tool.requests import connection
 from admin_tool.requests.connection import bootstrap_servers
+from jbodlab.cli import output
 from jbodlab.cli.program import main
 from lab.cluster.ports import HeldPorts
 
@@ -81,6 +82,15 @@ def test_a_silent_server_is_given_up(
     )
 
 
+def test_a_long_wait_says_for_whom(
+    silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 500)
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0.0)
+    assert main(["topics", "list", "--bootstrap-server", silent]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == f"waiting for {silent}"
+
+
 def test_properties_are_read_before_anything_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +127,10 @@ def test_ctrl_c_is_one_line(silent_server: socket.socket, silent: str) -> None:
                 out, err = process.communicate(timeout=20)
         finally:
             process.kill()
-    assert (process.returncode, out, err) == (130, "", "jbodlab: interrupted\n")
+    assert (process.returncode, out) == (130, "")
+    # It may have said for what it waits.
+    assert err.splitlines()[-1] == "jbodlab: interrupted"
+    assert "Traceback" not in err
 
 
 def asked(server: socket.socket) -> socket.socket:

@@ -198,5 +198,5 @@ def test_a_dead_directory_is_shown_and_comes_back(stage: Stage) -> None:
         wait_for("the return", lambda: not offline())
         # There is nothing to revive any more.
         assert call(cluster, "dirs", "revive", f"broker-2:{path}").err == (
-            f"jbodlab: cannot revive {path} of broker 2: log directory {path} is online\n"
+            f"jbodlab: cannot revive {path} of broker 2: log directory {path} is already online\n"
         )

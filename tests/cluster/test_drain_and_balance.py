@@ -190,7 +190,7 @@ def test_single_replicas_are_moved(cluster: Cluster, topic: str) -> None:
     )
     said = called(cluster, *move, "--yes", "--wait")
 
-    assert said == f"started 1 move to {target}\n"
+    assert said == "started 1 move\n"
     assert 0 in partitions_in(target, topic)
     elsewhere = call(cluster, "dirs", "move", f"{topic}-0", "--to", "broker-3/1", "--yes")
     assert elsewhere.code == 1

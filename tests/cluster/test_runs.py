@@ -124,8 +124,8 @@ def test_messages_of_a_topic_that_somebody_deletes_are_unread_and_not_lost(
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     before = set(admin.list_topics(timeout=5).topics)
     running = subprocess.Popen(
-        [*script("jbodlab"), "run", "--fail", "broker-1/1", "--after", "1s", "--output", "json", "--",
-         "sh", "-c", f"touch {started}; sleep {PROGRAM_S}"],
+        [*script("jbodlab"), "run", "--fail", "broker-1/1", "--after", "1s", "--output", "json",
+         "--", "sh", "-c", f"touch {started}; sleep {PROGRAM_S}"],
         env=lab.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
