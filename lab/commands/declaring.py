@@ -48,8 +48,8 @@ def on_linux(run: Callable[[Namespace, Output], int]) -> Callable[[Namespace, Ou
     def checked(options: Namespace, output: Output) -> int:
         if sys.platform != "linux":
             raise LabError(
-                f"clusters of jbodlab need Linux, and this is {sys.platform}; `docker compose up` "
-                "starts one in containers"
+                f"clusters of jbodlab need Linux, and this is {sys.platform}; in a clone "
+                "`docker compose up` starts one in containers"
             )
         return run(options, output)
 
