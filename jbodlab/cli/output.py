@@ -51,6 +51,10 @@ class Output:
         """Print a value as JSON, in several lines; what JSON does not have is a text."""
         print(json.dumps(value, indent=2, ensure_ascii=False, default=str), file=self.out)
 
+    def json_line(self, value: Any) -> None:
+        """Print a value as JSON in one line, at once: a command that goes on prints several."""
+        print(json.dumps(value, ensure_ascii=False, default=str), file=self.out, flush=True)
+
     def line(self, text: str = "") -> None:
         """Print a line of a result that is text; with `--output json` it goes to stderr."""
         print(text, file=self.err if self.is_json else self.out, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -64,6 +63,6 @@ class _Tail:
 
 def _print(output: Output, name: str, line: str) -> None:
     if output.is_json:
-        print(json.dumps({"server": name, "line": line}), flush=True)
+        output.json_line({"server": name, "line": line})
     else:
-        print(f"{name:<14} | {line}", flush=True)
+        output.line(f"{name:<14} | {line}")

@@ -57,8 +57,10 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         if actions is not None:
             url += f"#token={token}"
         name = patient.state.name
-        output.result({"url": url, "name": name}, f"cluster {name}: {url}\nuntil Ctrl-C")
-        output.out.flush()
+        if output.is_json:
+            output.json_line({"url": url, "name": name})
+        else:
+            output.line(f"cluster {name}: {url}\nuntil Ctrl-C")
         thread.ended.wait()
         if thread.failure is not None:
             raise thread.failure

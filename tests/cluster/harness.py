@@ -83,13 +83,6 @@ def script(name: str) -> list[str]:
     ]
 
 
-def run_tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a console script that has to succeed."""
-    return subprocess.run(
-        [*script(name), *arguments], check=True, capture_output=True, text=True, timeout=60
-    )
-
-
 def as_servers(
     cluster: Cluster, command: list[str], timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:

@@ -92,3 +92,11 @@ def test_a_table_has_numbers_on_the_right() -> None:
         "orders      3  -",
         "a          12  1,2",
     ]
+
+
+def test_a_command_that_goes_on_prints_an_object_a_line() -> None:
+    streams = Streams(is_json=True)
+    streams.output.json_line({"server": "broker-1", "line": "a"})
+    streams.output.json_line({"server": "broker-1", "line": "b"})
+
+    assert [json.loads(line)["line"] for line in streams.out.getvalue().splitlines()] == ["a", "b"]
