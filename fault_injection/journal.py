@@ -239,8 +239,22 @@ def read_all(path: Path) -> dict[int, Fault]:
         return {}
     except OSError as error:
         raise FaultError(f"cannot read the journal {path}: {error.strerror}") from error
-    lines = data[: data.rfind(b"\n") + 1].splitlines()
-    return _replay(lines, path)
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> dict[int, Fault]:
+    """Return all faults by their ids from what a journal contains; a torn last line is ignored.
+
+    Raises:
+        FaultError: it is damaged before its last line.
+    """
+    faults: dict[int, Fault] = {}
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            _apply(faults, json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FaultError(f"journal {path} is damaged in line {number}: {error!r}") from error
+    return faults
 
 
 def _cut_torn_line(fd: int) -> None:
@@ -260,16 +274,6 @@ def _try_lock(fd: int, byte: int) -> bool:
 
 def _unlock(fd: int, byte: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, byte, 1, 0))
-
-
-def _replay(lines: list[bytes], path: Path) -> dict[int, Fault]:
-    faults: dict[int, Fault] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            _apply(faults, json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
-            raise FaultError(f"journal {path} is damaged in line {number}: {error!r}") from error
-    return faults
 
 
 def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:

@@ -86,9 +86,9 @@ class Watch(threading.Thread):
         self._target = target
         self._other = next(node for node in state.brokers if node != target.broker)
         self._log = GrowingLog(Path(state.controller.metadata_log_dir))
-        self._log.read()  # What is in it already is no news.
+        asyncio.run(self._log.read())  # What is in it already is no news.
         self._output = GrowingOutput(Path(target.broker.log_file))
-        self._output.read()
+        asyncio.run(self._output.read())
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -139,7 +139,7 @@ class Watch(threading.Thread):
 
     async def _watch_files(self) -> None:
         while not self._stopping.is_set():
-            for line in self._output.read():
+            for line in await self._output.read():
                 if f"{self._target.path} {WENT_OFFLINE}" in line:
                     reason = _REASON.search(line)
                     self._saw(
@@ -147,7 +147,7 @@ class Watch(threading.Thread):
                         at_ns=_on_monotonic_clock(_logged_at_ns(line)),
                         note=reason[0] if reason else "",
                     )
-            for batch in self._log.read():
+            for batch in await self._log.read():
                 self._look_into(batch)
             await asyncio.sleep(READ_PERIOD_S)
 

@@ -190,6 +190,11 @@ class Broker:
         except LabError:
             return True
 
+    @property
+    def output(self) -> Path:
+        """The file that has what it printed."""
+        return Path(self._inner.state.log_file)
+
     def kill(self) -> None:
         """As a power switch: SIGKILL."""
         self._inner.kill()
@@ -320,6 +325,11 @@ class Cluster:
         return self.inner.root
 
     @property
+    def journal(self) -> Path:
+        """The file that says what was injected and healed; missing before the first fault."""
+        return self.inner.faults.journal
+
+    @property
     def brokers(self) -> list[Broker]:
         """All brokers, by rising id."""
         return [Broker(self, one) for one in self.inner.brokers]
@@ -347,8 +357,7 @@ class Cluster:
 
     def events(self, count: int = 20) -> list[str]:
         """Return what was injected and healed, and what each node printed last."""
-        journal = self.inner.faults.journal
-        lines = journal.read_text("utf-8").splitlines() if journal.exists() else []
+        lines = self.journal.read_text("utf-8").splitlines() if self.journal.exists() else []
         return [*lines[-count:], *self.inner.last_words().splitlines()]
 
     # Topics

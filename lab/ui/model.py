@@ -313,7 +313,8 @@ def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:
     return str(path)
 
 
-_Directory = tuple[int, str]
+Sizes = Mapping[tuple[int, str], Mapping[Any, tuple[str, int]]]
+"""By broker and path of a directory: which rate each replica counts for, and its bytes."""
 
 RATES = ("written", "replicated", "moved")
 """By clients to leaders, by followers, by moves between directories; in bytes."""
@@ -324,26 +325,21 @@ class Rates:
     """How fast logs grow, over the last looks; what is deleted does not count.
 
     Attributes:
-        kept: How many looks are told of.
-        over: Each rate is the mean of so many looks: brokers answer now between two looks, now not.
+        kept: How many looks are shown.
+        over: Each rate is the mean of so many looks, as brokers answer between any two looks.
     """
 
     kept: int = 120
     over: int = 4
-    _before: tuple[float, Mapping[_Directory, Mapping[Any, tuple[str, int]]]] | None = None
+    _before: tuple[float, Sizes] | None = None
     _points: list[list[float]] = field(default_factory=list)
 
-    def look(self, seen: Seen, at_s: float) -> None:
+    def look(self, now: Sizes, at_s: float) -> None:
         """Take notice of all sizes at a moment."""
-        now = {
-            (one.broker_id, view.path): dict(_sizes(seen, one.broker_id, view))
-            for one in seen.brokers
-            for view in one.log_dirs or ()
-        }
         if self._before is not None and at_s > self._before[0]:
             passed_s, before = at_s - self._before[0], self._before[1]
             grown = dict.fromkeys(RATES, 0)
-            # What lies in a directory that could not be seen before may be as old as it likes.
+            # A directory that could not be seen before may have grown long ago.
             for directory in now.keys() & before.keys():
                 for key, (name, size) in now[directory].items():
                     grown[name] += max(0, size - before[directory].get(key, (name, 0))[1])
@@ -359,6 +355,15 @@ class Rates:
     def _mean(self, end: int) -> list[int]:
         last = self._points[max(0, end - self.over) : end]
         return [round(sum(rates) / len(last)) for rates in zip(*last, strict=True)]
+
+
+def sizes(seen: Seen) -> Sizes:
+    """Return the sizes of all replicas that can be seen."""
+    return {
+        (one.broker_id, view.path): dict(_sizes(seen, one.broker_id, view))
+        for one in seen.brokers
+        for view in one.log_dirs or ()
+    }
 
 
 def _sizes(seen: Seen, broker: int, view: LogDirView) -> Iterator[tuple[Any, tuple[str, int]]]:

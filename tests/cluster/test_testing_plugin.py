@@ -50,6 +50,8 @@ def test_a_loop_may_await_it(jbod_cluster_async):
             await fault.wait_detected()
             await jbod_cluster_async.wait_leaders(topic)
         assert await log_dir.state() == "online"
+        assert '"event": "healed"' in str(await jbod_cluster_async.events())
+        assert await jbod_cluster_async.broker(1).log_lines(1)
 
     asyncio.run(body())
 

@@ -197,12 +197,12 @@ def test_rates_count_growth_by_its_cause_and_never_what_is_deleted() -> None:
         ),
     )
 
-    rates.look(WHOLE, 1.0)
-    rates.look(later, 3.0)
+    rates.look(model.sizes(WHOLE), 1.0)
+    rates.look(model.sizes(later), 3.0)
     assert rates.to_json(2.0)["points"] == [[10, 5, 3]]
 
     for second in (4.0, 5.0, 6.0):
-        rates.look(later, second)
+        rates.look(model.sizes(later), second)
     assert rates.to_json(2.0)["points"] == [[0, 0, 0], [0, 0, 0]]
 
 
@@ -211,6 +211,6 @@ def test_a_rate_is_even_where_a_broker_answers_every_other_look() -> None:
     for look in range(9):
         size = 20 * (look // 2)
         seen = replace(WHOLE, brokers=(broker(1, dir_view("/b1/1", {T0: size})),))
-        rates.look(seen, float(look))
+        rates.look(model.sizes(seen), float(look))
 
     assert [written for written, *_ in rates.to_json(1.0)["points"][3:]] == [10] * 5
