@@ -71,7 +71,7 @@ class Connections:
         ]
         for name, rules in follow:
             if rules is None:
-                return f"{name} was not started with faults by preload"
+                return patient.advice.not_preloaded(name)
         if reason := process_control.refusal(patient, must_run=True):
             return reason
         return sockets.refusal(patient.process.pid)

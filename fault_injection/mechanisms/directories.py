@@ -36,7 +36,7 @@ class Directories:
         """Return why it cannot be made here."""
         path, patient = target.path, target.patient
         if patient is None:
-            return f"which broker has {path} is not known, name it with --broker and --dir"
+            return f"the broker of {path} is unknown: name the broker too"
         if spec.kind == "emptied" and path.is_mount():
             return f"{path} is a mount point; give a folder inside of it"
         if spec.other is not None:

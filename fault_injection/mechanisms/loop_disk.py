@@ -51,13 +51,13 @@ class LoopDisk:
         if not directories:
             return "the broker has no log directory"
         for path in directories:
-            if reason := _why_no_loop_disk(path):
+            if reason := _why_no_loop_disk(path, target):
                 return reason
         if os.geteuid() != 0:
             return "only root may shut down a file system"
         if spec.kind == "power-loss":
             if target.patient is None:
-                return f"which broker has {target.path} is not known"
+                return f"the broker of {target.path} is unknown: name the broker too"
             return process_control.refusal(target.patient, must_run=True)
         return ""
 
@@ -153,11 +153,11 @@ def _directories(target: Target) -> tuple[Path, ...]:
     return target.patient.log_dirs
 
 
-def _why_no_loop_disk(path: Path) -> str:
+def _why_no_loop_disk(path: Path, target: Target) -> str:
     disk = mounts.own_disk(path)
     if disk is None or disk.kind != "ext4" or not disk.source.startswith("/dev/loop"):
-        return f"{path} is on no loop disk with ext4 (`jbodlab up --kind loop` makes such)"
-    return "" if _image(disk).exists() else f"the image of {disk.point} is not to be found"
+        return target.advice.not_on("loop", path)
+    return "" if _image(disk).exists() else f"the image of {disk.point} does not exist"
 
 
 def _disk(path: Path) -> Mount:

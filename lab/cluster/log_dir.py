@@ -109,5 +109,6 @@ class LogDir:
 
     def _impose(self, rule: Rule) -> CallFault:
         if self.preload is None:
-            raise LabError(f"the broker of {self} was not started with preloaded faults")
+            patient = self._patient()
+            raise LabError(patient.advice.not_preloaded(patient.name))
         return self.preload.impose(rule)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from fault_injection.mechanism import Advice
 from jbodlab.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
@@ -32,6 +33,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
+ADVICE = Advice(
+    preload="mark the test with @pytest.mark.jbod(calls=True), or start it by Cluster(calls=True)",
+    disk="",
+)
 _numbers = itertools.count(1)
 
 
@@ -289,6 +294,7 @@ class Cluster:
             brokers=self.need.brokers,
             log_dirs=self.need.disks,
             user=programs.server_user(None),
+            advice=ADVICE,
         )
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
         try:

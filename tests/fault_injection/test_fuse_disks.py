@@ -458,7 +458,9 @@ def test_what_is_known_of_a_file_is_always_told(disk: ServedDisk, log_dir: Path)
 def test_a_directory_on_another_disk_is_refused(tmp_path: Path) -> None:
     found = registry.check(kinds.spec("eio", {"mechanism": "fuse"}), target(tmp_path))
 
-    assert found == f"{tmp_path} is on no FUSE disk (`jbodlab up --kind fuse` makes such)"
+    assert found == (
+        f"{tmp_path} is not on a disk of kind fuse: start its cluster with `jbodlab up --kind fuse`"
+    )
 
 
 def test_the_next_fault_unmounts_a_disk_whose_process_was_killed(
@@ -467,7 +469,7 @@ def test_the_next_fault_unmounts_a_disk_whose_process_was_killed(
     disk.process.kill()
     disk.process.wait(DEADLINE_S)
 
-    with pytest.raises(FaultError, match="is on no FUSE disk"):
+    with pytest.raises(FaultError, match="is not on a disk of kind fuse"):
         inject(disk, log_dir, "eio", mechanism="fuse")
 
     assert disks.of(disk.point) is None
