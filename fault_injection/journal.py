@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection.errors import FaultError
-from fault_injection.kinds import ALIASES
 from jbodlab.lab_state import ProcessState
 
 MODE = 0o600
@@ -58,7 +57,7 @@ class Fault:
     """One fault as the journal describes it.
 
     Attributes:
-        kind: Name of the kind, never an alias.
+        kind: Name of the kind.
         mechanism: What made it.
         path: The directory, or the folder of the broker whose process it ended.
         patient: Name of the broker; empty where only the directory was known.
@@ -281,7 +280,7 @@ def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:
     if entry["event"] == "begin":
         faults[fault_id] = Fault(
             fault_id=fault_id,
-            kind=ALIASES.get(entry["kind"], entry["kind"]),
+            kind=entry["kind"],
             mechanism=entry.get("mechanism", "files"),
             path=Path(entry["path"]),
             patient=entry.get("patient", ""),

@@ -97,7 +97,7 @@ class OnFuseDisk:
         if found is None or found.kind != disk.KIND:
             return target.advice.not_on("fuse", target.path)
         if disk.is_dead(found):
-            return f"the process that served {found.point} is gone"
+            return f"the process that served {found.point} has ended"
         rules = disk.rules_of(found)
         return "" if os.access(rules, os.W_OK) else f"this user may not write to {rules}"
 

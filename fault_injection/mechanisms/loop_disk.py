@@ -44,9 +44,9 @@ class LoopDisk:
     def refusal(self, spec: FaultSpec, target: Target) -> str:
         """Return why it cannot be made here."""
         if spec.calls is not None or spec.percent != 100 or spec.files != "*":
-            return "it breaks all calls of all files"
+            return "it can only break all calls on all files"
         if spec.kind == "eio" and spec.errno != 5:
-            return "its calls fail with EIO only"
+            return "it can only fail calls with EIO"
         directories = _directories(target)
         if not directories:
             return "the broker has no log directory"
@@ -108,7 +108,7 @@ class LoopDisk:
             path = Path(text)
             if fault.kind == "hang":
                 if not check.hangs(path, user, HANGS_AFTER_S):
-                    return f"a file that uid {fault.uid} creates in {path} comes back"
+                    return f"uid {fault.uid} can still create files in {path}"
             elif fault.kind == "eio" and not check.create_error(path, user):
                 return f"uid {fault.uid} can still create files in {path}"
         if fault.kind == "power-loss":
@@ -117,7 +117,7 @@ class LoopDisk:
             for file in fault.undo["proofs"]:
                 if Path(file).exists():
                     Path(file).unlink()
-                    return f"what was never synced is still there: {file}"
+                    return f"a file that was never synced still exists: {file}"
         return ""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
@@ -221,7 +221,7 @@ def _renew(disk: str, image: str) -> str:
     except (OSError, FaultError):
         copy.unlink(missing_ok=True)
         raise
-    return f"a copy of the image is mounted over {disk}, the broker still holds the dead one"
+    return f"a copy of the image is mounted over {disk}, the broker still uses the dead one"
 
 
 def _copy_sparse(source: Path, target: Path) -> None:

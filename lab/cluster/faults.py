@@ -165,4 +165,4 @@ class Faults:
 
 
 def _nobody_to_start(fault: journal.Fault) -> None:
-    raise FaultError(f"nobody here can start {fault.patient}")
+    raise FaultError(f"cannot start {fault.patient} here")

@@ -113,7 +113,7 @@ def test_up_status_fault_and_down(cluster_root: Path) -> None:
         assert "127.0.0.1:" in started.stdout
         assert run("jbodlab", "up").returncode == 1, "it runs already"
         assert (
-            run("jbod-fault", "inject", "chmod000", "--broker", "2", "--dir", "3").returncode == 0
+            run("jbod-fault", "inject", "permission", "--broker", "2", "--dir", "3").returncode == 0
         )
         wait_for(
             "the dead directory in the status", lambda: "OFFLINE" in run("jbodlab", "status").stdout

@@ -282,7 +282,7 @@ def test_a_cut_ends_by_itself_at_the_end_of_its_length(network: Network) -> None
         ({"rules": None}, {}, "broker-1 runs without the library"),
         ({}, {"from": "broker-7"}, "broker-1 has no broker-7 that it could be cut off from"),
         ({}, {"from": "broker-1"}, "broker-1 has no broker-1 that it could be cut off from"),
-        ({"controller_port": 0}, {}, "the controller's address is not known"),
+        ({"controller_port": 0}, {}, "the controller's address is unknown"),
         ({"host": "10.0.0.1"}, {}, "broker-1 listens on 10.0.0.1, and connections are local"),
     ],
 )

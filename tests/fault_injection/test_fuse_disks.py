@@ -361,7 +361,7 @@ def test_a_disk_is_full_by_its_calls_and_by_no_balloon(
     # It would fill the disk that the folder is on, which may be the machine's.
     monkeypatch.setattr(balloon, "SIZE_BYTES_MAX", 1 << 60)
     found = registry.check(kinds.spec("full", {"mechanism": "balloon"}), target(log_dir))
-    assert found == f"{log_dir} is on no disk of its own"
+    assert found == f"{log_dir} is not on a disk of its own"
 
 
 def test_a_fault_heals_by_itself_and_its_process_says_so(disk: ServedDisk, log_dir: Path) -> None:
@@ -423,7 +423,7 @@ def test_healing_unmounts_a_disk_whose_process_was_killed(disk: ServedDisk, log_
 
     note = heal(disk, fault)
 
-    assert note == f"the process that served {disk.point} is gone, it is unmounted"
+    assert note == f"the process that served {disk.point} has ended; the disk was unmounted"
     assert disks.of(disk.point) is None
     assert not disk.rules.exists()
     assert error_of(log_dir) == 0

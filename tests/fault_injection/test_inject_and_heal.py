@@ -45,10 +45,10 @@ def create_error(directory: Path) -> int:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("chmod000", errno.EACCES),
-        ("readonly", errno.EACCES),
-        ("file", errno.ENOTDIR),
-        ("delete", errno.ENOENT),
+        ("permission", errno.EACCES),
+        ("read-only-bits", errno.EACCES),
+        ("file-in-place", errno.ENOTDIR),
+        ("deleted", errno.ENOENT),
     ],
 )
 def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(
@@ -70,7 +70,7 @@ def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(
 def test_readonly_takes_the_right_to_write_from_everything_below(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
-    assert jbod_fault("inject", "readonly", log_dir).returncode == 0
+    assert jbod_fault("inject", "read-only-bits", log_dir).returncode == 0
 
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (log_dir, *log_dir.rglob("*"))]
     assert len(modes) == 4
@@ -85,7 +85,7 @@ def test_readonly_leaves_links_and_their_targets_alone(
     target.chmod(0o666)
     (log_dir / "link").symlink_to(target)
 
-    assert jbod_fault("inject", "readonly", log_dir).returncode == 0
+    assert jbod_fault("inject", "read-only-bits", log_dir).returncode == 0
 
     assert stat.S_IMODE(target.stat().st_mode) == 0o666
 
@@ -94,7 +94,7 @@ def test_what_was_written_to_a_deleted_path_is_kept_aside(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
     before = snapshot(log_dir)
-    jbod_fault("inject", "delete", log_dir)
+    jbod_fault("inject", "deleted", log_dir)
     log_dir.mkdir()
     (log_dir / "new").write_bytes(b"written meanwhile")
 
@@ -111,7 +111,7 @@ def test_what_was_written_into_the_replacing_file_is_kept_aside(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
     before = snapshot(log_dir)
-    jbod_fault("inject", "file", log_dir)
+    jbod_fault("inject", "file-in-place", log_dir)
     with log_dir.open("ab") as file:
         file.write(b"more")
 
@@ -125,7 +125,7 @@ def test_what_was_written_into_the_replacing_file_is_kept_aside(
 def test_a_directory_inside_a_log_directory_is_moved_out_of_it(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
-    assert jbod_fault("inject", "delete", log_dir / "foo-0").returncode == 0
+    assert jbod_fault("inject", "deleted", log_dir / "foo-0").returncode == 0
 
     assert [path.name for path in log_dir.iterdir()] == ["meta.properties"]
     assert (log_dir.parent / ".foo-0.jbod-fault-1").is_dir()
@@ -139,7 +139,7 @@ def test_a_fault_without_effect_is_reverted_and_reported(
 ) -> None:
     before = snapshot(log_dir)
 
-    result = jbod_fault("inject", "chmod000", log_dir, "--user", "0")
+    result = jbod_fault("inject", "permission", log_dir, "--user", "0")
 
     assert result.returncode == 1
     assert "had no effect and was reverted" in result.stderr
@@ -153,7 +153,7 @@ def test_a_directory_that_the_user_cannot_write_anyway_is_refused(
 ) -> None:
     log_dir.chmod(0o555)
 
-    result = jbod_fault("inject", "chmod000", log_dir)
+    result = jbod_fault("inject", "permission", log_dir)
 
     assert result.returncode == 1
     assert "nothing injected" in result.stderr
@@ -164,7 +164,7 @@ def test_a_directory_that_the_user_cannot_write_anyway_is_refused(
 def test_an_ordinary_user_cannot_prove_a_fault_as_another(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
-    result = jbod_fault("inject", "chmod000", log_dir, "--user", os.geteuid() + 1)
+    result = jbod_fault("inject", "permission", log_dir, "--user", os.geteuid() + 1)
 
     assert result.returncode == 1
     assert "only root or uid" in result.stderr
@@ -175,24 +175,24 @@ def test_links_relative_paths_and_trailing_slashes_name_the_same_directory(
 ) -> None:
     (disk / "link").symlink_to(log_dir)
 
-    assert jbod_fault("inject", "chmod000", "link/", cwd=disk).returncode == 0
+    assert jbod_fault("inject", "permission", "link/", cwd=disk).returncode == 0
 
-    refused = jbod_fault("inject", "readonly", "../" + disk.name + "/data/", cwd=disk)
+    refused = jbod_fault("inject", "read-only-bits", "../" + disk.name + "/data/", cwd=disk)
     assert refused.returncode == 1
-    assert "has an open fault already, number 1" in refused.stderr
+    assert "already has an open fault: 1" in refused.stderr
     assert str(log_dir) in jbod_fault("list").stdout
 
 
 def test_a_directory_around_an_open_fault_is_refused(jbod_fault: JbodFault, log_dir: Path) -> None:
-    assert jbod_fault("inject", "readonly", log_dir / "foo-0").returncode == 0
+    assert jbod_fault("inject", "read-only-bits", log_dir / "foo-0").returncode == 0
 
-    result = jbod_fault("inject", "delete", log_dir)
+    result = jbod_fault("inject", "deleted", log_dir)
 
     assert result.returncode == 1
     assert "overlap" in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["chmod000", "delete"])
+@pytest.mark.parametrize("kind", ["permission", "deleted"])
 def test_the_root_of_the_file_system_is_never_broken(jbod_fault: JbodFault, kind: str) -> None:
     result = jbod_fault("inject", kind, "/")
 
@@ -201,8 +201,8 @@ def test_the_root_of_the_file_system_is_never_broken(jbod_fault: JbodFault, kind
 
 
 def test_what_is_no_directory_is_refused(jbod_fault: JbodFault, log_dir: Path) -> None:
-    file = jbod_fault("inject", "chmod000", log_dir / "meta.properties")
-    missing = jbod_fault("inject", "chmod000", log_dir / "missing")
+    file = jbod_fault("inject", "permission", log_dir / "meta.properties")
+    missing = jbod_fault("inject", "permission", log_dir / "missing")
 
     assert (file.returncode, missing.returncode) == (1, 1)
     assert "is not a directory" in file.stderr
@@ -212,7 +212,7 @@ def test_what_is_no_directory_is_refused(jbod_fault: JbodFault, log_dir: Path) -
 def test_an_empty_path_is_not_the_folder_one_stands_in(jbod_fault: JbodFault, disk: Path) -> None:
     before = snapshot(disk)
 
-    refused = jbod_fault("inject", "chmod000", "", cwd=disk)
+    refused = jbod_fault("inject", "permission", "", cwd=disk)
 
     assert (refused.returncode, refused.stderr) == (1, "jbod-fault: the path is empty\n")
     assert snapshot(disk) == before
@@ -221,18 +221,20 @@ def test_an_empty_path_is_not_the_folder_one_stands_in(jbod_fault: JbodFault, di
 def test_a_directory_that_holds_the_tool_itself_is_refused(jbod_fault: JbodFault) -> None:
     package = Path(check.__file__).parent
 
-    refused = jbod_fault("inject", "chmod000", package)
+    refused = jbod_fault("inject", "permission", package)
 
     assert (refused.returncode, refused.stderr) == (
         1,
-        f"jbod-fault: {package} holds the program that would have to heal it\n",
+        f"jbod-fault: {package} contains the program that has to heal it\n",
     )
 
 
 def test_a_directory_that_holds_the_journal_is_refused(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
-    result = jbod_fault("inject", "chmod000", log_dir, "--journal", log_dir / "j" / "faults.jsonl")
+    result = jbod_fault(
+        "inject", "permission", log_dir, "--journal", log_dir / "j" / "faults.jsonl"
+    )
 
     assert result.returncode == 1
     assert "the journal" in result.stderr
@@ -249,7 +251,7 @@ def test_a_mount_point_is_neither_moved_nor_replaced(jbod_fault: JbodFault, disk
     if mount.returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        result = jbod_fault("inject", "delete", mounted)
+        result = jbod_fault("inject", "deleted", mounted)
     finally:
         subprocess.run(["umount", str(mounted)], check=True)
 
@@ -261,13 +263,13 @@ def test_a_mount_point_is_neither_moved_nor_replaced(jbod_fault: JbodFault, disk
 def test_healing_an_unknown_or_healed_fault_fails_with_one_line(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
-    jbod_fault("inject", "chmod000", log_dir)
+    jbod_fault("inject", "permission", log_dir)
     jbod_fault("heal", 1)
 
     again, unknown = jbod_fault("heal", 1), jbod_fault("heal", 7)
 
     assert (again.returncode, unknown.returncode) == (1, 1)
-    assert again.stderr == "jbod-fault: fault 1 is not open any more: it was healed already\n"
+    assert again.stderr == "jbod-fault: fault 1 is not open: it was healed already\n"
     assert unknown.stderr == "jbod-fault: no fault 7 in the journal\n"
 
 
@@ -278,8 +280,8 @@ def test_heal_under_a_folder_leaves_other_faults_open(
     other.mkdir()
     if os.geteuid() == 0:
         os.chown(other, log_dir.stat().st_uid, log_dir.stat().st_gid)
-    jbod_fault("inject", "chmod000", log_dir)
-    jbod_fault("inject", "chmod000", other)
+    jbod_fault("inject", "permission", log_dir)
+    jbod_fault("inject", "permission", other)
 
     assert jbod_fault("heal", "--under", log_dir).returncode == 0
 
@@ -291,20 +293,20 @@ def test_heal_under_a_folder_leaves_other_faults_open(
 def test_a_fault_whose_directory_is_gone_is_closed_with_a_word_about_it(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:
-    jbod_fault("inject", "chmod000", log_dir)
+    jbod_fault("inject", "permission", log_dir)
     log_dir.rename(log_dir.with_name("removed"))
 
     result = jbod_fault("heal", 1)
 
     assert result.returncode == 0
-    assert "gone or another directory" in result.stdout
+    assert "was removed or replaced" in result.stdout
     assert jbod_fault("list").stdout == "no open faults\n"
 
 
 def test_every_step_is_in_the_journal_with_both_clocks(
     jbod_fault: JbodFault, log_dir: Path, state_dir: Path
 ) -> None:
-    jbod_fault("inject", "chmod000", log_dir)
+    jbod_fault("inject", "permission", log_dir)
     jbod_fault("heal", 1)
 
     lines = (state_dir / "faults.jsonl").read_text().splitlines()
@@ -346,19 +348,19 @@ def test_a_directory_is_named_by_broker_and_number_or_path(
     file.parent.mkdir(parents=True)
     file.write_text(lab_state.to_json(state))
 
-    by_number = jbod_fault("inject", "chmod000", "--broker", 2, "--dir", 2)
+    by_number = jbod_fault("inject", "permission", "--broker", 2, "--dir", 2)
     jbod_fault("heal", "--all")
-    by_path = jbod_fault("inject", "chmod000", "--broker", 2, "--dir", log_dir)
+    by_path = jbod_fault("inject", "permission", "--broker", 2, "--dir", log_dir)
     jbod_fault("heal", "--all")
-    too_high = jbod_fault("inject", "chmod000", "--broker", 2, "--dir", 3)
-    no_broker = jbod_fault("inject", "chmod000", "--broker", 9, "--dir", 1)
-    no_cluster = jbod_fault("inject", "chmod000", "--broker", 2, "--dir", 1, "--name", "x")
+    too_high = jbod_fault("inject", "permission", "--broker", 2, "--dir", 3)
+    no_broker = jbod_fault("inject", "permission", "--broker", 9, "--dir", 1)
+    no_cluster = jbod_fault("inject", "permission", "--broker", 2, "--dir", 1, "--name", "x")
 
     assert (by_number.returncode, by_path.returncode) == (0, 0)
     assert str(log_dir) in by_number.stdout
-    assert "log directories 1 to 2, not 3" in too_high.stderr
-    assert "has the brokers 2, not 9" in no_broker.stderr
-    assert "no cluster named x is up" in no_cluster.stderr
+    assert "log directories 1 to 2, got 3" in too_high.stderr
+    assert "unknown broker 9: cluster default has 2" in no_broker.stderr
+    assert "cluster x is not up" in no_cluster.stderr
     assert {too_high.returncode, no_broker.returncode, no_cluster.returncode} == {1}
 
 
@@ -372,7 +374,7 @@ def test_the_command_is_a_program(state_dir: Path, log_dir: Path) -> None:
             timeout=60,
             check=False,
         )
-        for words in (["inject", "delete", str(log_dir)], ["heal", "--all"], ["nonsense"])
+        for words in (["inject", "deleted", str(log_dir)], ["heal", "--all"], ["nonsense"])
     ]
 
     assert [each.returncode for each in done] == [0, 0, 1]
