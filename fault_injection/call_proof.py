@@ -1,4 +1,4 @@
-"""Proves that a rule bites: a child that follows it runs into it, with a file of its own.
+"""Proves that a rule takes effect: a child that follows it makes the calls, with its own file.
 
 The child does what the rule does not forbid until it comes to a call that the rule is about, then
 that call, then the same one in a neighbour directory, and says how long each took and how it ended.
@@ -112,7 +112,7 @@ def doubt(
     neighbour: Path | None,
     lift: Callable[[], None],
 ) -> str:
-    """Return why a rule does not bite a child that follows it; empty if it does.
+    """Return why a rule has no effect on a child that follows it; empty if it has.
 
     Args:
         rule: The rule.

@@ -1,4 +1,4 @@
-"""What makes faults, seen from outside, and what it is told about whom it strikes."""
+"""The interface of what makes faults, and how it knows its target."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ class Patient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a fault shall strike.
+    """The place of a fault.
 
     Attributes:
         directory: A log directory, links followed; None for faults of a broker.
         patient: The broker; None where only the directory is known.
-        uid, gid: User that the broker runs as, who proves that the fault bites.
+        uid, gid: User that the broker runs as, as whom the effect is proved.
     """
 
     directory: Path | None
@@ -182,7 +182,7 @@ class Mechanism(Protocol):
         """
 
     def doubt(self, fault: Fault) -> str:
-        """Try, as the broker's user, whether it bites; returns why not, empty if it does."""
+        """Try, as the broker's user, whether it has an effect; returns why not, empty if it has."""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
         """Bring everything back as it was.

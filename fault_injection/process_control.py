@@ -1,4 +1,4 @@
-"""Ends the broker that a fault strikes, and starts it again as it had been started before."""
+"""Ends the broker of a fault, and starts it again as it had been started before."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def end_process(process: ProcessState, name: str, *, cleanly: bool) -> None:
 
 
 def is_struck_alive(fault: Fault) -> bool:
-    """Return whether the very process still runs that the fault has struck."""
+    """Return whether the very process still runs that the fault was to end."""
     return processes.is_alive(ProcessState(**fault.undo["process"]))
 
 

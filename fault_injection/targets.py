@@ -1,4 +1,4 @@
-"""Finds what a fault shall strike among the clusters that are written down on this machine."""
+"""Finds the target of a fault among the clusters that this machine has files about."""
 
 from __future__ import annotations
 

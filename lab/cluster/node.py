@@ -184,7 +184,7 @@ class Node:
             self.wait_ended(KILL_DEADLINE_S)
 
     def freeze(self) -> None:
-        """Let the process stand still: SIGSTOP."""
+        """Freeze the process: SIGSTOP."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -311,12 +311,12 @@ class Broker(Node):
         )
 
     def target(self) -> Target:
-        """Return it as what a fault can strike."""
+        """Return it as the target of a fault."""
         user = self._around.user
         return operations.broker_target(self.patient(), user.uid, user.gid)
 
     def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
-        """Strike the process or its connections; otherwise as `LogDir.fails`."""
+        """Break the process or its connections; otherwise as `LogDir.fails`."""
         words = {key.removesuffix("_"): value for key, value in parameters.items()}
         return self._faults.inject(kinds.spec(kind, words), self.target())
 

@@ -54,9 +54,9 @@ class AsyncFault:
         """As `Fault.wait_detected`."""
         await _away(self.inner.wait_detected, timeout)
 
-    async def wait_bitten(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
-        """As `Fault.wait_bitten`."""
-        await _away(self.inner.wait_bitten, timeout)
+    async def wait_broken(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
+        """As `Fault.wait_broken`."""
+        await _away(self.inner.wait_broken, timeout)
 
     async def __aenter__(self) -> AsyncFault:
         return self

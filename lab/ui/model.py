@@ -1,4 +1,4 @@
-"""What the page shows of a cluster, made of what was seen of it; every state has a word.
+"""What the page shows, computed from what was seen of a cluster; every state has a name.
 
 The model is made of sections that are JSON; each is published anew when it changes.
 """
@@ -219,10 +219,10 @@ def _wrong(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Trouble]:
         if broker["state"] == SILENT:
             yield _Trouble(BAD, f"{who} does not answer")
         if broker["state"] == FENCED:
-            yield _Trouble(BAD, f"{who} is fenced: the controller does not hear it")
+            yield _Trouble(BAD, f"{who} is fenced: the controller gets no heartbeats from it")
         states = {one["state"] for one in broker["log_dirs"]}
         if broker["state"] != SILENT and UNKNOWN in states:
-            yield _Trouble(WARN, f"{who} does not tell of its directories")
+            yield _Trouble(WARN, f"{who} does not report its log directories")
         for one in broker["log_dirs"]:
             where = f"{who}/{one['number']}"
             if one["state"] == OFFLINE:
@@ -232,14 +232,14 @@ def _wrong(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Trouble]:
                 yield _Trouble(WARN, f"{where} is {condition}")
     leaderless = [key for key, found in sorted(seen.partitions.items()) if found.leader < 0]
     if leaderless:
-        yield _Trouble(BAD, f"{len(leaderless)} without leader: {named(leaderless)}")
+        yield _Trouble(BAD, f"partitions without a leader: {len(leaderless)} ({named(leaderless)})")
     short = [
         key
         for key, found in sorted(seen.partitions.items())
         if found.leader >= 0 and len(found.isr) < len(found.replicas)
     ]
     if short:
-        yield _Trouble(WARN, f"{len(short)} under-replicated: {named(short)}")
+        yield _Trouble(WARN, f"under-replicated partitions: {len(short)} ({named(short)})")
 
 
 def _moves(seen: Seen) -> Iterator[Section]:

@@ -141,13 +141,13 @@ class Server:
         if request.method == "GET":
             return await self._get(request)
         if self._actions is None or request.path not in ("/faults", "/heal"):
-            return _json("404 Not Found", {"error": "there is no such thing"})
+            return _json("404 Not Found", {"error": "not found"})
         try:
             words = json.loads(body)
         except ValueError:
             words = None
         if not isinstance(words, dict):
-            return _json("400 Bad Request", {"error": "the body is no JSON object"})
+            return _json("400 Bad Request", {"error": "expected a JSON object as the body"})
         inject = self._actions.inject
         async with self._acting:
             try:
@@ -173,7 +173,7 @@ class Server:
             one = model.partition(self._watching.seen, wanted)
             if one is not None:
                 return _json("200 OK", one)
-        return _json("404 Not Found", {"error": "there is no such thing"})
+        return _json("404 Not Found", {"error": "not found"})
 
     async def _stream(self, request: Request, writer: asyncio.StreamWriter) -> None:
         if self._streams >= STREAMS_MAX:

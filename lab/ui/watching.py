@@ -31,9 +31,9 @@ PERIOD_S = 0.5
 ASK_DEADLINE_S = 3.0
 
 FOREIGN = (
-    "which directories are FULL or SLOW, and why one is offline: only brokers of jbodlab tell",
-    "what the controller writes: its metadata log is not read here",
-    "faults: this cluster is in no state file of jbodlab",
+    "whether a log directory is FULL or SLOW, and why it is offline: only jbodlab says so",
+    "changes in the metadata log: it is read for clusters of this machine only",
+    "faults: `jbodlab up` did not start this cluster",
 )
 
 
@@ -64,7 +64,7 @@ def foreign(bootstrap: str) -> Patient:
     """
     first = bootstrap.split(",")[0].strip()
     if not first.rpartition(":")[2].isdecimal() or ":" not in first:
-        raise LabError(f"{first!r} is no address, such as localhost:9092")
+        raise LabError(f"expected an address such as localhost:9092, got {first!r}")
     try:
         return asyncio.run(_foreign(first))
     except NO_ANSWER as error:

@@ -113,7 +113,7 @@ def test_directories_that_a_serving_broker_does_not_tell_of_are_unknown() -> Non
     (first, _) = model.sections(seen)["brokers"]
     assert first["state"] == "serves"
     assert [one["state"] for one in first["log_dirs"]] == ["unknown", "unknown"]
-    assert wrong(seen) == ["warn: broker-1 does not tell of its directories"]
+    assert wrong(seen) == ["warn: broker-1 does not report its log directories"]
 
 
 def test_a_broker_that_answers_but_is_not_named_by_others_is_fenced() -> None:
@@ -121,7 +121,7 @@ def test_a_broker_that_answers_but_is_not_named_by_others_is_fenced() -> None:
     view = replace(WHOLE.view, broker_ids=frozenset({2}))
 
     assert wrong(replace(WHOLE, view=view)) == [
-        "bad: broker-1 is fenced: the controller does not hear it"
+        "bad: broker-1 is fenced: the controller gets no heartbeats from it"
     ]
 
 
@@ -136,8 +136,8 @@ def test_conditions_shortages_and_faults_are_told() -> None:
     assert wrong(seen) == [
         "fault: open fault 7: eio on broker-1/2",
         "warn: broker-1/1 is FULL",
-        "bad: 1 without leader: t-0",
-        "warn: 1 under-replicated: t-1",
+        "bad: partitions without a leader: 1 (t-0)",
+        "warn: under-replicated partitions: 1 (t-1)",
     ]
     (fault,) = model.sections(seen)["faults"]
     assert (fault["where"], fault["until_ms"]) == ("broker-1/2", 30_000)
