@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from fault_injection import check
-from jbodlab import lab_state
+from tests.state_files import cluster, node, write
 
 pytestmark = pytest.mark.process
 
@@ -330,23 +329,8 @@ def test_every_step_is_in_the_journal_with_both_clocks(
 def test_a_directory_is_named_by_broker_and_number_or_path(
     jbod_fault: JbodFault, log_dir: Path, state_dir: Path
 ) -> None:
-    node = lab_state.NodeState(
-        role="broker",
-        node_id=2,
-        host="127.0.0.1",
-        port=1,
-        properties_file="",
-        log_file="",
-        metadata_log_dir="",
-        log_dirs=("/not/this", str(log_dir)),
-    )
-    controller = replace(node, role="controller", node_id=100, log_dirs=())
-    state = lab_state.ClusterState(
-        name="default", root="/", cluster_id="", uid=0, gid=0, mounts=(), nodes=(controller, node)
-    )
-    file = lab_state.cluster_file(state_dir, "default")
-    file.parent.mkdir(parents=True)
-    file.write_text(lab_state.to_json(state))
+    broker = node(node_id=2, log_dirs=("/not/this", str(log_dir)))
+    write(state_dir, cluster("default", node("controller", 100), broker))
 
     by_number = jbod_fault("inject", "permission", "--broker", 2, "--dir", 2)
     jbod_fault("heal", "--all")
