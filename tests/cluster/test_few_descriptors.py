@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -52,7 +51,7 @@ def test_a_lack_of_descriptors_costs_no_replica_and_no_record(cluster: Cluster) 
     cluster.create_topic(TOPIC, PARTITIONS, 1, internal_segment_bytes="100000")
     fill(cluster, TOPIC, MIB, PARTITIONS)
     found = read_all(cluster.bootstrap, TOPIC, PARTITIONS)
-    segments = [*Path(cluster.root).rglob(f"{TOPIC}-*/*.log")]
+    segments = [file for path in broker.paths for file in path.glob(f"{TOPIC}-*/*.log")]
     assert len(segments) > 100
     limit(cluster, broker.pid, 4_096)
 
