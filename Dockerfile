@@ -1,11 +1,11 @@
 # Images from one source: `servers` (controller, brokers, storage and fault tools), `replay` (Spark), and
 # `observe` (Prometheus with the alerts of this repository).
-# What changes least comes first: after a change of the sources nothing is installed anew but the product.
+# What changes least comes first: after a change of the sources only the product is installed again.
 
 FROM python:3.11-slim-bookworm AS requirements
 WORKDIR /source
 COPY pyproject.toml docker/requirements.py ./
-RUN python3 requirements.py >/servers.txt && python3 requirements.py analytics >/replay.txt
+RUN python3 requirements.py fast >/servers.txt && python3 requirements.py analytics >/replay.txt
 
 FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /source
@@ -18,7 +18,7 @@ FROM python:3.11-slim-bookworm AS servers
 COPY constraints.txt /tmp/
 COPY --from=requirements /servers.txt /tmp/
 RUN python3 -m pip install -q --no-cache-dir -c /tmp/constraints.txt -r /tmp/servers.txt
-# Permission faults bite nobody but an ordinary user, so the servers are one.
+# Permission faults have no effect on root, so the servers run as an ordinary user.
 RUN groupadd --gid 1500 jbodlab && useradd --uid 1500 --gid 1500 --no-create-home --shell /bin/sh jbodlab \
     && install -d -o 1500 -g 1500 /disks /run/jbodlab /var/lib/jbodlab
 COPY docker/config /etc/jbodlab

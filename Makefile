@@ -1,13 +1,14 @@
 # make demo           start a cluster, break a disk, show what happens, stop everything
 # make test-fast      the units: no process, no JVM, no container; within a minute
 # make test           every test that this machine can run, then every check
-# make test-compose   the docker-compose cluster only (needs an engine)
+# make test-compose   the cluster of Docker Compose only (needs an engine)
 # make soak           the long tail of directory failures, which make test leaves out
 # make simulate       histories of a whole cluster in one process: SEEDS=1..1000
 # make simulate-night histories until morning, and every known bug put back; with what was reached
 # make bench          measure, print a table, write JSON
-# make lint           format and lint checks, types, import contracts
-# make package-replay  jbod-replay as an archive for spark-submit, in dist/
+# make lint           format and lint checks, types, import contracts, links between pages
+# make docs           the pages of docs/ as a site, in build/site
+# make package-replay  jbodlab replay as an archive for spark-submit, in dist/
 # make wheel           the packages for x86_64 and aarch64, in dist/, to be installed elsewhere
 # make env            the virtual environment in .venv; every target above makes it where needed
 # make clean          remove the environment and everything that was generated
@@ -16,10 +17,13 @@
 
 SHELL := /bin/bash
 BIN := .venv/bin
-DEMO_EXTRAS := analytics
-TEST_EXTRAS := analytics,delta,dev,fuse,iceberg,webhdfs
+DEMO_EXTRAS := analytics,fast
+TEST_EXTRAS := analytics,delta,dev,fast,fuse,iceberg,webhdfs
+DOCS_EXTRAS := docs
 # Tests wait as much as they compute: some more processes than cores.
 TEST_WORKERS := 3
+# A run that hangs is cut off, and names the tests that it had started.
+TEST_DEADLINE := 45m
 
 SEEDS := 1..1000
 NIGHT_HISTORIES := 40000
@@ -27,7 +31,7 @@ NIGHT_HISTORIES := 40000
 # What was translated once is kept, tests included: the next run begins sooner.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo wheel package-replay test test-fast test-compose soak simulate simulate-night bench lint env env-demo clean
+.PHONY: demo wheel package-replay test test-fast test-compose soak simulate simulate-night bench lint docs env env-demo clean
 .DEFAULT_GOAL := demo
 
 # `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
@@ -36,8 +40,11 @@ demo: env-demo
 
 # Both run to their end: a format error hides no failed test, and no failed test a format error.
 test: env
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder \
+	@timeout --foreground --kill-after=60s $(TEST_DEADLINE) \
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder \
 	  --durations=25 $(PYTEST_ARGS); tests=$$?; \
+	case $$tests in 124|137) echo "make test: cut off after $(TEST_DEADLINE)" >&2; \
+	  rm -f .pytest_cache/v/cache/lastfailed;; esac; \
 	$(MAKE) --no-print-directory lint && exit $$tests
 
 test-fast: env
@@ -68,9 +75,13 @@ wheel:
 	@python3 scripts/build_wheels.py
 
 lint: env
-	@failed=; for check in "ruff check ." "ruff format --check ." mypy lint-imports; do \
+	@failed=; for check in "ruff check ." "ruff format --check ." mypy lint-imports "python scripts/check_links.py"; do \
 	  echo "$$check"; $(BIN)/$$check || failed="$$failed, $$check"; \
 	done; if [ -n "$$failed" ]; then echo "lint failed: $${failed#, }" >&2; exit 1; fi
+
+docs:
+	@scripts/make_env.sh $(DOCS_EXTRAS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo build/site/index.html
 
 env:
 	@scripts/make_env.sh $(TEST_EXTRAS)

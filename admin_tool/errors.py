@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from jbodlab.cli.parser import suggestion
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import JbodlabError
 
@@ -41,3 +44,8 @@ def name_of(code: int) -> str:
 def text_of(code: int, message: str | None) -> str:
     """Return what a broker said, or the name of its error code where it said nothing."""
     return message or name_of(code)
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> AdminError:
+    """Return the error for a name of a kind, such as `topic`, of which others are known."""
+    return AdminError(f"unknown {kind} {name!r}{suggestion(name, known)}")

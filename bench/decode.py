@@ -117,9 +117,9 @@ def _read(spark: SparkSession, path: Path, payload: str, schema: str | None = No
 def _job(root: Path, count: int) -> Run:
     command = [
         *(sys.executable, "-m", "analytics.job"),
-        *("--input", str(root / "log"), "--output", str(root / "tables")),
+        *("--input", str(root / "log"), "--results", str(root / "tables")),
     ]
-    with measured(Run(name="jbod-replay", records=count)) as run:
+    with measured(Run(name="jbodlab replay", records=count)) as run:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=3600)
     return run
 

@@ -53,9 +53,9 @@ def _one(records: int, times: int) -> Size:
         output = root / "tables"
         command = [
             *(sys.executable, "-m", "analytics.job"),
-            *("--input", str(root / "log"), "--output", str(output)),
+            *("--input", str(root / "log"), "--results", str(output)),
         ]
-        with measured(Run(name=f"jbod-replay, {times} times", records=written.offset)) as run:
+        with measured(Run(name=f"jbodlab replay, {times} times", records=written.offset)) as run:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=3600)
         files = [path.stat().st_size for path in output.glob("*/*/*.parquet")]
         log = [path.stat().st_size for path in (root / "log" / METADATA_DIR_NAME).iterdir()]

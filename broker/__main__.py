@@ -19,6 +19,7 @@ from broker.open_files import raise_open_files_limit
 from jbodlab import log_lines
 from jbodlab.command_line import Parser
 from jbodlab.errors import JbodlabError
+from jbodlab.event_loop import new_event_loop
 
 SWITCH_INTERVAL_S = 0.0005
 """So long one thread may keep the others from running Python; clients wait for the event loop."""
@@ -62,10 +63,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="jbod-broker", description="Run a broker of a cluster.")
-    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
+    parser = Parser(prog="jbod-broker", description="Run a broker.")
     parser.add_argument(
-        "--health", action="store_true", help="ask the running broker whether it serves clients"
+        "-c", "--config", required=True, metavar="FILE", help="property file of the broker"
+    )
+    parser.add_argument(
+        "--health",
+        action="store_true",
+        help="check whether the running broker serves clients, and exit",
     )
     return parser
 
@@ -80,10 +85,8 @@ def _health(config: BrokerConfig) -> int:
 
 
 def _serve(config: BrokerConfig) -> None:
-    import uvloop
-
     raise_open_files_limit()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_run_server(config))
 
 

@@ -112,7 +112,7 @@ def load(path: Path) -> BrokerConfig:
     """
     config, unknown = from_properties(read_properties(path))
     for name in unknown:
-        logger.warning("unknown configuration %s is ignored", name)
+        logger.warning("%s", key_table.unknown_text(node_keys.TABLE, name))
     for key in key_table.without_effect(node_keys.TABLE, config.values.properties):
         logger.warning("configuration %s is %s", key.name, key.meaning)
     return config
@@ -130,9 +130,7 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
     values, unknown = read_values(found)
     node = node_config(values)
     if node.roles != BROKER_ROLES:
-        raise ConfigError(
-            "process.roles", ",".join(sorted(node.roles)), "a broker process must have role broker"
-        )
+        raise ConfigError("process.roles", ",".join(sorted(node.roles)), "must contain broker")
     config = _config(values, node)
     _check(config)
     return config, unknown
@@ -212,7 +210,7 @@ def _overrides(values: Values) -> Mapping[str, int]:
         try:
             found[str(ipaddress.ip_address(address.strip("[]")))] = parse_integer(number)
         except ValueError as error:
-            raise ConfigError(key, entry, "must be an address, a colon and a number") from error
+            raise ConfigError(key, entry, "expected ADDRESS:NUMBER") from error
     if not found and not values.integer("max.connections.per.ip"):
         raise ConfigError("max.connections.per.ip", 0, f"may be 0 only where {key} is set")
     return found
@@ -226,7 +224,7 @@ def _check(config: BrokerConfig) -> None:
         and queued_bytes < config.socket_request_max_bytes
     ):
         raise ConfigError(
-            "queued.max.request.bytes", queued_bytes, "must not be below socket.request.max.bytes"
+            "queued.max.request.bytes", queued_bytes, "must be at least socket.request.max.bytes"
         )
     cordoned = config.values.optional_text(CORDONED_LOG_DIRS) or ""
     dynamic_keys.check({CORDONED_LOG_DIRS: cordoned}, all_brokers=False)
@@ -235,11 +233,13 @@ def _check(config: BrokerConfig) -> None:
         *map(str, config.log_dirs),
     }
     if unknown:
-        raise ConfigError(CORDONED_LOG_DIRS, cordoned, "names no directory of log.dirs or log.dir")
+        raise ConfigError(
+            CORDONED_LOG_DIRS, cordoned, "must name directories of log.dirs or log.dir"
+        )
     wait_ms = config.replica_fetch_wait_max_ms
     if wait_ms > min(config.replica_socket_timeout_ms, config.replica_lag_time_max_ms):
         raise ConfigError(
             "replica.fetch.wait.max.ms",
             wait_ms,
-            "must not exceed replica.socket.timeout.ms and replica.lag.time.max.ms",
+            "must be at most replica.socket.timeout.ms and replica.lag.time.max.ms",
         )

@@ -75,7 +75,7 @@ class DynamicConfig:
             try:
                 listener(self.values)
             except Exception:
-                logger.exception("a change of settings was not taken over everywhere")
+                logger.exception("a part of the broker could not apply changed settings")
 
     def check_own(self, name: str, value: str) -> None:
         """Check what only this broker can know of a value that it is to get.
@@ -94,7 +94,7 @@ def _sound(configs: Mapping[str, str], *, all_brokers: bool) -> dict[str, str]:
         try:
             dynamic_keys.check({name: value}, all_brokers=all_brokers)
         except ConfigError as error:
-            logger.warning("a dynamic setting is passed over: %s", error)
+            logger.warning("ignoring a dynamic setting: %s", error)
         else:
             sound[name] = value
     return sound

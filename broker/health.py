@@ -35,8 +35,8 @@ def serves_clients(config: NodeConfig) -> tuple[bool, str]:
         if config.node_id in _live_brokers(answer):
             return True, f"{where} serves clients"
     except (OSError, struct.error, ValueError) as error:
-        return False, f"{where} does not answer: {error}"
-    return False, f"{where} answers, but is not among the live brokers"
+        return False, f"{where} does not respond: {error}"
+    return False, f"{where} responds, but is not listed as a live broker"
 
 
 def _ask(host: str, port: int) -> bytes:
@@ -47,7 +47,7 @@ def _ask(host: str, port: int) -> bytes:
         connection.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", _receive(connection, 4))
         if not 0 < size <= MAX_ANSWER_BYTES:
-            raise ValueError(f"an answer of {size} bytes")
+            raise ValueError(f"expected a response of at most {MAX_ANSWER_BYTES} bytes, got {size}")
         return _receive(connection, size)
 
 
@@ -56,7 +56,7 @@ def _receive(connection: socket.socket, count: int) -> bytes:
     while len(data) < count:
         piece = connection.recv(count - len(data))
         if not piece:
-            raise ConnectionError("the connection was closed")
+            raise ConnectionError("the broker closed the connection")
         data += piece
     return bytes(data)
 

@@ -94,7 +94,7 @@ class _Follower:
         except Exception:
             self.failure_count += 1
             logger.exception(
-                "%s could not follow the metadata from offset %d to %d, it is told again in %.1f s",
+                "%s failed to apply metadata from offset %d to %d; retrying in %.1f s",
                 type(self._listener).__name__,
                 self._applied.offset,
                 image.offset,

@@ -37,15 +37,15 @@ TOPICS = "kafka_server_BrokerTopicMetrics"
 LOG_DIRECTORY = "logDirectory"
 
 TOPIC_COUNTS = {
-    TopicCount.BYTES_IN: "bytes of batches appended for clients",
-    TopicCount.BYTES_OUT: "bytes of batches sent to consumers",
+    TopicCount.BYTES_IN: "bytes of record batches appended for clients",
+    TopicCount.BYTES_OUT: "bytes of record batches sent to consumers",
     TopicCount.MESSAGES_IN: "records appended for clients",
-    TopicCount.REPLICATION_BYTES_IN: "bytes of batches fetched from leaders",
-    TopicCount.REPLICATION_BYTES_OUT: "bytes of batches sent to followers",
+    TopicCount.REPLICATION_BYTES_IN: "bytes of record batches fetched from leaders",
+    TopicCount.REPLICATION_BYTES_OUT: "bytes of record batches sent to followers",
     TopicCount.TOTAL_PRODUCE_REQUESTS: "partitions in produce requests",
-    TopicCount.TOTAL_FETCH_REQUESTS: "partitions in answers to fetch requests",
-    TopicCount.FAILED_PRODUCE_REQUESTS: "of those in produce requests, refused ones",
-    TopicCount.FAILED_FETCH_REQUESTS: "of those in answers to fetch requests, refused ones",
+    TopicCount.TOTAL_FETCH_REQUESTS: "partitions in fetch responses",
+    TopicCount.FAILED_PRODUCE_REQUESTS: "partitions in produce requests that failed",
+    TopicCount.FAILED_FETCH_REQUESTS: "partitions in fetch responses that failed",
 }
 
 
@@ -101,7 +101,7 @@ class BrokerMetrics:
         yield from cleaner_metrics(self._cleaner, self._log_dirs, self._wall_ms())
         yield gauge(
             "kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments",
-            "directories of replicas that the controller has not accepted yet",
+            "replicas whose directory the controller has not accepted yet",
             self._assignments.pending_count,
         )
         yield gauge(
@@ -123,14 +123,14 @@ class BrokerMetrics:
         )
         yield gauges(
             f"{LOG_MANAGER}_LogDirectoryOffline",
-            "1 offline, 0 online",
+            "1 if the directory is offline, 0 if it is online",
             LOG_DIRECTORY,
             {str(log_dir.path): not log_dir.is_online for log_dir in dirs},
         )
         yield Metric(
             "jbodlab_log_dir_state",
             "gauge",
-            "1 for the state that a log directory is in",
+            "1 for the current state of a log directory, 0 for the others",
             [
                 (
                     "",
@@ -150,12 +150,12 @@ class BrokerMetrics:
         yield Metric(
             "jbodlab_log_dir_revivals_total",
             "counter",
-            "times that a log directory was brought back online without a restart",
+            "revivals of a log directory since the broker started",
             [("", {LOG_DIRECTORY: str(log_dir.path)}, log_dir.revivals) for log_dir in dirs],
         )
         yield histograms(
             "jbodlab_log_dir_call_seconds",
-            "time that calls to a log directory took; long: such as loading and flushing",
+            "duration of calls to a log directory; call=long: such as loading and flushing",
             [
                 ({LOG_DIRECTORY: str(log_dir.path), "call": call}, queue.latency)
                 for log_dir in self._log_dirs.watched
@@ -173,21 +173,21 @@ class BrokerMetrics:
         yield Metric(
             "jbodlab_log_dir_queue_length",
             "gauge",
-            "calls to a log directory that have no result yet",
+            "calls to a log directory that have not finished yet",
             [("", labels, queue.queue_length) for labels, queue in queues],
         )
         yield histograms(
             "jbodlab_log_dir_queue_seconds",
-            "time that calls to a log directory waited for its thread",
+            "time that calls to a log directory waited for a thread of the directory",
             [(labels, queue.wait) for labels, queue in queues],
         )
 
     def _directory_conditions(self) -> Iterator[Metric]:
         dirs = {str(log_dir.path): log_dir for log_dir in self._log_dirs.all}
         for name, meaning, is_so in (
-            ("full", "1 where an online directory takes no more records", _is_full),
-            ("slow", "1 where an online directory answers too late", _is_slow),
-            ("hung", "1 where a directory is offline as a call did not return", _is_hung),
+            ("full", "1 if an online directory accepts no more records", _is_full),
+            ("slow", "1 if an online directory responds too slowly", _is_slow),
+            ("hung", "1 if a directory is offline because a call did not return", _is_hung),
         ):
             values = {path: is_so(log_dir) for path, log_dir in dirs.items()}
             yield gauges(f"jbodlab_log_dir_{name}", meaning, LOG_DIRECTORY, values)
@@ -200,8 +200,8 @@ class BrokerMetrics:
         for column, (name, meaning) in enumerate(
             (
                 ("total", "size of the file system of an online directory"),
-                ("usable", "bytes that may still be written there, less what is on its way"),
-                ("reserved", "bytes of those that are kept from records"),
+                ("usable", "free bytes of an online directory, pending writes deducted"),
+                ("reserved", "free bytes that records must not use"),
             )
         ):
             sizes = {path: found[column] for path, found in looked_at.items()}
@@ -209,7 +209,7 @@ class BrokerMetrics:
         yield Metric(
             "jbodlab_log_dir_latency_seconds",
             "gauge",
-            "median time, in the window of SLOW, that probes and appends took",
+            "median duration of probes and appends in the last log.dir.slow.window.ms",
             [
                 ("", {LOG_DIRECTORY: path, "work": work}, median_ms / 1000)
                 for path, log_dir in dirs.items()
@@ -219,7 +219,7 @@ class BrokerMetrics:
         yield Metric(
             "jbodlab_log_dir_condition_changes_total",
             "counter",
-            "times that an online directory became full or slow, or ceased to be",
+            "times that the condition of an online directory changed (FULL, SLOW, HEALTHY)",
             [
                 ("", {LOG_DIRECTORY: path}, self._conditions.changes[dirs[path].path])
                 for path in dirs
@@ -228,7 +228,7 @@ class BrokerMetrics:
         yield Metric(
             "jbodlab_log_dir_refused_appends_total",
             "counter",
-            "appends that were refused, or put off, as the directory was full",
+            "appends refused or delayed because the directory was full",
             [("", {LOG_DIRECTORY: path}, each.space.refused_count) for path, each in dirs.items()],
         )
 
@@ -237,30 +237,30 @@ class BrokerMetrics:
         led = [partition for partition in partitions if partition.leader is not None]
         for name, meaning, value in (
             ("PartitionCount", "replicas of this broker, offline ones included", len(partitions)),
-            ("LeaderCount", "replicas that lead", len(led)),
+            ("LeaderCount", "replicas of this broker that are leaders", len(led)),
             (
                 "OfflineReplicaCount",
-                "replicas without a usable log directory",
+                "replicas of this broker in no usable log directory",
                 sum(map(is_offline, partitions)),
             ),
             (
                 "UnderReplicatedPartitions",
-                "led partitions with fewer members of the ISR than replicas",
+                "partitions led here whose ISR is smaller than their replica set",
                 sum(map(is_under_replicated, led)),
             ),
             (
                 "UnderMinIsrPartitionCount",
-                "led partitions with fewer members of the ISR than acks=all needs",
+                "partitions led here whose ISR is smaller than min.insync.replicas",
                 sum(_spare_isr(partition) < 0 for partition in led),
             ),
             (
                 "AtMinIsrPartitionCount",
-                "led partitions with just as many",
+                "partitions led here whose ISR is exactly min.insync.replicas",
                 sum(_spare_isr(partition) == 0 for partition in led),
             ),
             (
                 "ReassigningPartitions",
-                "led partitions whose replicas are being replaced",
+                "partitions led here that are being reassigned",
                 sum(map(is_reassigning, led)),
             ),
         ):
@@ -268,12 +268,12 @@ class BrokerMetrics:
         changes = self._replicas.isr_changes
         yield counter(
             f"{REPLICA_MANAGER}_IsrShrinks_total",
-            "times that the ISR of a led partition lost members",
+            "times that the ISR of a partition led here shrank",
             changes.shrinks,
         )
         yield counter(
             f"{REPLICA_MANAGER}_IsrExpands_total",
-            "times that the ISR of a led partition won members",
+            "times that the ISR of a partition led here grew",
             changes.expands,
         )
 
@@ -281,18 +281,18 @@ class BrokerMetrics:
         mover = self._replicas.moves
         moves = list(mover.moves())
         for name, meaning, value in (
-            ("MaxLag", "most offsets that a future replica is behind", max_lag(moves)),
-            ("FailedPartitionsCount", "moves whose target has failed", mover.failed_count),
+            ("MaxLag", "largest lag of a future replica, in offsets", max_lag(moves)),
+            ("FailedPartitionsCount", "moves whose target directory failed", mover.failed_count),
         ):
             yield gauge(f"{MOVES}_{name}", meaning, value)
         yield counter(
             "kafka_server_AlterLogDirsReplication_bytes_total",
-            "bytes that moves between log directories have copied",
+            "bytes copied by moves between log directories",
             mover.throttle.copied_bytes,
         )
         for name, meaning, is_size in (
-            ("kafka_log_Log_Size", "bytes of a future replica", True),
-            ("jbodlab_move_lag", "offsets that a future replica is behind", False),
+            ("kafka_log_Log_Size", "size of a future replica, in bytes", True),
+            ("jbodlab_move_lag", "lag of a future replica, in offsets", False),
         ):
             yield Metric(
                 name,
@@ -314,7 +314,7 @@ class BrokerMetrics:
         yield Metric(
             "jbodlab_moves",
             "gauge",
-            "moves of replicas between log directories by their state",
+            "moves of replicas between log directories, by state",
             [
                 ("", {"state": state.name}, sum(move.state is state for move in moves))
                 for state in MoveState
@@ -326,14 +326,26 @@ class BrokerMetrics:
         image = self._feed.image
         lag_ms = max(0, self._wall_ms() - image.timestamp_ms)
         for name, meaning, value in (
-            ("last_applied_record_offset", "last offset of the metadata log applied", image.offset),
-            ("last_applied_record_timestamp", "its append time, ms since 1970", image.timestamp_ms),
-            ("last_applied_record_lag_ms", "time since then", lag_ms),
+            (
+                "last_applied_record_offset",
+                "last offset of the metadata log that was applied",
+                image.offset,
+            ),
+            (
+                "last_applied_record_timestamp",
+                "append time of the last applied metadata record, ms since 1970",
+                image.timestamp_ms,
+            ),
+            (
+                "last_applied_record_lag_ms",
+                "time since the last applied metadata record was appended",
+                lag_ms,
+            ),
         ):
             yield gauge(f"{METADATA}_{name}", meaning, value)
         yield gauge(
             f"{METADATA}_metadata_apply_error_count",
-            "how often a part of the broker failed to follow the metadata; it is told again",
+            "times that a part of the broker failed to apply metadata; it is retried",
             self._metadata_failures(),
         )
 
@@ -341,13 +353,13 @@ class BrokerMetrics:
         counts = self._coordinator.shard_counts
         yield gauges(
             f"{GROUPS}_num_partitions",
-            "partitions of the offsets topic whose groups are coordinated here",
+            "partitions of the offsets topic whose groups this broker coordinates",
             "state",
             {state.name.lower(): count for state, count in counts.items()},
         )
         yield gauge(
             "jbodlab_group_coordinator_waiting_requests",
-            "requests to coordinators that wait for other members or for replicas",
+            "group requests that are waiting for other members or for replicas",
             self._coordinator.waiting_count,
         )
 
@@ -356,7 +368,7 @@ class BrokerMetrics:
         yield Metric(
             f"{REQUESTS}_Requests_total",
             "counter",
-            "requests by API",
+            "requests, by API",
             [("", {"request": _name(api)}, count) for api, count in traffic.requests.items()],
         )
         yield Metric(
@@ -370,7 +382,7 @@ class BrokerMetrics:
         )
         yield histograms(
             f"{REQUESTS}_TotalTimeMs",
-            "time until the answer to a request was there, waits for data and replicas included",
+            "time until the response to a request was ready, waits for data and replicas included",
             [({"request": _name(api)}, times) for api, times in traffic.times_ms.items()],
         )
 

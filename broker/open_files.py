@@ -1,9 +1,9 @@
-"""How many files the process may have open, and what they are divided among.
+"""How many files the process may open, and how they are divided.
 
-Every log directory keeps `.log` files open, every client costs a connection, and all else (the
-files that are open for one call, checkpoints, copies, the links to the controller and to other
-brokers) has a reserve. Together they are never more than the limit: who lacks a descriptor can do
-nothing about it.
+Every log directory keeps `.log` files open, every client needs a connection, and everything else
+(files that are open for one call, checkpoints, copies, connections to the controller and to other
+brokers) uses a reserve. Together they never exceed the limit, because a part without a descriptor
+could do nothing about it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jbodlab.errors import ConfigError
 from jbodlab.log.directory_files import OPEN_FILES_MAX
 
 NO_LIMIT = 1 << 20
-"""Taken for the limit where there is none."""
+"""Used as the limit if there is none."""
 
 RESERVE, RESERVE_PER_DIRECTORY = 96, 16
 """Descriptors for the process itself, and for what works in a directory."""
@@ -63,7 +63,9 @@ def divide(limit: int, directories: int, connections_wanted: int) -> OpenFiles:
     )
     if not found.kept_per_directory:
         raise ConfigError(
-            "log.dirs", directories, f"needs more open files than {limit}, raise `ulimit -n`"
+            "log.dirs",
+            directories,
+            f"these directories need more than {limit} open files; raise `ulimit -n`",
         )
     used = found.kept_per_directory * directories + found.connections + 2 * waiting + reserve
     assert used <= limit

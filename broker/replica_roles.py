@@ -134,7 +134,7 @@ class ReplicaRoles:
                 log_dir.clean_up(log.files.abandon)
         self._moves.log_dir_failed(log_dir)
         logger.warning(
-            "%d replicas in log directory %s (%s) are offline",
+            "%d replicas in log directory %s (%s) went offline",
             failed,
             log_dir.path,
             log_dir.id_text,
@@ -216,7 +216,8 @@ class ReplicaRoles:
         if task is None:
             if not isinstance(partition.state, Absent):
                 logger.warning(
-                    "no log for %s: it may lie in an offline directory, or none takes new replicas",
+                    "%s has no log: an offline directory may contain it, or no directory "
+                    "accepts replicas",
                     partition.topic_partition,
                 )
             partition.no_log()
@@ -236,7 +237,7 @@ class ReplicaRoles:
             return
         log = None if error is not None else task.result()
         if error is not None:
-            logger.error("creating %s failed", partition.topic_partition, exc_info=error)
+            logger.error("creation of %s failed", partition.topic_partition, exc_info=error)
         if log is None:
             self._take_offline(partition, f"no directory for {partition.topic_partition}")
         elif isinstance(partition.state, Deleted):
@@ -313,7 +314,7 @@ class ReplicaRoles:
         self._moves.replica_offline(partition.topic_partition)
         if not isinstance(error, LogDirError):
             logger.error(
-                "log of %s failed, the replica is offline: %s",
+                "the log of %s failed; the replica is offline: %s",
                 partition.topic_partition,
                 error,
                 extra={

@@ -17,6 +17,7 @@ from jbodlab import log_lines
 from jbodlab.command_line import Parser, read_properties
 from jbodlab.config import key_table, node_keys
 from jbodlab.errors import JbodlabError
+from jbodlab.event_loop import new_event_loop
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.health:
             return _health(config)
         for name in unknown:
-            logger.warning("unknown configuration %s is ignored", name)
+            logger.warning("%s", key_table.unknown_text(node_keys.TABLE, name))
         for key in key_table.without_effect(node_keys.TABLE, config.static_configs):
             logger.warning("configuration %s is %s", key.name, key.meaning)
         return _run(config)
@@ -46,9 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="jbod-controller", description="Run the controller of a cluster.")
-    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
     parser.add_argument(
-        "--health", action="store_true", help="ask the running controller whether it leads"
+        "-c", "--config", required=True, metavar="FILE", help="property file of the controller"
+    )
+    parser.add_argument(
+        "--health",
+        action="store_true",
+        help="check whether the running controller is active, and exit",
     )
     return parser
 
@@ -62,9 +67,7 @@ def _health(config: ControllerConfig) -> int:
 
 
 def _run(config: ControllerConfig) -> int:
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(config))
     return 0
 

@@ -280,7 +280,7 @@ class ActiveController:
             raise
         except Exception as error:
             self.counts.failed += 1
-            logger.exception("operation failed")
+            logger.exception("an operation failed unexpectedly")
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the controller"
             ) from error
@@ -296,8 +296,9 @@ class ActiveController:
         if self.state.metadata_version < TRANSACTION_LEVEL:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"{len(result.records)} records do not fit into one batch, and there are no "
-                f"transactions before metadata.version {TRANSACTION_LEVEL}",
+                f"{len(result.records)} records do not fit into one batch, and metadata "
+                "transactions "
+                f"need metadata.version {TRANSACTION_LEVEL}",
             )
         begin = VersionedRecord(BeginTransactionRecord(name=TRANSACTION_NAME), 0)
         end = VersionedRecord(EndTransactionRecord(), 0)

@@ -1,8 +1,8 @@
 """Heartbeats of brokers: fencing, unfencing, controlled shutdown, failed and degraded directories.
 
-What a heartbeat causes stands in its result in this order: the broker's new state
-(`controller/control_state.py`), the directories that failed, the degraded ones, which are judged by
-the state that the first two leave, and last the cordoned ones.
+The result of a heartbeat contains, in this order: the broker's new state
+(`controller/control_state.py`), the failed directories, the degraded ones, which are evaluated in
+the state after the first two, and the cordoned ones.
 
 Source: `BrokerHeartbeatManager`, `ReplicationControlManager.processBrokerHeartbeat`, KIP-631.
 """
@@ -183,12 +183,13 @@ def _warn_of_unknown(
         }
         if known is None:
             logger.info(
-                "directory is offline since before this controller began, or not the broker's",
+                "a broker reports a directory that was already offline when this controller "
+                "started",
                 extra=extra,
             )
         else:
             logger.warning(
-                "broker reports a directory offline that it has not registered", extra=extra
+                "a broker reports a directory offline that it has not registered", extra=extra
             )
 
 

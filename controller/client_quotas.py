@@ -1,4 +1,4 @@
-"""AlterClientQuotas: what clients may send, fetch, keep busy and change; entry by entry.
+"""AlterClientQuotas: limits for what clients send, fetch and change, and for their use of the loop.
 
 Source: `org.apache.kafka.controller.ClientQuotaControlManager`, KIP-546, KIP-612.
 """
@@ -39,7 +39,7 @@ def alter_client_quotas(
         code, text = ErrorCode.NONE, ""
         try:
             if times[_entities(entry)] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity is named twice")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "duplicate entity")
             for record in list(_changes(entry, state)):
                 records.add(record)
         except KafkaError as error:
@@ -98,7 +98,7 @@ def _check_entity(entry: QuotaEntry) -> frozenset[str]:
     if IP not in kinds:
         return OF_CLIENTS
     if len(kinds) > 1:
-        raise _invalid("a quota of an IP address is not for a user or client id as well")
+        raise _invalid("a quota of an IP address must not name a user or client id")
     if not all(change.remove for change in entry.ops):
         _check_ip(entry.entity[0].entity_name)
     return OF_IPS
@@ -116,12 +116,12 @@ def _check_ip(name: str | None) -> None:
     except ValueError:
         raise _invalid(f"{name} is not an IP address") from None
     if usual != name:
-        raise _invalid(f"{name} is to be written as {usual}")
+        raise _invalid(f"{name} must be written as {usual}")
 
 
 def _check_key(change: QuotaChange, keys: frozenset[str]) -> None:
     if change.key not in keys:
-        raise _invalid(f"Invalid configuration key {change.key}, or not one of such an entity")
+        raise _invalid(f"Invalid configuration key {change.key} for this kind of entity")
     if change.remove:
         return
     if not change.value > 0:

@@ -61,7 +61,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         raise ConfigError(
             "process.roles",
             ",".join(sorted(node.roles)),
-            "a controller process must have role controller",
+            "must contain controller",
         )
     config = ControllerConfig(
         node=node,

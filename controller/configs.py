@@ -1,8 +1,8 @@
-"""Configs of topics, brokers and groups are changed.
+"""Changes of the configs of topics, brokers and groups.
 
-Each resource is decided for itself, and there all of its changes are made or none. Records are
-written for real changes only. A broker has checked what only it can know of its own settings; the
-rest is checked here, for the state that the changes lead to.
+Each resource is decided separately: all of its changes are made, or none. Records are written only
+for real changes. A broker has already checked what only it knows of its own settings; the rest is
+checked here, in the state after the changes.
 
 Source: `ConfigurationControlManager`, KIP-226, KIP-339.
 """
@@ -278,6 +278,6 @@ def _check(
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"The {dynamic_keys.CORDONED_LOG_DIRS} configuration value cannot be set because it "
-            f"requires metadata.version {CORDONED_DIRECTORIES_LEVEL} (4.3-IV0); that of this "
-            f"cluster is {state.metadata_version}.",
+            f"requires metadata.version {CORDONED_DIRECTORIES_LEVEL} (4.3-IV0); this cluster has "
+            f"{state.metadata_version}.",
         )

@@ -1,10 +1,10 @@
-"""What a broker is allowed to do, and what its heartbeat makes of that.
+"""The control states of a broker, and how a heartbeat changes them.
 
     FENCED               may neither lead nor serve; every registration begins here
     UNFENCED             takes part
-    CONTROLLED_SHUTDOWN  still there, leads nothing any more, waits until the others know it
+    CONTROLLED_SHUTDOWN  still registered, leads nothing, waits until the other brokers know it
 
-SHUTDOWN_NOW is no state but a farewell: the broker is fenced and told to stop.
+SHUTDOWN_NOW is not a state: it means that the broker is fenced and may stop.
 
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, KIP-631.
 """

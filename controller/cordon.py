@@ -1,9 +1,9 @@
-"""Cordoned directories: no new replica goes where an operator does not want any.
+"""Cordoned directories: they get no new replicas.
 
-A broker whose online directories are all cordoned gets none, neither by placement nor by an
-assignment that somebody chose. The replicas that it has stay as they are.
+A broker whose online directories are all cordoned gets no new replicas, neither by placement nor by
+an explicit assignment. Its existing replicas stay.
 
-Source: KIP-1066, which lets explicit assignments through.
+Source: KIP-1066, which permits explicit assignments.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Directories that are online and yet no good place to lead from: full ones, and slow ones.
+"""Directories that are online but should not lead: full ones and slow ones.
 
-A heartbeat says which they are, and what it says holds until the next one. It is soft state: it
-makes elections choose better, but nothing that is written depends on its being remembered.
+Each heartbeat reports them, and the report is valid until the next one. It is soft state: it
+improves elections, but no record depends on it.
 
-    degraded     full or slow: any other acceptable replica leads rather than one in there
-    full         takes no more data, so its followers pause and cannot stay in an ISR
-    tolerated    degraded, but the leaders in there shall stay where they are
+    degraded     full or slow: any other acceptable replica should lead instead
+    full         accepts no more data, so its followers pause and cannot stay in an ISR
+    tolerated    degraded, but leaders in it stay
 """
 
 from __future__ import annotations

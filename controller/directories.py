@@ -92,11 +92,11 @@ def assign_replicas_to_dirs(
     failed, is not the broker's, or is LOST) leaves ISR and leadership by a second record.
     """
     if state.metadata_version < JBOD_LEVEL:
-        message = f"directories need metadata.version {JBOD_LEVEL}"
+        message = f"log directories need metadata.version {JBOD_LEVEL}"
         return _refused(ErrorCode.UNSUPPORTED_VERSION, message)
     registration = state.image.cluster.brokers.get(request.broker_id)
     if registration is None or registration.epoch != request.broker_epoch:
-        return _refused(ErrorCode.STALE_BROKER_EPOCH, f"broker {request.broker_id} is not known")
+        return _refused(ErrorCode.STALE_BROKER_EPOCH, f"unknown broker {request.broker_id}")
     assigner = _Assigner(state, registration)
     results = tuple((each, assigner.assign(each)) for each in request.assignments)
     assigner.take_offline_replicas_out()
@@ -132,7 +132,7 @@ class _Assigner:
         may_lead = self._may_lead
         if not self._broker.directory_is_online(directory):
             logger.warning(
-                "replica reported in a directory that is not online",
+                "a broker reports a replica in a directory that is not online",
                 extra={
                     "broker_id": broker_id,
                     "topic": partition.topic,

@@ -1,4 +1,4 @@
-"""Leader elections that somebody asks for, and those that are made from time to time.
+"""Leader elections, on request and periodic.
 
 Source: `ReplicationControlManager.electLeaders`, `maybeBalancePartitionLeaders`,
 `maybeElectUncleanLeaders`, KIP-460.

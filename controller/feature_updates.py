@@ -30,7 +30,7 @@ def update_features(
     """
     levels = {update.feature: update.max_version_level for update in request.feature_updates}
     if len(levels) < len(request.feature_updates):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a feature is named twice")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "duplicate feature")
     for update in request.feature_updates:
         reason = _reason_against(update, state)
         if reason:

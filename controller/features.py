@@ -43,8 +43,9 @@ def levels_to_lower(levels: Mapping[str, int]) -> dict[str, int]:
             continue
         if name not in NOT_BUILT:
             raise FormatError(
-                f"finalized level {level} of feature {name} is not supported by this controller, "
-                f"which knows {low} to {high}; {_remedy(name, level)}"
+                f"finalized level {level} of feature {name} is not supported by this "
+                "controller, only "
+                f"levels {low} to {high}; {_remedy(name, level)}"
             )
         lower[name] = high
     return lower
@@ -71,4 +72,4 @@ def _remedy(name: str, level: int) -> str:
     known = {each.level for each in metadata_version.LEVELS}
     if level in known and metadata_version.downgrade_is_safe(level, LATEST):
         return f"lower it with Kafka's kafka-features.sh downgrade --metadata {release}"
-    return f"it cannot be lowered: format anew with --release-version {release}"
+    return f"it cannot be lowered: reformat with --release-version {release}"

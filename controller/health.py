@@ -1,4 +1,4 @@
-"""`jbod-controller --health`: does this controller answer, and does it lead?"""
+"""`jbod-controller --health`: whether this controller responds, and whether it is active."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
             request = messages.DescribeQuorumRequest()
             answer = ControllerStub(channel).DescribeQuorum(request, timeout=TIMEOUT_S)
     except grpc.RpcError as error:
-        return False, f"{where} does not answer: {error.code().name}"
+        return False, f"{where} does not respond: {error.code().name}"
     if answer.error_code != ErrorCode.NONE or answer.leader_id != config.node_id:
-        return False, f"{where} answers, but does not lead"
-    return True, f"{where} leads with epoch {answer.leader_epoch}"
+        return False, f"{where} responds, but is not active"
+    return True, f"{where} is active in epoch {answer.leader_epoch}"

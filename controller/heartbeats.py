@@ -1,7 +1,7 @@
-"""Soft state: when each broker was heard of, and what it said. It does not survive a restart.
+"""Soft state: when each broker last sent a heartbeat, and what it said. A restart forgets it.
 
-Whether a broker is fenced is no part of it: that is in its registration, which every operation
-changes before the next one runs.
+Whether a broker is fenced is not soft state: its registration contains it, and every operation
+changes it before the next one runs.
 
 Source: `org.apache.kafka.controller.BrokerHeartbeatManager`.
 """

@@ -37,7 +37,7 @@ def alter_partition(
         return ControllerResult(
             response=AlterPartitionResponse(
                 error_code=ErrorCode.STALE_BROKER_EPOCH,
-                error_message=f"broker {request.broker_id} has not the epoch "
+                error_message=f"broker {request.broker_id} does not have epoch "
                 f"{request.broker_epoch}",
             )
         )

@@ -1,6 +1,6 @@
-"""What the coming and going of a broker or of a directory does to partitions.
+"""How partitions change when a broker or a directory appears or disappears.
 
-A change is computed from one state; what else happens in the same moment is either given as an
+A change is computed from one state. Other changes of the same moment are either passed as an
 argument or replayed before (`ControllerState.after`), so that no partition is changed twice.
 
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates`.

@@ -166,7 +166,7 @@ def _lead(
     append_records(registration_records(level, node_id, incarnation_id, config.listener))
     log.flush()
     logger.info(
-        "leads the metadata log",
+        "active controller of the metadata log",
         extra={
             "leader_epoch": epoch,
             "start_offset": log.start_offset,
@@ -187,7 +187,7 @@ def _warn_of_lowered(image: MetadataImage, bootstrap: list[VersionedRecord]) -> 
     }
     for name, level in levels_to_lower(levels).items():
         logger.warning(
-            "feature is lowered, %s not supported",
+            "lowering a feature: %s not supported",
             NOT_BUILT[name],
             extra={"feature": name, "from_level": levels[name], "to_level": level},
         )
@@ -203,7 +203,9 @@ def _load(log: MetadataLog) -> tuple[MetadataLoader, int, int]:
         )
     if loader.next_offset < log.start_offset:
         raise CorruptRecordError(
-            log.directory, 0, f"no snapshot reaches the log's first offset {log.start_offset}"
+            log.directory,
+            0,
+            f"no snapshot covers the metadata before the log's first offset {log.start_offset}",
         )
     first_offset, size = loader.next_offset, 0
     while data := log.read(max(loader.next_offset, log.start_offset)):

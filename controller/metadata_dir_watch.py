@@ -1,8 +1,8 @@
-"""Notices that the metadata directory of a running controller is gone.
+"""Detects that the metadata directory of a running controller is gone.
 
-Appends go to an open file, which goes on working after its directory was locked, removed or
-replaced. Without a look through the path a controller would go on deciding, and would find nothing
-at its next start.
+Appends use an open file, which still works after its directory was locked, removed or replaced.
+Without a check of the path a controller would continue to decide, and its next start would find
+nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def watch_metadata_dir(
         except OSError as error:
             if disk_errors.is_directory_failure(error):
                 raise LogDirError(directory, None, disk_errors.describe(error)) from error
-            logger.warning("metadata directory was not probed: %s", disk_errors.describe(error))
+            logger.warning("cannot probe the metadata directory: %s", disk_errors.describe(error))
 
 
 def _pin(fs: Disk, directory: Path, log_folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -1,9 +1,10 @@
-"""Committed batches to every broker that asks, from its offset on.
+"""Sends committed batches to every broker, from the offset that it asks for.
 
-Each stream pulls: it sends what its broker lacks, in pieces of bounded size, and waits for gRPC to
-take a piece before it fetches the next one. So a slow broker holds up nobody, and no queue grows.
-What was committed a moment ago comes from memory, older batches from the log. A silent log is
-confirmed once a second, so that a broker can tell silence from a broken connection.
+Each stream pulls: it sends what its broker lacks, in pieces of limited size, and waits for gRPC to
+accept a piece before it reads the next one. So a slow broker delays nobody, and no queue grows.
+Recent batches come from memory, older ones from the log. If nothing is written, each stream
+confirms the end of the log once a second, so that a broker can distinguish an idle controller from
+a broken connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a controller shows of itself: Kafka's metrics of `kafka.controller`.
+"""The metrics of a controller: those of `kafka.controller` in Kafka.
 
-Counts come from the committed image. Those over all partitions are kept as long as the image's
-topics stay the same object, so that looking often costs nothing on a quiet cluster.
+Counts come from the committed image. Counts over all partitions are cached while the image's topics
+stay the same object, so that frequent scrapes cost nothing on a quiet cluster.
 
 Source: `ControllerMetadataMetrics`, `QuorumControllerMetrics`, `SnapshotEmitterMetrics`.
 """
@@ -56,7 +56,7 @@ class ControllerMetrics:
 
     def __call__(self) -> Iterator[Metric]:
         """Return all metrics as they are now."""
-        yield gauge(f"{PREFIX}_ActiveControllerCount", "1 on the active controller", 1)
+        yield gauge(f"{PREFIX}_ActiveControllerCount", "1 if this controller is active", 1)
         yield from self._cluster()
         yield from self._log()
         yield from self._operations()
@@ -70,14 +70,14 @@ class ControllerMetrics:
         brokers = image.cluster.brokers.values()
         fenced = sum(broker.fenced for broker in brokers)
         for name, meaning, value in (
-            ("ActiveBrokerCount", "brokers that are registered, not fenced", len(brokers) - fenced),
-            ("FencedBrokerCount", "brokers that are registered and fenced", fenced),
-            ("GlobalTopicCount", "topics", len(image.topics.by_id)),
-            ("GlobalPartitionCount", "partitions", counts.partitions),
+            ("ActiveBrokerCount", "registered brokers that are not fenced", len(brokers) - fenced),
+            ("FencedBrokerCount", "registered brokers that are fenced", fenced),
+            ("GlobalTopicCount", "topics in the cluster", len(image.topics.by_id)),
+            ("GlobalPartitionCount", "partitions in the cluster", counts.partitions),
             ("OfflinePartitionsCount", "partitions without a leader", counts.offline),
             (
                 "PreferredReplicaImbalanceCount",
-                "partitions that their first replica does not lead",
+                "partitions whose leader is not their first replica",
                 counts.imbalanced,
             ),
         ):
@@ -88,12 +88,24 @@ class ControllerMetrics:
         image = controller.committed_image
         lag_ms = max(0, controller.wall_ms() - image.timestamp_ms)
         for name, meaning, value in (
-            ("LastAppliedRecordOffset", "last offset of the metadata log replayed", image.offset),
-            ("LastAppliedRecordTimestamp", "its append time, ms since 1970", image.timestamp_ms),
-            ("LastAppliedRecordLagMs", "time since then", lag_ms),
+            (
+                "LastAppliedRecordOffset",
+                "last offset of the metadata log that was replayed",
+                image.offset,
+            ),
+            (
+                "LastAppliedRecordTimestamp",
+                "append time of the last replayed metadata record, ms since 1970",
+                image.timestamp_ms,
+            ),
+            (
+                "LastAppliedRecordLagMs",
+                "time since the last replayed metadata record was appended",
+                lag_ms,
+            ),
             (
                 "LastCommittedRecordOffset",
-                "last offset of the metadata log on the disk",
+                "last offset of the metadata log that is synced to disk",
                 controller.committed_end_offset - 1,
             ),
         ):
@@ -104,18 +116,18 @@ class ControllerMetrics:
         for name, meaning, value in (
             (
                 "TimedOutBrokerHeartbeatCount",
-                "heartbeats that waited too long in the queue",
+                "heartbeats that waited too long in the controller's queue",
                 counts.late,
             ),
-            ("EventQueueOperationsStartedCount", "operations run", counts.started),
+            ("EventQueueOperationsStartedCount", "operations started", counts.started),
             (
                 "EventQueueOperationsTimedOutCount",
-                "operations that waited too long in the queue",
+                "operations that waited too long in the controller's queue",
                 counts.timed_out + counts.late,
             ),
             (
                 "EventQueueOperationsRefusedCount",
-                "operations for which the queue had no room; beyond Kafka",
+                "operations refused because the controller's queue was full; not in Kafka",
                 counts.refused,
             ),
             ("MetadataErrorCount", "operations that failed unexpectedly", counts.failed),
@@ -132,6 +144,6 @@ class ControllerMetrics:
         )
         yield gauge(
             "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedAgeMs",
-            "time since then; -1 before the first",
+            "time since this process wrote its last snapshot; -1 before the first",
             -1 if age_ms is None else age_ms,
         )

@@ -1,8 +1,9 @@
-"""What clients may change: partitions that are created, added or deleted in a second (KIP-599).
+"""Limits how many partitions a client creates, adds or deletes per second (KIP-599).
 
-Soft state: a controller begins with full buckets. A client whose bucket is not in debt may go on,
-and may go into debt with what it asks for. One in debt is refused topic by topic, from the version
-of a request on in which the protocol can say so; older ones are done and their client has to wait.
+Soft state: a controller starts with full buckets. A client whose bucket is not overdrawn may
+continue, and may overdraw it with one request. If the bucket is overdrawn, its requests are refused
+topic by topic in versions that have an error code for it; older versions are carried out, and their
+client is throttled.
 
 Source: `kafka.server.ControllerMutationQuotaManager`.
 """
@@ -71,7 +72,7 @@ class Mutations:
         if self._is_strict and self._bucket.debt_s(self._now_s) > 0:
             self._refused = True
             raise KafkaError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{MUTATION_RATE} of the client is used up"
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"the client has exceeded its {MUTATION_RATE}"
             )
         self._bucket = self._bucket.taken(partitions, self._now_s)
 

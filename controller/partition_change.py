@@ -1,12 +1,12 @@
-"""From the wanted state of a partition to the record that brings it about.
+"""Computes the record that changes a partition to a wanted state.
 
-Who leads is decided by `jbodlab.election`. The steps and their order are those of the field's
-`PartitionChangeBuilder`, as far as eligible leader replicas are off, as they always are here: an
-ELR found in a log is cleared by the first change, and an ISR is never written empty.
+`jbodlab.election` decides who leads. The steps and their order are those of Kafka's
+`PartitionChangeBuilder` without eligible leader replicas, which are always off here: the first
+change clears an ELR found in a log, and an ISR is never written empty.
 
-How to read it: `Wanted` says how ISR and replicas shall look. `partition_change` completes a
-reassignment that has become complete, elects, and then writes down only what differs from the
-current state. Nothing differs: no record.
+How to read it: `Wanted` contains the target ISR and replicas. `partition_change` completes a
+reassignment if all target replicas are in sync, elects a leader, and writes only the fields that
+differ from the current state. If nothing differs, there is no record.
 
 Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-858.
 """

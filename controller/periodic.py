@@ -1,6 +1,6 @@
-"""What an active controller does without being asked.
+"""Periodic tasks of an active controller.
 
-Whoever starts these tasks has them begun anew when one raises: see `jbodlab.supervised`.
+The caller restarts a task that raises: see `jbodlab.supervised`.
 
 Source: `QuorumController` and `PeriodicTask` with its users.
 """
@@ -50,13 +50,13 @@ async def fence_stale_brokers(
         late_ms = controller.now_ms() - due_ms
         if late_ms > min(STOOD_STILL_MS, heartbeat_interval_ms):
             # This process stood still, and with it everybody's heartbeats: let them arrive first.
-            logger.warning("controller stood still", extra={"late_ms": late_ms})
+            logger.warning("the controller process was paused", extra={"late_ms": late_ms})
             await asyncio.sleep(heartbeat_interval_ms / 1000)
         if expiry_ms is None:
             continue
         fenced = await controller.submit(fence_stale_broker, is_own=True)
         if fenced is not None:
-            logger.warning("broker fenced, its session timed out", extra={"broker_id": fenced})
+            logger.warning("fenced a broker: its session timed out", extra={"broker_id": fenced})
 
 
 async def write_no_ops(controller: ActiveController, idle_interval_ms: int) -> None:

@@ -23,7 +23,7 @@ def allocate_producer_ids(
         return ControllerResult(
             response=AllocateProducerIdsResponse(
                 error_code=ErrorCode.STALE_BROKER_EPOCH,
-                error_message=f"broker {request.broker_id} has not the epoch "
+                error_message=f"broker {request.broker_id} does not have epoch "
                 f"{request.broker_epoch}",
             )
         )

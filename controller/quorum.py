@@ -1,6 +1,6 @@
 """DescribeQuorum: the one voter, and the brokers that follow its log.
 
-A broker tells with each heartbeat how far it is, so what is said of it is as old as that.
+Each heartbeat of a broker reports its offset, so the offsets are as old as the last heartbeat.
 
 Source: `org.apache.kafka.raft.LeaderState`, KIP-595, KIP-836.
 """

@@ -1,14 +1,14 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: partitions get other brokers.
+"""AlterPartitionReassignments and ListPartitionReassignments: partitions move to other brokers.
 
-A reassignment has no record of its own. It is three lists of the partition:
+A reassignment has no separate record. It is stored in three lists of the partition:
 
-    replicas    those that shall stay, in the wished order, then those that go
-    adding      those of them that are to come; they count only when they are in sync
-    removing    those of them that go when all others are in the ISR
+    replicas    those that stay, in the requested order, then those to be removed
+    adding      those that are added; they count only when they are in sync
+    removing    those that are removed when all others are in the ISR
 
-So any change of the partition may be the one that completes it (`partition_change`): mostly the
-leader's proposal to take the last new replica into the ISR. A new target replaces the one before,
-and cancelling takes the new replicas out again.
+So any change of the partition may complete it (`partition_change`), usually the leader's proposal
+to add the last new replica to the ISR. A new target replaces the previous one, and a cancellation
+removes the new replicas again.
 
 Source: `ReplicationControlManager.alterPartitionReassignments`, `PartitionReassignmentReplicas`,
 `PartitionReassignmentRevert`, KIP-455, KIP-860.

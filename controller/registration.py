@@ -1,8 +1,8 @@
-"""Brokers come and go: registration of a broker process, and its removal by an operator.
+"""Registration of a broker process, and its removal by an operator.
 
-A registration with a new incarnation begins a new broker epoch and begins fenced. What the old
-incarnation led or replicated is settled in the same result: nobody may remain leader, or in an
-ISR, through a process that has ended or a directory that is gone.
+A registration with a new incarnation starts a new broker epoch, fenced. The same result settles
+what the old incarnation led or replicated: no replica remains leader or in an ISR because of a
+process that has ended or a directory that is gone.
 
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager`, KIP-631, KIP-858,
 KIP-966 for the epoch of a clean shutdown.

@@ -1,4 +1,4 @@
-"""Whether a broker may register; the checks in the order of their answers.
+"""The checks of a broker registration, in the order of their errors.
 
 Source: `ClusterControlManager.registerBroker`, KIP-631, KIP-858.
 """
@@ -103,10 +103,10 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
     code = ErrorCode.INVALID_REQUEST
     names = [listener.name for listener in request.listeners]
     if len(set(names)) != len(names):
-        raise KafkaError(code, "two listeners have the same name")
+        raise KafkaError(code, "duplicate listener name")
     for listener in request.listeners:
         if listener.port not in PORTS:
-            raise KafkaError(code, f"listener {listener.name} has port {listener.port}")
+            raise KafkaError(code, f"listener {listener.name} has invalid port {listener.port}")
         if not listener.host.strip():
             raise KafkaError(code, f"listener {listener.name} has no host")
         if listener.security_protocol not in SECURITY_PROTOCOLS:
@@ -124,7 +124,7 @@ def _checked_features(
     levels[FEATURE_NAME] = state.metadata_version
     listed = {feature.name for feature in request.features}
     if len(listed) != len(request.features):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a feature is listed twice")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "duplicate feature")
     features = list(request.features)
     if FEATURE_NAME not in listed:
         features.append(_feature(FEATURE_NAME, MINIMUM))

@@ -1,4 +1,4 @@
-"""What directories that are full or slow mean for partitions; see `controller/degraded.py`."""
+"""Moves leaders and ISRs away from full or slow directories; see `controller/degraded.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_relief(
             records.add(change)
     if now != known:
         logger.info(
-            "degraded directories of a broker",
+            "a broker's degraded directories changed",
             extra={
                 "broker_id": broker_id,
                 "degraded": _texts(now.degraded),

@@ -120,7 +120,9 @@ class ControllerServer:
         tasks = [asyncio.create_task(each) for each in (controller.run(), snapshotter.run(), watch)]
         periodic_tasks = start_periodic(config, controller)
         await rpc_server.start()
-        logger.info("serves brokers", extra={"addresses": ", ".join(rpc_server.addresses)})
+        logger.info(
+            "the controller serves brokers", extra={"addresses": ", ".join(rpc_server.addresses)}
+        )
         try:
             await _until_one_ends(tasks, stop)
         finally:

@@ -1,7 +1,7 @@
 """The gRPC service: translate, submit, translate back.
 
-A request that cannot be translated is refused with INVALID_ARGUMENT. What goes wrong with a whole
-operation is answered in the response, at its top where it has a code there, else for each element.
+A request that cannot be translated is refused with INVALID_ARGUMENT. The error of a whole operation
+is returned in the response: at its top if it has an error code there, otherwise in each element.
 """
 
 from __future__ import annotations
@@ -228,7 +228,8 @@ class ControllerService:
             )
         if self._streams >= STREAMS_MAX:
             raise RpcRefusedError(
-                Refusal.RESOURCE_EXHAUSTED, f"{STREAMS_MAX} streams are open already"
+                Refusal.RESOURCE_EXHAUSTED,
+                f"the limit of {STREAMS_MAX} open metadata streams is reached",
             )
         self._streams += 1
         try:

@@ -1,7 +1,7 @@
-"""Snapshots of the controller's metadata: written beside its work, on a thread of their own.
+"""Snapshots of the controller's metadata, written on a separate thread.
 
-The log's thread would do as well, but every answer waits for that one. Only cleaning runs there,
-as it changes the log.
+The log's thread could write them, but every response waits for that thread. Only cleaning runs
+there, because it changes the log.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a decision sees, and what it returns.
+"""The input and the result of a decision.
 
 A decision is a function `(request, state, now_ms) -> ControllerResult`. It changes nothing: the
-records say how the hard state changes, `heartbeats` and `mutations` are the new soft state. The
-active controller carries all out before it runs the next decision.
+records describe the change of the hard state; `heartbeats` and `mutations` are the new soft state.
+The active controller applies both before it runs the next decision.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Topics are created and deleted. One topic's error does not stop the others.
+"""CreateTopics and DeleteTopics. An error of one topic does not affect the others.
 
 Source: `ReplicationControlManager.createTopics`, `deleteTopics`, KIP-516.
 """

@@ -13,6 +13,6 @@ export HOME=/tmp HADOOP_USER_NAME=jbodlab SPARK_USER=jbodlab
 getent passwd "$owner" >/dev/null || echo "jbodlab:x:$owner:$group::/tmp:/bin/sh" >>/etc/passwd
 exec setpriv --reuid="$owner" --regid="$group" --clear-groups sh -c '
   code=0
-  jbod-replay --input /metadata/data --output /output "$@" >/output/report.txt || code=$?
+  jbodlab replay --input /metadata/data --results /output "$@" >/output/report.txt || code=$?
   cat /output/report.txt
   exit "$code"' sh "$@"

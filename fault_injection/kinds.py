@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import enum
 import errno
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from types import MappingProxyType
 
 from fault_injection.errors import FaultError
 from fault_injection.preload.rules import CallClass
+from jbodlab.durations import duration_s
 
 HANG_S_DEFAULT = 60.0
 HANG_S_MAX = 600.0
@@ -287,7 +287,6 @@ def meant(word: object, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(B|KB|MB|GB|KiB|MiB|GiB)?")
 _BROKER = re.compile(r"broker-[1-9]\d*")
 _UNITS = {
@@ -299,21 +298,6 @@ _UNITS = {
     "MiB": 1 << 20,
     "GiB": 1 << 30,
 }
-
-
-def duration_s(value: object) -> float:
-    """Return the seconds of a duration: `250ms`, `2s`, `1m30s`, `1h`, or a number of seconds.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if math.isfinite(value) and value >= 0:
-            return float(value)
-    elif isinstance(value, str) and value and (match := _DURATION.fullmatch(value)):
-        hours, minutes, seconds, ms = (float(part or 0) for part in match.groups())
-        return hours * 3600 + minutes * 60 + seconds + ms / 1000
-    raise ValueError(f"expected a duration such as 250ms, 20s or 1m30s, got {value!r}")
 
 
 def size_bytes(value: object) -> int:

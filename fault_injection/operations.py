@@ -20,6 +20,7 @@ from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Broken, Healing, Patient, Start, Target
+from jbodlab.lab_state import STATE_DIR_VARIABLE
 
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
 """What `heal` needs to run."""
@@ -154,7 +155,10 @@ def _plan(spec: FaultSpec, target: Target, journal: Journal, fault_id: int) -> d
     """Return what the journal says before anything is changed; nothing is changed here."""
     _refuse_together(spec, target.path, journal.open_faults())
     if target.directory in journal.path.parents:
-        raise FaultError(f"the journal {journal.path} is in {target.path}: name another journal")
+        raise FaultError(
+            f"the journal {journal.path} is in {target.path}: name another folder in "
+            f"{STATE_DIR_VARIABLE}"
+        )
     try:
         name = registry.choose(spec, target)
         undo = registry.MECHANISMS[name].prepare(spec, target, fault_id)

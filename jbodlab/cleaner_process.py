@@ -41,7 +41,7 @@ LOOK_S = 0.05
 """How often is looked whether to go on while the process works."""
 
 RATE = "rate"
-"""Names what is told at any time, and not answered."""
+"""Message type of a rate update; it may be sent at any time and has no reply."""
 
 PROGRAM = "import sys; sys.path[:] = {!r}; import jbodlab.cleaner_process as p; p.main()"
 
@@ -116,8 +116,8 @@ class CleanerProcess:
             status = process.returncode
             self.close()
             raise CleanerDiedError(
-                f"the cleaner's process has ended with status {status}; -9 is most often for want "
-                "of memory: log.cleaner.dedupe.buffer.size says how much it uses for keys"
+                f"the cleaner process ended with status {status}; -9 usually means that it ran out "
+                "of memory: log.cleaner.dedupe.buffer.size limits the memory for keys"
             ) from error
         except CleaningStoppedError:
             self.close()

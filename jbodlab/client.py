@@ -1,8 +1,8 @@
-"""A small asyncio client of the Kafka protocol: one connection, answers in the order of requests.
+"""A small asyncio client of the Kafka protocol: one connection, responses in request order.
 
-Brokers fetch from each other with it. Answers are matched by correlation id; whatever goes wrong
-with the bytes, the deadline or the socket ends the connection, since what comes later on it could
-no longer be told apart.
+Brokers fetch from each other with it. Responses are matched by correlation id. Any error of the
+bytes, the deadline or the socket closes the connection, because later responses could not be
+matched any more.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class KafkaConnection:
                 frame = await self._protocol.exchange([SIZE.pack(size) + head, *body])
             correlation_id, position = read_response_header(frame, api_key, version)
             if correlation_id != sent:
-                raise DecodeError(f"response to request {correlation_id}, expected {sent}")
+                raise DecodeError(
+                    f"expected a response to request {sent}, got one to request {correlation_id}"
+                )
         except (TimeoutError, DecodeError, asyncio.CancelledError):
             self.close()
             raise
@@ -134,7 +136,7 @@ class _ClientProtocol(asyncio.BufferedProtocol):
         try:
             for frame in self._decoder.received(nbytes):
                 if not self._waiting or self._waiting[0].done():
-                    raise DecodeError("a response came that nobody asked for")
+                    raise DecodeError("the broker sent a response without a request")
                 self._waiting.popleft().set_result(frame)
         except DecodeError as error:
             self.close(error)

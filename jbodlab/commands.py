@@ -1,4 +1,4 @@
-"""What the commands start, by names that are the same in the repository and in a wheel."""
+"""The entry points beside `jbodlab`, by names that are the same in a clone and in a wheel."""
 
 from __future__ import annotations
 
@@ -14,21 +14,8 @@ Main = Callable[[], int | None]
 
 COMMANDS = {
     "broker": "broker.__main__:main",
-    "configs": "admin_tool.configs:main",
-    "console_consumer": "admin_tool.console_consumer:main",
-    "console_producer": "admin_tool.console_producer:main",
-    "consumer_groups": "admin_tool.consumer_groups:main",
     "controller": "controller.__main__:main",
-    "dump_log": "storage_tool.dump_log:main",
-    "fault": "fault_injection.__main__:main",
-    "get_offsets": "admin_tool.get_offsets:main",
-    "lab": "lab.__main__:main",
-    "log_dirs": "admin_tool.log_dirs:main",
-    "reassign_partitions": "admin_tool.reassign_partitions:main",
-    "replay": "analytics.start:replay",
     "storage": "storage_tool.__main__:main",
-    "topics": "admin_tool.topics:main",
-    "why": "analytics.start:why",
 }
 
 

@@ -93,7 +93,7 @@ def elect(partition: Candidates, election: Election) -> Winner:
     """Return who leads a partition.
 
     Args:
-        partition: It, as it will be.
+        partition: Replicas and ISR as they will be after the change, with the present leader.
         election: How a leader is chosen.
     """
     replicas, leader = partition.replicas, partition.leader

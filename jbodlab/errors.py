@@ -33,7 +33,7 @@ class DecompressedSizeError(DecodeError):
     """Compressed data becomes larger than it may."""
 
     def __init__(self, codec: str, bytes_max: int) -> None:
-        super().__init__(f"{codec} data of more than {bytes_max} bytes uncompressed")
+        super().__init__(f"{codec} data is larger than {bytes_max} bytes uncompressed")
         self.bytes_max = bytes_max
 
 

@@ -42,7 +42,7 @@ def parse(text: str) -> UUID:
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"input string {text!r} is not base64") from error
     if len(raw) != 16:
-        raise ValueError(f"input string {text!r} decodes to {len(raw)} bytes, not to 16")
+        raise ValueError(f"input string {text!r} decodes to {len(raw)} bytes, expected 16")
     return UUID(bytes=raw)
 
 

@@ -2,7 +2,7 @@
 
 One JSON file per cluster, `STATE_DIR/clusters/NAME.json`: where everything lies and which processes
 run. `jbodlab` writes it before it starts anything, so that a cluster whose starter was killed can
-still be ended; `jbod-fault` reads it to find the directory that `--broker N --dir K` names.
+still be ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from jbodlab.errors import DecodeError
 VERSION = 1
 STATE_DIR_VARIABLE = "JBODLAB_STATE_DIR"
 ROOT_STATE_DIR = Path("/var/lib/jbodlab")
-DEFAULT_NAME = "default"
 
 # Fields of /proc/PID/stat behind the name in parentheses.
 STATE, START_TICKS = 0, 19
@@ -121,8 +120,8 @@ def journal_file(directory: Path) -> Path:
     return directory / "faults.jsonl"
 
 
-def running_clusters(environment: Mapping[str, str], uid: int) -> list[ClusterState]:
-    """Return the clusters of a user of which a node runs, by name.
+def known_clusters(environment: Mapping[str, str], uid: int) -> list[ClusterState]:
+    """Return the clusters of a user that are written down, by name.
 
     Raises:
         DecodeError: a file cannot be read, so that nobody knows whether its cluster runs.
@@ -130,15 +129,18 @@ def running_clusters(environment: Mapping[str, str], uid: int) -> list[ClusterSt
     found = []
     for file in sorted((state_dir(environment, uid) / "clusters").glob("*.json")):
         try:
-            state = from_json(file.read_text("utf-8"))
+            found.append(from_json(file.read_text("utf-8")))
         except FileNotFoundError:
             # Its cluster has ended meanwhile.
             continue
         except (OSError, DecodeError) as error:
             raise DecodeError(f"cannot read {file}: {error}") from error
-        if running_nodes(state):
-            found.append(state)
     return found
+
+
+def running_clusters(environment: Mapping[str, str], uid: int) -> list[ClusterState]:
+    """Return the clusters of a user of which a node runs, by name; raises as `known_clusters`."""
+    return [state for state in known_clusters(environment, uid) if running_nodes(state)]
 
 
 def running_nodes(state: ClusterState) -> list[NodeState]:

@@ -1,6 +1,6 @@
 """Metrics as text, in the exposition format 0.0.4 of Prometheus.
 
-    # HELP kafka_log_LogManager_LogDirectoryOffline 1 offline, 0 online
+    # HELP kafka_log_LogManager_LogDirectoryOffline 1 if offline, 0 if online
     # TYPE kafka_log_LogManager_LogDirectoryOffline gauge
     kafka_log_LogManager_LogDirectoryOffline{logDirectory="/d1"} 0
 

@@ -69,7 +69,7 @@ class MetricsEndpoint:
             where = f"{self._host}:{self._port}"
             raise ConfigError("jbodlab.metrics.port", where, f"cannot be bound: {error}") from error
         self._port = self._server.sockets[0].getsockname()[1]
-        logger.info("serves metrics", extra={"address": f"http://{self._host}:{self._port}"})
+        logger.info("serving metrics", extra={"address": f"http://{self._host}:{self._port}"})
 
     async def close(self) -> None:
         """Stop to serve; requests on their way are dropped."""
@@ -99,7 +99,7 @@ class MetricsEndpoint:
             text = render(self._collect())
         except Exception:
             # A scrape must never end the process that it looks at.
-            logger.exception("metrics cannot be collected")
+            logger.exception("cannot collect metrics")
             return answer("500 Internal Server Error")
         with_body = request.method == "GET"
         return answer("200 OK", text.encode(), kind=PROMETHEUS, with_body=with_body)

@@ -1,8 +1,8 @@
-"""All that a server takes from outside of itself: time, chance, ids, threads, disks, network.
+"""The environment of a server: clock, randomness, ids, threads, disks and network.
 
-`real` is the machine. Whoever builds a server may hand in another value, with a clock that is
-turned by hand or disks in memory; nothing in broker, controller and this library looks past it. A
-part gets only the callables that it uses.
+`real` is the machine. A server can get another value, for example with a manual clock or disks in
+memory; broker, controller and this library use nothing else. Each part gets only the callables that
+it uses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Spaces bytes out, so that they keep to a rate.
+"""Spaces bytes out to meet a rate.
 
-They come in chunks: each is due when those before it have had their time. What was not used is not
-saved up, except for a moment, so that the rate holds in every second and not only on average.
+Each chunk is due when the chunks before it have used their time. Unused time expires after a
+moment, so the rate holds in every second and not only on average.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class TopicConfigEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str
     topic_id: TopicId | None = None
@@ -290,7 +290,7 @@ class DeleteTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str | None = None
     topic_id: TopicId | None = None
@@ -326,7 +326,7 @@ class CreatePartitionsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatePartitionsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -353,7 +353,7 @@ class ElectLeadersRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ElectionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one partition."""
+    """Result for one partition."""
 
     topic: str
     partition: int
@@ -391,7 +391,7 @@ class AlterPartitionReassignmentsRequest(msgspec.Struct, frozen=True, kw_only=Tr
 
 
 class ReassignmentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one partition."""
+    """Result for one partition."""
 
     topic: str
     partition: int
@@ -487,7 +487,7 @@ class AlterConfigsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlteredResource(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the configs of one resource."""
+    """Result for the configs of one resource."""
 
     resource_type: int
     resource_name: str
@@ -539,7 +539,7 @@ class AlterClientQuotasRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlteredQuota(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one entity's changes."""
+    """Result for the changes of one entity."""
 
     entity: tuple[QuotaEntityName, ...]
     error_code: ErrorCode = ErrorCode.NONE

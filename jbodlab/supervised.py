@@ -1,8 +1,8 @@
-"""Tasks that do not end unnoticed, and news that reach everybody.
+"""Tasks that cannot end unnoticed, and callbacks that all run.
 
-A task that ends by an exception which nobody expected leaves whoever relies on it waiting, and
-asyncio says so when the task is collected, if ever. Here such an end is logged with its traceback
-when it happens, and then the work begins anew, or somebody is told who ends the process.
+If a task ends with an unexpected exception, everything that relies on it waits, and asyncio logs
+the exception only when the task is collected, if ever. Here the exception is logged with its
+traceback at once. Then the task is restarted, or a callback ends the process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def call_each(callbacks: Iterable[Callable[[], object]], what: str) -> None:
         try:
             callback()
         except Exception:
-            logger.exception("%s was not taken in by one who waited", what)
+            logger.exception("a callback for %s failed", what)
 
 
 async def _supervise(
@@ -62,7 +62,7 @@ async def _supervise(
                 logger.exception("%s ended unexpectedly", name)
                 on_end(f"{name} ended unexpectedly: {error!r}")
                 return
-            logger.exception("%s ended unexpectedly, it begins anew", name)
+            logger.exception("%s ended unexpectedly; restarting it", name)
         else:
             return
         if loop.time() - begun_s > RESTART_S_MAX:

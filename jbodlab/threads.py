@@ -1,4 +1,4 @@
-"""What is needed of threads: to start one, to hand it calls, to tell it to stop."""
+"""Interfaces of threads: start one, pass calls to it, and tell it to stop."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ class Threads(Protocol):
         """Return what only one thread at a time gets into."""
 
     def stand_back(self) -> None:
-        """Let others run before the thread that calls this, where processors are few."""
+        """Lower the priority of the calling thread, for machines with few processors."""

@@ -1,23 +1,103 @@
-"""`jbodlab demo`: a cluster, a client, a dead disk, and what became of every message."""
+"""`jbodlab demo`: a cluster, clients, a dead disk, and what became of every message."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import shutil
 import sys
 import time
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from fault_injection import kinds
+from jbodlab import expressions, lab_state
+from jbodlab.expressions import Unit
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down
-from lab.cluster import disks, programs
+from lab.cluster import Cluster, disks, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal import messages
+from lab.rehearsal.judgement import Outcome
+from lab.rehearsal.metrics import Measured
+from lab.rehearsal.plan import (
+    After,
+    At,
+    Attach,
+    End,
+    Entry,
+    Objective,
+    Plan,
+    Readers,
+    Steady,
+    Topic,
+    Writers,
+)
+from lab.rehearsal.run import Done, perform
+from lab.rehearsal.target_cluster import of_ours
+from lab.rehearsal.targets import Pick
+from lab.rehearsal.values import show_seconds
+from lab.report import page
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
 from lab.screen import Screen, Tone
 from lab.state_files import StateFiles
+
+RATE_PER_S = 500
+CONSUMERS = 2
+FAULT = "fault"
+HOLD_S = 1.0
+"""How long all must be well before the disk dies."""
+BEFORE_S = 1.0
+CALM_S = 2.0
+"""How long traffic goes on after everything has come back."""
+WITHIN_S = 40.0
+FAULT_KIND = "permission"
+CONSUMED = ("consumer-1.consumed > 0", "consumer-2.consumed > 0")
+MUST_HOLD = (
+    "writers.lost == 0",
+    "writers.unread == 0",
+    "writers.duplicated == 0",
+    "writers.reordered == 0",
+    "writers.unknown == 0",
+    "writers.errors == 0",
+)
+
+
+def plan(cluster_name: str) -> Plan:
+    """Return the plan of the demo: the busiest disk of the cluster dies under load."""
+    topic = Topic(name="demo", partitions=6, replicas=3, config={"min.insync.replicas": "2"})
+    members = [
+        Readers(name=f"consumer-{one}", topic=topic.name, group="demo-group")
+        for one in range(1, CONSUMERS + 1)
+    ]
+    return Plan(
+        name="jbodlab demo",
+        hypothesis="a disk that dies under load costs no message",
+        cluster=Attach(name=cluster_name),
+        topics=(topic,),
+        load=(Writers(name="writers", topic=topic.name, rate=RATE_PER_S, keys=24), *members),
+        steady=Steady(
+            hold_s=HOLD_S,
+            that=tuple(_count(text) for text in ("isr_full == 1", *CONSUMED)),
+        ),
+        timeline=(
+            Entry(
+                name=FAULT,
+                do=FAULT_KIND,
+                instant=At(seconds=BEFORE_S),
+                where=Pick("busiest", None),
+                spec=kinds.spec(FAULT_KIND, {}),
+            ),
+        ),
+        end=End(instant=After(name=FAULT, moment="first_ack", plus_s=CALM_S), within_s=WITHIN_S),
+        objectives=tuple(Objective(that=_count(text)) for text in MUST_HOLD),
+    )
+
+
+def _count(text: str) -> expressions.Expression:
+    return expressions.parse(text, lambda _metric: Unit.COUNT)
 
 
 def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
@@ -89,12 +169,69 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
 
 
 def _play(state: ClusterState, files: StateFiles, results: Results, screen: Screen) -> list[str]:
-    """Run the experiment; returns what went wrong."""
-    from lab import experiment
+    """Carry the plan out; returns what went wrong."""
+    cluster = Cluster(
+        state,
+        state_dir=files.directory,
+        journal=lab_state.journal_file(files.directory),
+        record=files.write,
+        outlives_us=True,
+    )
+    wanted = plan(state.name)
+    (topic,) = wanted.topics
+    screen.detail(
+        f"topic {topic.name}: {topic.partitions} partitions, replication factor "
+        f"{topic.replicas}, min.insync.replicas {topic.config['min.insync.replicas']}"
+    )
+    screen.detail(
+        f"idempotent producer with acks=all, {RATE_PER_S} messages/s; {CONSUMERS} consumers in "
+        "a group"
+    )
+    screen.heading("A disk dies")
+    try:
+        done = perform(wanted, of_ours(cluster), results.folder, screen.teller("injected"))
+    finally:
+        shutil.rmtree(results.folder / "clients", ignore_errors=True)
+    results.page.write_text(page.page([done.json]), "utf-8")
+    _print(done, screen)
+    judged = done.judgement
+    return [] if judged.outcome is Outcome.PASS else [*judged.missed, *judged.doubts]
 
-    outcome = experiment.run(state, files.directory, screen)
-    results.figures.write_text(outcome.to_json() + "\n", "utf-8")
-    return outcome.problems
+
+def _print(done: Done, screen: Screen) -> None:
+    facts = done.facts
+    writer, readers = facts.writers["writers"], list(facts.readers.values())
+    verdict = writer.verdict
+    assert verdict is not None
+    screen.heading("Messages")
+    screen.detail(f"acknowledged   {verdict.acknowledged:>7}")
+    for label, count in (
+        ("lost", verdict.lost),
+        ("unread", verdict.unread),
+        ("duplicated", verdict.duplicated),
+        ("out of order", verdict.out_of_order),
+    ):
+        if count or label != "unread":
+            screen.line(f"  {label:<14} {count:>7}", Tone.BAD if count else Tone.GOOD)
+    screen.line()
+    measured = Measured(facts)
+    for label, name, field in (
+        ("from the fault to the broker that detects it", FAULT, "detected"),
+        ("from the fault to the last new leader", FAULT, "elected"),
+        ("from the fault to clients that see all new leaders", FAULT, "leader_seen"),
+        ("longest gap between acknowledgements of a partition", FAULT, "gap"),
+    ):
+        shown = measured.shown(expressions.Metric(name, field), Unit.DURATION)
+        screen.detail(f"{label:<52} {shown:>9}")
+    gap = max((measured(expressions.Metric(name, "gap")) or 0 for name in facts.readers), default=0)
+    received = [one for reader in readers for one in reader.received]
+    screen.detail(
+        f"{'longest gap between messages that a consumer gets':<52} {show_seconds(gap):>9}"
+    )
+    screen.detail(
+        f"the group rebalanced {sum(reader.rebalances for reader in readers)} times, and got "
+        f"{messages.given_twice(received)} messages twice"
+    )
 
 
 def _replay(

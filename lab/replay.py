@@ -1,4 +1,4 @@
-"""The end of the demo: jbod-replay turns the controller's log into tables and a report."""
+"""The end of the demo: `jbodlab replay` turns the controller's log into tables and a report."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run(results: Results, root: Path, state_dir: Path, interrupts: Interrupts) -
     metadata, tables, report = results.metadata, results.tables, results.report
     log = results.logs / "replay.log"
     program = [*_with_a_name(), *programs.command("analytics.job")]
-    command = [*program, "--input", str(metadata), "--output", str(tables)]
+    command = [*program, "--input", str(metadata), "--results", str(tables)]
     with report.open("wb") as out, log.open("wb") as errors:
         with interrupts.deferred():
             child = subprocess.Popen(
@@ -106,10 +106,10 @@ def run(results: Results, root: Path, state_dir: Path, interrupts: Interrupts) -
         try:
             code = child.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
-            return f"jbod-replay did not end within {DEADLINE_S:.0f} s, see {log}"
+            return f"the replay did not end within {DEADLINE_S:.0f} s, see {log}"
         finally:
             # Spark's JVM and its Python workers are in the same session.
             began = time.monotonic()
             processes.end(processes.in_session(child.pid), deadline_s=END_DEADLINE_S)
             child.wait(max(0.1, END_DEADLINE_S - (time.monotonic() - began)))
-    return "" if code == 0 else f"jbod-replay ended with exit code {code}, see {log}"
+    return "" if code == 0 else f"the replay ended with exit code {code}, see {log}"

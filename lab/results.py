@@ -1,7 +1,8 @@
 """What the demo keeps when the cluster is gone, and where.
 
 OUTPUT/demo.txt              what was printed
-OUTPUT/result.json           the figures
+OUTPUT/result.json           the figures, as those of a rehearsal; events.jsonl has every event
+OUTPUT/report.html           the same as a page
 OUTPUT/faults.jsonl          what was injected and healed, from the journal
 OUTPUT/controller-metadata/  the controller's metadata log
 OUTPUT/tables/, report.txt   what jbod-replay made of it
@@ -45,6 +46,11 @@ class Results:
     def figures(self) -> Path:
         """Where the figures go."""
         return self.folder / "result.json"
+
+    @property
+    def page(self) -> Path:
+        """Where the page of the run goes."""
+        return self.folder / "report.html"
 
     @property
     def faults(self) -> Path:

@@ -1,4 +1,4 @@
-"""What the demo prints: plain lines, in colour only on a terminal, and kept for the record."""
+"""What demo, run and rehearse print: plain lines, in colour only on a terminal, and kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import sys
 from enum import Enum
 from typing import TextIO
+
+from lab.rehearsal.facts import Event
+from lab.rehearsal.telling import Tell
 
 
 class Tone(Enum):
@@ -15,6 +18,16 @@ class Tone(Enum):
     HEADING = "\033[1m"
     BAD = "\033[31m"
     GOOD = "\033[32m"
+
+
+_TONES = {
+    "injected": Tone.BAD,
+    "offline": Tone.BAD,
+    "doubt": Tone.BAD,
+    "abort": Tone.BAD,
+    "first-ack": Tone.GOOD,
+    "healed": Tone.GOOD,
+}
 
 
 class Screen:
@@ -45,6 +58,29 @@ class Screen:
         for line in text.rstrip().splitlines():
             self.line(f"  {line}".rstrip())
 
-    def moment(self, since_fault_ns: int, text: str, tone: Tone = Tone.PLAIN) -> None:
-        """Print something that happened, with the milliseconds since the fault."""
-        self.line(f"  {since_fault_ns / 1e6:>8.0f} ms  {text}", tone)
+    def teller(self, zero: str) -> Tell:
+        """Return what prints the events of a run as they happen.
+
+        Args:
+            zero: Kind of the event from which time counts; before it there is none.
+        """
+        since_ns: int | None = None
+
+        def tell(event: Event) -> None:
+            nonlocal since_ns
+            if since_ns is None and event.kind == zero:
+                since_ns = event.t_ns
+            tone = _TONES.get(event.kind, Tone.PLAIN)
+            if since_ns is None:
+                self.line(f"  {event.text}", tone)
+            else:
+                self.line(f"  {_offset(event.t_ns - since_ns):>11}  {event.text}", tone)
+
+        return tell
+
+
+def _offset(since_ns: int) -> str:
+    """Return a moment of a run: milliseconds as long as they tell something."""
+    if abs(since_ns) < 100e9:
+        return f"{since_ns / 1e6:.0f} ms"
+    return f"{since_ns / 1e9:.1f} s"

@@ -177,10 +177,9 @@ def make_room(name: str, files: StateFiles, tell: Tell) -> None:
     if state is None and not files.root(name).exists():
         return
     if state is not None and state.owner is None and lab_state.running_nodes(state):
-        named = "" if name == lab_state.DEFAULT_NAME else f" --name {name}"
         raise LabError(
             f"cluster {name} is running already at {state.bootstrap}; "
-            f"`{programs.jbodlab()} down{named}` ends it"
+            f"`{programs.call('down', name)}` ends it"
         )
     tell(f"removing what is left of an earlier cluster {name}")
     if problems := down(name, files):

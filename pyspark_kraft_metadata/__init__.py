@@ -32,9 +32,9 @@ def __getattr__(name: str) -> Any:
     try:
         from pyspark_kraft_metadata.source import DefaultSource
     except ImportError:
-        from analytics.source.requirements import check_requirements
+        from analytics.source.requirements import FOR_SOURCE, NAME, check_requirements
 
-        check_requirements()
+        check_requirements(f"the data source {NAME}", FOR_SOURCE)
         raise
     return DefaultSource
 

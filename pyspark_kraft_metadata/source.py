@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from analytics.source.requirements import NAME, check_requirements
+from analytics.source.requirements import FOR_SOURCE, NAME, check_requirements
 
 
 class DefaultSource(DataSource):
@@ -29,7 +29,7 @@ class DefaultSource(DataSource):
         return self._source().streamReader(schema)
 
     def _source(self) -> DataSource:
-        check_requirements()
+        check_requirements(f"the data source {NAME}", FOR_SOURCE)
         from analytics.source.data_source import KraftMetadataSource
 
         return KraftMetadataSource(self.options)

@@ -1,4 +1,4 @@
-"""Keeps Spark ready for `jbod-replay`; see `analytics.job.kept_spark`."""
+"""Keeps Spark ready for `jbodlab replay`; see `analytics.job.kept_spark`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from analytics.job.kept_spark import (
     make_start,
     settings_of_spark,
 )
-from analytics.job.session import SMALL_LOG_BYTES, end_children, require_java, start_session
+from analytics.job.session import SMALL_LOG_BYTES, end_started, require_java, start_session
 from bench.metadata_log_generator import generate
 
 LOG = Path(__file__).parent.parent / "tests/fixtures/kafka-metadata-logs/4.3.1-disks/controller"
@@ -52,7 +52,7 @@ def main() -> int:
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
     """End with the virtual machine, which waits for its input's end, and then writes a lot."""
-    end_children()
+    end_started()
     sys.exit(128 + number)
 
 

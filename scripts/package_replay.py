@@ -1,4 +1,4 @@
-"""Packs `jbod-replay` for `spark-submit`: dist/jbod-replay.zip and the file that starts it.
+"""Packs `jbodlab replay` for `spark-submit`: dist/jbod-replay.zip and the file that starts it.
 
 The archive holds our own packages only. What they import has to be on every node, in the
 interpreter of PYSPARK_PYTHON: pyarrow, pandas, numpy, crc32c, cramjam and msgspec, for the driver
@@ -13,13 +13,13 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ("analytics", "jbodlab", "pyspark_kraft_metadata")
 STARTER = '''\
-"""Starts jbod-replay under spark-submit, from the archive given with --py-files."""
+"""Starts `jbodlab replay` under spark-submit, from the archive given with --py-files."""
 
 import sys
 
-from analytics.start import replay
+from jbodlab.cli.program import main
 
-sys.exit(replay())
+sys.exit(main(["replay", *sys.argv[1:]]))
 '''
 
 
@@ -45,4 +45,4 @@ def package(target: Path) -> tuple[Path, Path]:
 
 if __name__ == "__main__":
     first, second = package(REPOSITORY / "dist")
-    print(f"spark-submit --py-files {second} {first} --input DIR --output DIR")
+    print(f"spark-submit --py-files {second} {first} --input DIR --results DIR")

@@ -11,13 +11,13 @@ def parser() -> Parser:
     """Return the parser of the whole command line."""
     top = Parser(
         prog="jbod-storage",
-        description="Formats log directories and tells what is in them.",
+        description="Formats and describes log directories.",
         fromfile_prefix_chars="@",
         allow_abbrev=False,
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     info = commands.add_parser(
-        "info", help="tell what is in the log directories of a node", allow_abbrev=False
+        "info", help="describe the log directories of a node", allow_abbrev=False
     )
     _add_config(info)
     _add_format(
@@ -26,11 +26,11 @@ def parser() -> Parser:
         )
     )
     mapping = commands.add_parser(
-        "version-mapping", help="feature levels that belong to a release", allow_abbrev=False
+        "version-mapping", help="show the feature levels of a release", allow_abbrev=False
     )
     mapping.add_argument("-r", "--release-version", metavar="V", help="default: the latest")
     dependencies = commands.add_parser(
-        "feature-dependencies", help="what feature levels depend on", allow_abbrev=False
+        "feature-dependencies", help="show the dependencies of feature levels", allow_abbrev=False
     )
     dependencies.add_argument(
         "-f",
@@ -38,7 +38,7 @@ def parser() -> Parser:
         metavar="NAME=LEVEL",
         action="append",
         required=True,
-        help="may be repeated",
+        help="feature and level; may be repeated",
     )
     commands.add_parser("random-uuid", help="print a random id", allow_abbrev=False)
     return top
@@ -59,7 +59,7 @@ def _add_format(command: argparse.ArgumentParser) -> None:
         "-g",
         "--ignore-formatted",
         action="store_true",
-        help="skip directories that are formatted already instead of failing",
+        help="skip directories that are already formatted",
     )
     command.add_argument(
         "-r",
@@ -81,7 +81,7 @@ def _add_format(command: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         action="append",
         default=[],
-        help="not supported: SCRAM is not served",
+        help="not supported: jbodlab has no authentication",
     )
     quorum = command.add_mutually_exclusive_group()
     quorum.add_argument(
@@ -100,5 +100,5 @@ def _add_format(command: argparse.ArgumentParser) -> None:
         "-N",
         "--no-initial-controllers",
         action="store_true",
-        help="accepted, and changes nothing",
+        help="accepted, but has no effect",
     )

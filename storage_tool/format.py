@@ -64,7 +64,7 @@ def _check_options(options: argparse.Namespace, node: NodeFile) -> None:
     if options.standalone or options.initial_controllers is not None:
         option = "--standalone" if options.standalone else "--initial-controllers"
         raise FormatError(
-            f"{option} is not supported: dynamic quorums are not built, name the controller in "
+            f"{option} is not supported: jbodlab has no dynamic quorums; name the controller in "
             "controller.quorum.voters, such as 1@localhost:9093."
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from jbodlab.errors import FormatError
@@ -11,13 +12,59 @@ from jbodlab.log.posix_filesystem import PosixFileSystem
 from storage_tool import node_file
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found in the directories of a node.
+
+    Attributes:
+        named: Whether the property file names any.
+        directories: Those that are there.
+        metadata: What the first formatted one says of itself; None where none is formatted.
+        problems: What is wrong, one line each.
+    """
+
+    named: bool
+    directories: tuple[Path, ...]
+    metadata: MetaProperties | None
+    problems: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return it as Kafka's tool prints it, without the last line feed."""
+        if not self.named:
+            return "No directories specified."
+        blocks = [_block("Found log director", ("y", "ies"), list(map(str, self.directories)))]
+        if self.metadata is not None:
+            shown = ", ".join(f"{key}={value}" for key, value in _properties(self.metadata).items())
+            blocks.append(f"Found metadata: {{{shown}}}\n\n")
+        blocks.append(_block("Found problem", ("", "s"), list(self.problems)))
+        return "".join(blocks).removesuffix("\n")
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        return {
+            "directories": list(map(str, self.directories)),
+            "metadata": None if self.metadata is None else _properties(self.metadata),
+            "problems": list(self.problems),
+        }
+
+
 def run(config: str) -> int:
     """Print what is found; returns 1 if there is any problem, else 0."""
+    found = look(config)
+    if text := found.text():
+        print(text)
+    return 1 if found.problems else 0
+
+
+def look(config: str) -> Found:
+    """Look into the directories that a node's property file names.
+
+    Raises:
+        FormatError: the file cannot be read.
+        ConfigError: a value in it is wrong.
+    """
     node = node_file.read(config)
-    if not node.directories:
-        print("No directories specified.")
-        return 0
-    found: list[str] = []
+    directories: list[Path] = []
     problems: list[str] = []
     normal: dict[Path, MetaProperties] = {}
     for directory in node.directories:
@@ -25,17 +72,16 @@ def run(config: str) -> int:
         if problem is not None:
             problems.append(problem)
         if _is_dir(directory):
-            found.append(str(directory))
+            directories.append(directory)
     problems += _contradictions(
         list(normal.values()), kraft=bool(node.values.words("process.roles"))
     )
-    _print_block("Found log director", ("y", "ies"), found)
-    if normal:
-        first = next(iter(normal.values()))
-        shown = ", ".join(f"{key}={value}" for key, value in first.to_properties().items())
-        print(f"Found metadata: {{{shown}}}\n")
-    _print_block("Found problem", ("", "s"), problems)
-    return 1 if problems else 0
+    return Found(
+        named=bool(node.directories),
+        directories=tuple(directories),
+        metadata=next(iter(normal.values()), None),
+        problems=tuple(problems),
+    )
 
 
 def _look_at(directory: Path, normal: dict[Path, MetaProperties]) -> str | None:
@@ -82,7 +128,12 @@ def _contradictions(found: list[MetaProperties], *, kraft: bool) -> list[str]:
     return problems
 
 
-def _print_block(heading: str, endings: tuple[str, str], lines: list[str]) -> None:
-    if lines:
-        print(f"{heading}{endings[0] if len(lines) == 1 else endings[1]}:")
-        print("".join(f"  {line}\n" for line in lines))
+def _properties(meta: MetaProperties) -> dict[str, str]:
+    return dict(meta.to_properties())
+
+
+def _block(heading: str, endings: tuple[str, str], lines: list[str]) -> str:
+    if not lines:
+        return ""
+    listed = "".join(f"  {line}\n" for line in lines)
+    return f"{heading}{endings[0] if len(lines) == 1 else endings[1]}:\n{listed}\n"

@@ -14,6 +14,7 @@ import pytest
 from lab.cluster.folders import remove_leftovers
 from tests.kafka.jars import NoKafkaError, fetched
 from tests.kafka.tools import KafkaTools
+from tests.unfinished import UnfinishedTests
 
 # Whatever a test starts runs the sources beside it, wherever pytest was called, and whatever is
 # installed: servers, tools, the Python workers of Spark.
@@ -35,6 +36,14 @@ LONG_TIMEOUT_S = 900
 """What builds images or replays logs takes minutes where others work on the same cores."""
 
 _running_unit: str | None = None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a run over several workers say what hangs in it when it is cut off."""
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        unfinished = UnfinishedTests()
+        config.pluginmanager.register(unfinished)
+        unfinished.listen()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -69,6 +78,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     is_asked_for = getattr(session.config.option, "loadgroup", False)
     if is_asked_for and session.items and "@" not in session.items[0].nodeid:
         raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Hand out groups so that a run goes on where a worker dies."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.work_groups import GroupScheduling
+
+    return GroupScheduling(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """Print how a worker ended that nobody had asked to: by which signal, or with which code."""
+    if error:
+        from tests.work_groups import how_ended
+
+        print(f"\n[{node.gateway.id}] {how_ended(node)}", flush=True)
 
 
 def pytest_unconfigure() -> None:

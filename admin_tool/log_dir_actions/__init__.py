@@ -1,1 +1,1 @@
-"""What jbod-log-dirs does, one module for each command."""
+"""The verbs of `jbodlab dirs`."""

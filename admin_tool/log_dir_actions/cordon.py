@@ -1,4 +1,4 @@
-"""jbod-log-dirs cordon and uncordon: the dynamic setting `cordoned.log.dirs` of a broker.
+"""jbodlab dirs cordon and uncordon: the dynamic config `cordoned.log.dirs` of a broker.
 
 Its value is a comma list of the broker's log directories, or `*` for all of them (KIP-1066). It is
 read, changed and written back: of two operators at once the later one wins.
@@ -6,10 +6,13 @@ read, changed and written back: of two operators at once the later one wins.
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 
-from admin_tool.errors import AdminError, UnsupportedRequestError
-from admin_tool.options import Parsed, comma_list
+from admin_tool.arguments import listed
+from admin_tool.errors import UnsupportedRequestError
+from admin_tool.log_dir_actions.dir_names import DirName, dir_or_broker, resolve
 from admin_tool.requests.configs import (
     Change,
     ConfigEntry,
@@ -18,56 +21,65 @@ from admin_tool.requests.configs import (
     alter_broker_config,
     describe_broker_config,
 )
-from admin_tool.requests.connection import connected
+from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import describe_log_dirs
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser
 
 KEY = "cordoned.log.dirs"
 ALL = "*"
 
 
-def run(options: Parsed) -> int:
-    """Cordon or uncordon directories; returns the exit code."""
-    broker = options.number("broker")
-    assert broker is not None
-    wanted = comma_list(options.required("dir"))
-    is_cordon = options.words[0] == "cordon"
+def _arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "dirs",
+        metavar="DIR",
+        nargs="+",
+        type=dir_or_broker,
+        help="such as broker-1/2 or broker-1:/mnt/d2; broker-1 means all of its directories",
+    )
+
+
+def _run(options: Namespace, output: Output, *, is_cordon: bool) -> int:
+    by_broker: dict[int, list[DirName]] = {}
+    for name in options.dirs:
+        by_broker.setdefault(name.broker, []).append(name)
     with connected(options) as connection:
-        if broker not in [one.id for one in connection.brokers()]:
-            raise AdminError(f"broker {broker} is not a live broker of the cluster")
-        paths = [log_dir.path for log_dir in describe_log_dirs(connection, broker)]
-        entry = describe_broker_config(connection, broker, KEY)
-        if entry is None:
-            raise UnsupportedRequestError(f"broker {broker} does not know the setting {KEY}")
-        before = comma_list(entry.value)
-        after = cordoned(before, wanted, paths, is_cordon=is_cordon)
-        if after != before:
-            alter_broker_config(connection, broker, [change(entry, after)])
-    listed = ",".join(after) or "none"
-    print(f"Cordoned log directories of broker {broker}: {listed}")
+        for broker in by_broker:
+            connection.broker(broker)
+        for broker, names in sorted(by_broker.items()):
+            after = _change(connection, broker, names, is_cordon=is_cordon)
+            output.line(f"cordoned directories of broker {broker}: {listed(after) or 'none'}")
     return 0
+
+
+def _change(
+    connection: Connection, broker: int, names: Sequence[DirName], *, is_cordon: bool
+) -> list[str]:
+    log_dirs = describe_log_dirs(connection, broker)
+    wanted = [ALL if name.is_broker else resolve(name, log_dirs).path for name in names]
+    entry = describe_broker_config(connection, broker, KEY)
+    if entry is None:
+        raise UnsupportedRequestError(f"broker {broker} does not know the config {KEY}")
+    before = [part for part in (entry.value or "").split(",") if part]
+    after = cordoned(before, wanted, [one.path for one in log_dirs], is_cordon=is_cordon)
+    if after != before:
+        alter_broker_config(connection, broker, [change(entry, after)])
+    return after
 
 
 def cordoned(
     before: Sequence[str], wanted: Sequence[str], paths: Sequence[str], *, is_cordon: bool
 ) -> list[str]:
-    """Return the new value of the setting.
+    """Return the new value of the config; pure.
 
     Args:
         before: Its value so far.
         wanted: The directories to cordon or uncordon, or `*`.
         paths: All directories of the broker.
         is_cordon: False takes them out.
-
-    Raises:
-        AdminError: a directory is none of the broker's.
     """
-    if not wanted:
-        raise AdminError("no log directory is named")
-    unknown = [path for path in wanted if path != ALL and path not in paths]
-    if unknown:
-        raise AdminError(
-            f"{','.join(unknown)} is no log directory of the broker: {','.join(sorted(paths))}"
-        )
     if ALL in wanted:
         return [ALL] if is_cordon else []
     if is_cordon:
@@ -80,7 +92,7 @@ def cordoned(
 
 
 def change(entry: ConfigEntry, after: Sequence[str]) -> Change:
-    """Return how the setting gets its new value.
+    """Return how the config gets its new value; pure.
 
     An empty one is deleted, unless another value would then come forth from below: that of the
     broker's property file, or of all brokers.
@@ -89,3 +101,19 @@ def change(entry: ConfigEntry, after: Sequence[str]) -> Change:
     if not after and not any(below):
         return Change(name=KEY, operation=Operation.DELETE)
     return Change(name=KEY, operation=Operation.SET, value=",".join(after))
+
+
+CORDON = Command(
+    help="let no new replicas into directories; those in them stay",
+    run=partial(_run, is_cordon=True),
+    arguments=_arguments,
+    examples=("dirs cordon broker-1/2", "dirs cordon broker-1"),
+    about=About.SERVERS,
+)
+UNCORDON = Command(
+    help="let new replicas into directories again",
+    run=partial(_run, is_cordon=False),
+    arguments=_arguments,
+    examples=("dirs uncordon broker-1/2",),
+    about=About.SERVERS,
+)

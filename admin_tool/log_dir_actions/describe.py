@@ -1,80 +1,110 @@
-"""jbod-log-dirs --describe: JSON, a table, or a table that follows the moves."""
+"""jbodlab dirs list and describe."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
 
-from admin_tool.errors import AdminError, UsageError
-from admin_tool.log_dir_actions.described import described
-from admin_tool.log_dir_actions.table import BrokerDirs, moves, render
-from admin_tool.options import Parsed, broker_ids, comma_list
+from admin_tool.arguments import add_brokers, names
+from admin_tool.errors import AdminError
+from admin_tool.log_dir_actions import described
+from admin_tool.log_dir_actions.table import BrokerDirs, as_value, moves, render
 from admin_tool.requests.configs import compacted_topics
 from admin_tool.requests.connection import Broker, Connection, connected
 from admin_tool.requests.dir_details import dir_details
 from admin_tool.requests.log_dirs import describe_log_dirs
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser, UsageError
 
 DEFAULT_INTERVAL_S = 1.0
 INTERVAL_MIN_S = 0.1
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
-def run(options: Parsed) -> int:
-    """Show the directories; returns the exit code."""
-    topics = frozenset(comma_list(options.text("topic-list")))
-    wanted = sorted(set(broker_ids(options.text("broker-list"))))
-    interval_s = _interval_s(options)
+def interval(text: str) -> float:
+    """Return a number of seconds, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is not one, or too small.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not INTERVAL_MIN_S <= found < float("inf"):
+        raise ArgumentTypeError(f"expected at least {INTERVAL_MIN_S} seconds, got {text!r}")
+    return found
+
+
+def _list_arguments(parser: Parser) -> None:
+    add_brokers(parser, "only directories of these brokers")
+    parser.add_argument(
+        "--watch", action="store_true", help="print again and again, with the speed of moves"
+    )
+    parser.add_argument(
+        "--interval",
+        metavar="SECONDS",
+        type=interval,
+        help=f"with --watch: time between two tables (default: {DEFAULT_INTERVAL_S:g})",
+    )
+
+
+def _list(options: Namespace, output: Output) -> int:
+    if options.interval is not None and not options.watch:
+        raise UsageError("--interval needs --watch")
     with connected(options) as connection:
-        brokers = _brokers(connection, wanted)
-        if options.has("watch"):
-            _watch(connection, brokers, topics, interval_s)
-        elif options.has("table"):
-            found = _ask(connection, brokers)
-            print(render(found, topics, compacted=_compacted(connection, found)))
-        else:
-            print("Querying brokers for log directories information")
-            ids = [broker.id for broker in brokers]
-            answers = {broker: describe_log_dirs(connection, broker) for broker in ids}
-            print(f"Received log directory information from brokers {_listed(ids)}")
-            print(described(answers, topics))
+        brokers = _brokers(connection, options.brokers)
+        if options.watch:
+            _watch(connection, brokers, options.interval or DEFAULT_INTERVAL_S, output)
+        found, problems = _ask(connection, brokers)
+        compacted = _compacted(connection, found)
+    output.result(as_value(found, compacted), render(found, compacted=compacted))
+    if problems:
+        raise AdminError("; ".join(problems))
     return 0
 
 
-def _interval_s(options: Parsed) -> float:
-    text = options.text("interval")
-    if text is None:
-        return DEFAULT_INTERVAL_S
-    if not options.has("watch"):
-        raise UsageError('Missing required argument "[watch]"')
-    try:
-        return max(float(text), INTERVAL_MIN_S)
-    except ValueError:
-        raise UsageError(f"Cannot parse argument '{text}' of option interval") from None
+def _describe_arguments(parser: Parser) -> None:
+    add_brokers(parser, "only directories of these brokers")
+    parser.add_argument(
+        "--topics",
+        metavar="A,B",
+        type=names,
+        default=frozenset(),
+        help="only replicas of these topics",
+    )
+
+
+def _describe(options: Namespace, output: Output) -> int:
+    with connected(options) as connection:
+        brokers = _brokers(connection, options.brokers)
+        found = {one.id: describe_log_dirs(connection, one.id) for one in brokers}
+    output.result(
+        described.as_value(found, options.topics), described.as_text(found, options.topics)
+    )
+    return 0
 
 
 def _brokers(connection: Connection, wanted: Sequence[int]) -> list[Broker]:
-    known = {broker.id: broker for broker in connection.brokers()}
-    missing = [broker for broker in wanted if broker not in known]
-    if missing:
-        raise AdminError(
-            f"ERROR: The given brokers do not exist from --broker-list: {_listed(missing)}. "
-            f"Current existent brokers: {_listed(known)}"
-        )
-    return [known[broker] for broker in wanted or known]
+    if wanted:
+        return [connection.broker(broker) for broker in sorted(wanted)]
+    return list(connection.brokers())
 
 
-def _ask(connection: Connection, brokers: Sequence[Broker]) -> list[BrokerDirs]:
-    """Ask every broker; one that does not answer takes nothing from what others say."""
-    found = []
+def _ask(connection: Connection, brokers: Sequence[Broker]) -> tuple[list[BrokerDirs], list[str]]:
+    """Ask every broker; returns what brokers answer, and why some do not."""
+    found, problems = [], []
     for broker in brokers:
         try:
             log_dirs = describe_log_dirs(connection, broker.id)
             details = dir_details(connection, broker)
             found.append(BrokerDirs(broker=broker.id, log_dirs=log_dirs, details=details))
         except AdminError as error:
-            found.append(BrokerDirs(broker=broker.id, problem=str(error)))
-    return found
+            problems.append(str(error))
+    return found, problems
 
 
 def _compacted(connection: Connection, found: Sequence[BrokerDirs]) -> frozenset[str]:
@@ -82,28 +112,42 @@ def _compacted(connection: Connection, found: Sequence[BrokerDirs]) -> frozenset
 
 
 def _watch(
-    connection: Connection, brokers: Sequence[Broker], topics: frozenset[str], interval_s: float
+    connection: Connection, brokers: Sequence[Broker], interval_s: float, output: Output
 ) -> None:
-    """Print a table again and again, until somebody stops it."""
+    """Print the tables again and again, until somebody stops it."""
     before: dict[tuple[int, str, str], int] = {}
     asked_s = time.monotonic()
     while True:
-        found = _ask(connection, brokers)
+        found, problems = _ask(connection, brokers)
         now_s = time.monotonic()
-        copied = {
-            (move.broker, move.name, move.target): move.copied_bytes
-            for move in moves(found, topics)
-        }
+        copied = {(move.broker, move.name, move.target): move.copied_bytes for move in moves(found)}
         rates = {
             key: max(size - before[key], 0) / (now_s - asked_s)
             for key, size in copied.items()
             if key in before
         }
         before, asked_s = copied, now_s
-        text = render(found, topics, rates, _compacted(connection, found))
-        print(f"{CLEAR_SCREEN}{text}" if sys.stdout.isatty() else f"{text}\n", flush=True)
+        compacted = _compacted(connection, found)
+        text = "\n".join([render(found, rates, compacted), *problems])
+        clear = CLEAR_SCREEN if output.out.isatty() else ""
+        output.result(as_value(found, compacted), f"{clear}{text}\n")
+        sys.stdout.flush()
         time.sleep(interval_s)
 
 
-def _listed(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))
+LIST = Command(
+    help="list directories: state, space, number of replicas, and the moves under way",
+    run=_list,
+    arguments=_list_arguments,
+    examples=("dirs list", "dirs list --watch", "dirs list --brokers 1,2 --output json"),
+    about=About.SERVERS,
+    reads=True,
+)
+DESCRIBE = Command(
+    help="show the replicas in directories; as JSON in the form of kafka-log-dirs",
+    run=_describe,
+    arguments=_describe_arguments,
+    examples=("dirs describe --topics orders", "dirs describe --brokers 1,2 --output json"),
+    about=About.SERVERS,
+    reads=True,
+)

@@ -1,12 +1,14 @@
-"""The one line of JSON that `--describe` prints, in Kafka's form."""
+"""What `jbodlab dirs describe` prints: JSON in Kafka's form, or the replicas as a table."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from admin_tool.errors import name_of
+from admin_tool.log_dir_actions.table import size_text
 from admin_tool.requests.log_dirs import LogDir
+from jbodlab.cli.output import table
 
 VERSION = 1
 _EXCEPTIONS = "org.apache.kafka.common.errors."
@@ -19,18 +21,39 @@ _ODD_NAMES = {
 """Error codes whose class in Java is not called after them."""
 
 
-def described(log_dirs: Mapping[int, Iterable[LogDir]], topics: Collection[str] = ()) -> str:
-    """Return the directories of brokers as JSON.
+def as_value(
+    log_dirs: Mapping[int, Sequence[LogDir]], topics: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the directories of brokers in the form of Kafka's JSON; pure.
 
     Args:
         log_dirs: By broker, in the order to print.
-        topics: Whose replicas are shown; empty means all.
+        topics: Topics whose replicas are shown; empty means all.
     """
     brokers = [
         {"broker": broker, "logDirs": [_log_dir(one, topics) for one in dirs]}
         for broker, dirs in log_dirs.items()
     ]
-    return json.dumps({"brokers": brokers, "version": VERSION}, separators=(",", ":"))
+    return {"brokers": brokers, "version": VERSION}
+
+
+def as_text(log_dirs: Mapping[int, Sequence[LogDir]], topics: Collection[str] = ()) -> str:
+    """Return the replicas in the directories of brokers as a table; pure."""
+    rows = [
+        (
+            f"broker-{broker}/{number}",
+            log_dir.path,
+            f"{one.topic}-{one.partition}",
+            size_text(one.size_bytes),
+            one.offset_lag,
+            "future" if one.is_future else "current",
+        )
+        for broker, dirs in log_dirs.items()
+        for number, log_dir in enumerate(dirs, 1)
+        for one in log_dir.replicas
+        if not topics or one.topic in topics
+    ]
+    return table(("DIR", "PATH", "PARTITION", "SIZE", "OFFSET LAG", "REPLICA"), rows)
 
 
 def exception_name(error_code: int) -> str | None:

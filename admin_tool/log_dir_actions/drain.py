@@ -1,71 +1,82 @@
-"""jbod-log-dirs drain: everything in one log directory moves to the broker's others.
+"""jbodlab dirs drain: everything in one log directory moves to the broker's others.
 
-Without --execute the plan is only shown. It is refused, with figures, when there is no room for it.
-Replicas that the broker refuses to move stay, with a sentence for each; all others go.
+It is refused, with figures, when there is no room for it. Replicas that the broker refuses to move
+stay, with a sentence for each; all others go.
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
+
+from admin_tool.arguments import counted, listed
 from admin_tool.errors import AdminError
+from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.log_dir_actions.move_plan import Move, drain
 from admin_tool.log_dir_actions.planning import (
-    begin,
+    add_moving,
     broker_dirs,
+    carry_out,
+    check_moving,
     dir_states,
     immovable,
+    report,
     shown_effect,
     shown_plan,
-    standstill,
-    told,
-    wait_until_moved,
+    targets_of,
+    why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
-from admin_tool.options import Parsed
 from admin_tool.requests.connection import connected
+from admin_tool.requests.log_dirs import LogDir
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser
 from jbodlab.ids import TopicPartition
 
 
-def run(options: Parsed) -> int:
-    """Show the plan, and carry it out where that is asked for; returns the exit code."""
-    broker = options.number("broker")
-    path = options.required("dir")
-    if options.has("wait"):
-        options.require("execute")
+def _arguments(parser: Parser) -> None:
+    add_dir(parser)
+    add_moving(parser)
+
+
+def _run(options: Namespace, output: Output) -> int:
+    check_moving(options)
     with connected(options) as connection:
+        broker = options.dir.broker
         (one,) = broker_dirs(connection, broker)
-        _check(one, path)
-        reason = standstill(one)
-        if reason is not None:
-            raise AdminError(reason)
+        log_dir = resolve(options.dir, one.log_dirs)
+        check_source(one, log_dir)
         dirs = dir_states(one)
-        plan = [*_returning(one, path), *drain(dirs, path)]
-        staying = immovable(one, path)
-        print(shown_plan(one, dirs, plan))
-        _say_what_is_left(one, path)
-        if not options.has("execute"):
-            told(staying)
-            print("Nothing is moved without --execute.")
-            return 0
-        targets, refused = begin(connection, one.broker, plan)
-        if options.has("wait"):
-            refused |= wait_until_moved(connection, targets)
-            print(shown_effect(one, *broker_dirs(connection, broker)))
-    return told(staying | refused)
+        plan = [*returning(one, log_dir.path), *drain(dirs, log_dir.path)]
+        staying = immovable(one, log_dir.path)
+        output.line(shown_plan(one, dirs, plan))
+        _note_rest(one, log_dir, output)
+        if options.dry_run or not plan:
+            return report(output, staying)
+        question = f"move {counted(len(plan), 'replica')} out of {log_dir.path} of broker {broker}?"
+        output.confirm(question, yes=options.yes)
+        refused = carry_out(connection, targets_of(broker, plan), options, output)
+        if options.wait:
+            output.line(shown_effect(one, *broker_dirs(connection, broker)))
+    return report(output, staying | refused)
 
 
-def _check(one: BrokerDirs, path: str) -> None:
-    known = {each.path: each for each in one.log_dirs}
-    if path not in known:
-        raise AdminError(
-            f"{path} is no log directory of broker {one.broker}: {','.join(sorted(known))}"
-        )
-    if known[path].error_code:
-        state = state_of(known[path], one.details.get(path))
-        raise AdminError(f"{path} of broker {one.broker} cannot be read, it is {state}")
+def check_source(one: BrokerDirs, log_dir: LogDir) -> None:
+    """Insist on a directory that can be read, of a broker that moves replicas.
+
+    Raises:
+        AdminError: it cannot, or the broker moves none.
+    """
+    if log_dir.error_code:
+        state = state_of(log_dir, one.details.get(log_dir.path))
+        raise AdminError(f"cannot read {log_dir.path} of broker {one.broker}: it is {state}")
+    reason = why_blocked(one)
+    if reason is not None:
+        raise AdminError(reason)
 
 
-def _returning(one: BrokerDirs, path: str) -> list[Move]:
-    """Return the ends of moves into the directory: their replicas stay where they are."""
+def returning(one: BrokerDirs, path: str) -> list[Move]:
+    """Return the ends of moves into the directory, whose replicas stay where they are; pure."""
     return [
         Move(TopicPartition(each.topic, each.partition), path, each.source, each.total_bytes)
         for each in moves([one])
@@ -73,9 +84,21 @@ def _returning(one: BrokerDirs, path: str) -> list[Move]:
     ]
 
 
-def _say_what_is_left(one: BrokerDirs, path: str) -> None:
-    leaving = [each.name for each in moves([one]) if each.source == path]
+def _note_rest(one: BrokerDirs, log_dir: LogDir, output: Output) -> None:
+    leaving = [each.name for each in moves([one]) if each.source == log_dir.path]
     if leaving:
-        print(f"On their way out already: {', '.join(leaving)}")
-    if not next(each for each in one.log_dirs if each.path == path).is_cordoned:
-        print(f"New replicas may still be placed in {path}; cordon it to keep them out.")
+        output.note(f"already moving out: {listed(leaving)}")
+    if not log_dir.is_cordoned:
+        output.note(
+            f"{log_dir.path} still takes new replicas; `jbodlab dirs cordon` keeps them out"
+        )
+
+
+DRAIN = Command(
+    help="move all replicas of a directory to the other directories of its broker",
+    run=_run,
+    arguments=_arguments,
+    examples=("dirs drain broker-1/2 --dry-run", "dirs drain broker-1/2 --wait --yes"),
+    about=About.SERVERS,
+    asks=True,
+)

@@ -65,7 +65,7 @@ _Rank = Callable[[str, int], tuple[int | str, ...]]
 
 
 class DoesNotFitError(AdminError):
-    """There is no room for everything that would have to move."""
+    """There is not enough room for all replicas that have to move."""
 
 
 def room_bytes(usable_bytes: int, total_bytes: int, coming_bytes: int) -> int:
@@ -197,19 +197,16 @@ def _placed_by_search(
 def _figures(source: DirState, others: Sequence[DirState]) -> str:
     size = sum(source.sizes.values())
     largest = max(source.sizes.values())
-    lines = [
-        f"{source.path} does not fit into the other log directories: {len(source.sizes)} "
-        f"replicas with {size} bytes, the largest with {largest} bytes, have to go"
-    ]
-    for one in others:
-        said = f"room for {one.room_bytes} bytes" if one.takes else "takes nothing"
-        lines.append(f"  {one.path}: {said}")
-    total = sum(one.room_bytes for one in others if one.takes)
-    lines.append(
-        f"  in all: room for {total} bytes"
-        + (f", {size - total} bytes are missing" if total < size else "")
+    room = ", ".join(
+        f"{one.path} {f'has room for {one.room_bytes} bytes' if one.takes else 'takes nothing'}"
+        for one in others
     )
-    return "\n".join(lines)
+    missing = size - sum(one.room_bytes for one in others if one.takes)
+    return (
+        f"{source.path} does not fit into the other log directories: {len(source.sizes)} replicas "
+        f"with {size} bytes, the largest with {largest} bytes; {room or 'there are none'}"
+        + (f"; {missing} bytes are missing" if missing > 0 else "")
+    )
 
 
 _Chosen = tuple[TopicPartition, TopicPartition | None]

@@ -1,11 +1,12 @@
-"""What drain and balance share: the directories as a plan sees them, plans shown and begun."""
+"""What drain, balance and move share: directories as a plan sees them, plans shown and begun."""
 
 from __future__ import annotations
 
-import sys
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
+from admin_tool.arguments import counted, positive
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.move_plan import (
     DirState,
@@ -14,9 +15,9 @@ from admin_tool.log_dir_actions.move_plan import (
     room_bytes,
     spread_bytes,
 )
-from admin_tool.log_dir_actions.table import BrokerDirs, columns, size_text, state_of
+from admin_tool.log_dir_actions.table import BrokerDirs, size_text, state_of
 from admin_tool.reassignment.moves import (
-    DEFAULT_TIMEOUT_MS,
+    DEFAULT_TIMEOUT_S,
     start_moves,
     why_immovable,
     why_refused,
@@ -30,35 +31,61 @@ from admin_tool.requests.log_dirs import (
     describe_log_dirs,
     replica_dirs,
 )
+from jbodlab.cli.output import PROGRESS_AFTER_S, Output, table
+from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.ids import TopicPartition
 
 HARMLESS = "SLOW"
 """The one condition of a directory in which it still takes replicas."""
 
+DEFAULT_WAIT_S = 3600
 POLL_S = 0.2
 MISSING_POLLS_MAX = 5
 """So often in a row may a replica be neither on its way nor there before its move counts as failed;
 the looks into the directories are not made at the same moment."""
 
 
-def broker_dirs(connection: Connection, broker: int | None = None) -> list[BrokerDirs]:
-    """Ask one broker for its directories, or all.
+def add_wait(parser: Parser) -> None:
+    """Add `--wait` and `--timeout`."""
+    parser.add_argument("--wait", action="store_true", help="wait until the moves are done")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=positive,
+        help=f"with --wait: longest wait; moves go on behind it (default: {DEFAULT_WAIT_S})",
+    )
+
+
+def add_moving(parser: Parser) -> None:
+    """Add `--dry-run`, `--wait` and `--timeout`."""
+    parser.add_argument("--dry-run", action="store_true", help="only show the moves")
+    add_wait(parser)
+
+
+def check_moving(options: Namespace) -> None:
+    """Complete `options.timeout`.
+
+    Raises:
+        UsageError: it was given and does nothing.
+    """
+    if options.timeout is not None and not options.wait:
+        raise UsageError("--timeout needs --wait")
+    options.timeout = options.timeout or DEFAULT_WAIT_S
+
+
+def broker_dirs(connection: Connection, *brokers: int) -> list[BrokerDirs]:
+    """Ask brokers for their directories; without brokers all of the cluster.
 
     Raises:
         AdminError: there is no such broker, or one does not answer.
     """
-    known = connection.brokers()
-    if broker is not None and broker not in [one.id for one in known]:
-        listed = ",".join(str(one.id) for one in known)
-        raise AdminError(f"broker {broker} is not a live broker of the cluster: {listed}")
     return [
         BrokerDirs(
             broker=one.id,
             log_dirs=describe_log_dirs(connection, one.id),
             details=dir_details(connection, one),
         )
-        for one in known
-        if broker in (None, one.id)
+        for one in (map(connection.broker, sorted(brokers)) if brokers else connection.brokers())
     ]
 
 
@@ -91,10 +118,10 @@ def dir_states(one: BrokerDirs) -> list[DirState]:
     return [_dir_state(one, log_dir, current, moving) for log_dir in online]
 
 
-def standstill(one: BrokerDirs) -> str | None:
-    """Return why a broker lets no replica move; None if it does.
+def why_blocked(one: BrokerDirs) -> str | None:
+    """Return why a broker moves no replica, None if it does; pure.
 
-    What is in a directory that is offline nobody knows; so brokers refuse to copy anything.
+    Nobody knows the replicas in an offline directory, so brokers refuse to copy anything.
     """
     offline = [log_dir.path for log_dir in one.log_dirs if log_dir.error_code]
     if not offline:
@@ -156,23 +183,22 @@ def _dir_state(
 
 
 def shown_plan(one: BrokerDirs, dirs: Sequence[DirState], moves: Sequence[Move]) -> str:
-    """Return the moves, and what they do to the directories."""
+    """Return the moves, and what they do to the directories, as text; pure."""
     size = size_text(sum(move.size_bytes for move in moves))
-    plural = "" if len(moves) == 1 else "s"
-    lines = [f"Plan for broker {one.broker}: {len(moves)} move{plural}, {size}"]
+    lines = [f"plan for broker {one.broker}: {counted(len(moves), 'move')}, {size}", ""]
     if moves:
         cells = [
             (str(move.partition), size_text(move.size_bytes), move.source, move.target)
             for move in moves
         ]
-        lines += ["", *columns([("MOVE", "SIZE", "FROM", "TO"), *cells], right=[1])]
-    return "\n".join([*lines, "", *_effect(one, dirs, held_after(dirs, moves))])
+        lines += [table(("MOVE", "SIZE", "FROM", "TO"), cells), ""]
+    return "\n".join([*lines, *_effect(one, dirs, held_after(dirs, moves))])
 
 
 def shown_effect(before: BrokerDirs, now: BrokerDirs) -> str:
-    """Return what moves did to the directories of a broker."""
+    """Return what moves did to the directories of a broker, as text; pure."""
     held = {each.path: each.held_bytes for each in dir_states(now)}
-    return "\n".join([f"Broker {now.broker}:", *_effect(now, dir_states(before), held)])
+    return "\n".join([f"broker {now.broker}:", *_effect(now, dir_states(before), held)])
 
 
 def _effect(one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int]) -> list[str]:
@@ -190,44 +216,55 @@ def _effect(one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int])
     before_bytes = [each.held_bytes for each in dirs]
     after_bytes = [after[each.path] for each in dirs if each.path in after]
     return [
-        *columns([("LOG DIR", "STATE", "BEFORE", "AFTER", "ROOM"), *cells], right=[2, 3, 4]),
-        f"Distance of the fullest from the emptiest: {size_text(spread_bytes(before_bytes))} "
-        f"before, {size_text(spread_bytes(after_bytes))} after",
+        table(("PATH", "STATE", "BEFORE", "AFTER", "ROOM"), cells),
+        f"spread (fullest minus emptiest): {size_text(spread_bytes(before_bytes))} before, "
+        f"{size_text(spread_bytes(after_bytes))} after",
     ]
 
 
-def begin(
-    connection: Connection, broker: int, moves: Sequence[Move]
-) -> tuple[dict[Replica, str], dict[Replica, str]]:
-    """Start moves, the first of them first.
+def targets_of(broker: int, moves: Sequence[Move]) -> dict[Replica, str]:
+    """Return where each replica of a plan goes; pure."""
+    return {Replica(broker, *move.partition): move.target for move in moves}
+
+
+def carry_out(
+    connection: Connection, targets: Mapping[Replica, str], options: Namespace, output: Output
+) -> dict[Replica, str]:
+    """Start moves, the first of them first, and wait for them where `--wait` is given.
 
     Returns:
-        Where each replica goes that has begun, and why the broker has refused the others.
+        Why replicas were not moved; what one broker refuses does not hold up the others.
     """
-    targets = {
-        Replica(broker, move.partition.topic, move.partition.partition): move.target
-        for move in moves
-    }
-    if not targets:
-        return {}, {}
-    try:
-        codes = start_moves(connection, targets, DEFAULT_TIMEOUT_MS / 1000)
-    except AdminError as error:
-        # Other brokers' moves go on, and are waited for.
-        return {}, dict.fromkeys(targets, f"nobody knows whether its move has begun: {error}")
-    begun = {replica: path for replica, path in targets.items() if replica not in codes}
-    refused = {
-        replica: why_refused(replica, targets[replica], code) for replica, code in codes.items()
-    }
-    return begun, refused
+    refused: dict[Replica, str] = {}
+    for broker in sorted({replica.broker for replica in targets}):
+        here = {replica: path for replica, path in targets.items() if replica.broker == broker}
+        try:
+            codes = start_moves(connection, here, DEFAULT_TIMEOUT_S)
+        except AdminError as error:
+            refused |= dict.fromkeys(here, f"it is unknown whether its move has begun: {error}")
+        else:
+            refused |= {
+                replica: why_refused(replica, here[replica], code)
+                for replica, code in codes.items()
+            }
+    begun = {replica: path for replica, path in targets.items() if replica not in refused}
+    output.line(f"started {counted(len(begun), 'move')}")
+    if options.wait:
+        refused |= wait_until_moved(connection, begun, options.timeout, output)
+    return refused
 
 
-def told(refused: Mapping[Replica, str]) -> int:
-    """Say why replicas were not moved; returns the exit code."""
-    sys.stdout.flush()
+def report(output: Output, refused: Mapping[Replica, str]) -> int:
+    """Note why replicas were not moved; returns the exit code 0.
+
+    Raises:
+        AdminError: there are such replicas.
+    """
     for replica, reason in sorted(refused.items()):
-        print(f"{replica} was not moved: {reason}", file=sys.stderr)
-    return 1 if refused else 0
+        output.note(f"{replica}: {reason}")
+    if refused:
+        raise AdminError(f"{counted(len(refused), 'replica')} not moved")
+    return 0
 
 
 class Awaited:
@@ -260,29 +297,32 @@ class Awaited:
 def _why_lost(replica: Replica, where: ReplicaDirs, target: str) -> str:
     if where.future == target:
         return (
-            f"the log directory it comes from is offline: it goes on to {target} when that one is "
-            "repaired and revived, see jbod-log-dirs --describe --table"
+            f"its source directory is offline; it goes on to {target} once that one is repaired "
+            "and revived, see `jbodlab dirs list`"
         )
     if where.future is not None:
-        return f"it goes to {where.future} instead of {target} by now: somebody has sent it there"
+        return f"somebody has sent it to {where.future} instead of {target}"
     if where.current is None:
         return (
-            f"it is in no online log directory of broker {replica.broker} any more: see "
-            "jbod-log-dirs --describe --table"
+            f"it is in no online log directory of broker {replica.broker}, see `jbodlab dirs list`"
         )
     return (
-        f"its move to {target} is over before its end, and it is still in {where.current}: it was "
-        "cancelled, or a directory has failed; see jbod-log-dirs --describe --table, and try again"
+        f"its move to {target} ended early, and it is still in {where.current}: the move was "
+        "cancelled, or a directory failed, see `jbodlab dirs list`"
     )
 
 
-def wait_until_moved(connection: Connection, targets: Mapping[Replica, str]) -> dict[Replica, str]:
-    """Wait until every replica is where it goes, however long that takes.
+def wait_until_moved(
+    connection: Connection, targets: Mapping[Replica, str], timeout_s: float, output: Output
+) -> dict[Replica, str]:
+    """Wait until every replica is where it goes, for `timeout_s` seconds at most.
 
     Returns:
-        Why some are neither there nor on their way any more; the wait goes on for the others.
+        Why some are neither there nor moving any more, or late; the wait goes on for the others.
     """
     awaited = Awaited(targets)
+    start = time.monotonic()
+    shown = 0
     while awaited.pending:
         for broker in sorted({replica.broker for replica in awaited.pending}):
             asked = [replica for replica in awaited.pending if replica.broker == broker]
@@ -290,9 +330,16 @@ def wait_until_moved(connection: Connection, targets: Mapping[Replica, str]) -> 
             try:
                 found = replica_dirs(connection, asked)
             except AdminError as error:
-                problem = f"nobody knows whether its move goes on: {error}"
+                problem = f"it is unknown whether its move goes on: {error}"
             for replica, where in found.items():
                 awaited.saw(replica, where, problem)
+        waited_s = time.monotonic() - start
+        if waited_s > timeout_s:
+            late = f"not done after {timeout_s:g} s, the move goes on"
+            return awaited.lost | dict.fromkeys(awaited.pending, late)
         if awaited.pending:
+            if waited_s > PROGRESS_AFTER_S and len(awaited.pending) != shown:
+                shown = len(awaited.pending)
+                output.progress(f"waiting for {counted(shown, 'move')}")
             time.sleep(POLL_S)
     return awaited.lost

@@ -1,66 +1,72 @@
-"""jbod-log-dirs revive: a repaired directory comes back online without a restart."""
+"""jbodlab dirs revive: a repaired directory comes back online without a restart."""
 
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
+from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, UnsupportedRequestError, text_of
-from admin_tool.options import Parsed
-from admin_tool.requests.connection import Broker, Connection, connected
+from admin_tool.log_dir_actions.dir_names import add_dir, resolve
+from admin_tool.requests.connection import Broker, connected
+from admin_tool.requests.log_dirs import describe_log_dirs
 from jbodlab import kafka_uuid
-from jbodlab.admin_requests import revive_log_dir
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output, note_wait
 from jbodlab.errors import DecodeError
-from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
+
+if TYPE_CHECKING:
+    from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
 
 REVIVE_TIMEOUT_S = 600.0
 """Recovering the logs of a large directory takes a while."""
 
 
-def run(options: Parsed) -> int:
-    """Revive one directory; returns the exit code."""
-    path = options.required("dir")
-    broker_id = options.number("broker")
-    assert broker_id is not None
+def _run(options: Namespace, output: Output) -> int:
     with connected(options) as connection:
-        broker = _broker(connection, broker_id)
         if not connection.config.is_plaintext:
             raise AdminError("revive needs a listener without encryption and authentication")
+        broker = connection.broker(options.dir.broker)
+        path = resolve(options.dir, describe_log_dirs(connection, broker.id)).path
     response = _revive(broker, path)
     if response.error_code:
         reason = text_of(int(response.error_code), response.error_message)
-        raise AdminError(f"{path} on broker {broker.id} was not revived: {reason}")
+        raise AdminError(f"cannot revive {path} of broker {broker.id}: {reason}")
     named = (
         "" if response.directory_id is None else f" ({kafka_uuid.to_text(response.directory_id)})"
     )
-    count = response.replicas
-    print(
-        f"Revived {path}{named} on broker {broker.id}: it is online with "
-        f"{count} replica{'' if count == 1 else 's'}"
+    output.line(
+        f"revived {path}{named} of broker {broker.id}: online with "
+        f"{counted(response.replicas, 'replica')}"
     )
     return 0
 
 
-def _broker(connection: Connection, broker_id: int) -> Broker:
-    brokers = connection.brokers()
-    for broker in brokers:
-        if broker.id == broker_id:
-            return broker
-    listed = ",".join(str(broker.id) for broker in brokers)
-    raise AdminError(f"broker {broker_id} is not a live broker of the cluster: {listed}")
-
-
 def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
+    from jbodlab.admin_requests import revive_log_dir
+
     where = f"broker {broker.id} ({broker.host}:{broker.port})"
     try:
-        return asyncio.run(revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S))
+        with note_wait(f"waiting until broker {broker.id} has recovered the logs in {path}"):
+            return asyncio.run(revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S))
     except TimeoutError as error:
         raise AdminError(
             f"no answer from {where} within {REVIVE_TIMEOUT_S:g} s; it may still be recovering logs"
         ) from error
     except ConnectionResetError as error:
         raise UnsupportedRequestError(
-            f"broker {broker.id} does not know the request ReviveLogDir, or went away: use "
-            "jbodlab's brokers"
+            f"broker {broker.id} does not know the request ReviveLogDir, or went away: only "
+            "jbodlab's brokers know it"
         ) from error
     except (ConnectionError, DecodeError) as error:
         raise AdminError(f"{where}: {error}") from error
+
+
+REVIVE = Command(
+    help="bring a repaired directory of a running broker back online",
+    run=_run,
+    arguments=add_dir,
+    examples=("dirs revive broker-1/2", "dirs revive broker-1:/mnt/d2"),
+    about=About.SERVERS,
+)

@@ -1,33 +1,25 @@
-"""The table that `--describe --table` prints: directories first, then the moves under way.
+"""What `jbodlab dirs list` prints: directories first, then the moves under way.
 
-    BROKER  LOG DIR  DIRECTORY ID            STATE      USED     FREE    TOTAL  ...
-    1       /mnt/d1  b4d9ExdORgaQq38CyHwWTA  ONLINE  1.2 GiB  8.8 GiB 10.0 GiB  ...
-
-    MOVE   BROKER  FROM     TO       PROGRESS
-    foo-1  1       /mnt/d2  /mnt/d1  [#####---------------]  25%  1.0 MiB of 4.0 MiB, ...
-
-A move of a compacted log says so: there is no compaction of it until it has moved.
-
-USED, FREE and TOTAL are those of the file system, DATA the sum of the replicas; FUTURE counts the
-copies that moves build.
+Used, free and total bytes are those of the file system; data bytes are the sum of the replicas;
+future replicas are the copies that moves build.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from admin_tool.errors import name_of
 from admin_tool.requests.dir_details import DirDetail
-from admin_tool.requests.log_dirs import HeldReplica, LogDir
+from admin_tool.requests.log_dirs import LogDir
+from jbodlab.cli.output import table
 from jbodlab.error_code import ErrorCode
 
 UNKNOWN = "-"
-PAUSED = ", compaction paused"
-"""A log that moves is not compacted meanwhile: it grows, the more the longer that takes."""
 
 BAR_WIDTH = 20
-COLUMN_GAP = "  "
+_SIZES = ("used_bytes", "free_bytes", "total_bytes", "data_bytes")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -36,14 +28,12 @@ class BrokerDirs:
     """The directories of one broker.
 
     Attributes:
-        details: By path; without those of Apache Kafka's brokers, which do not tell them.
-        problem: Why nothing else is known; None where something is.
+        details: By path; empty for Apache Kafka's brokers, which do not tell them.
     """
 
     broker: int
     log_dirs: tuple[LogDir, ...] = ()
     details: Mapping[str, DirDetail] = field(default_factory=dict)
-    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +62,18 @@ class Move:
         return f"{self.topic}-{self.partition}"
 
 
-def moves(brokers: Sequence[BrokerDirs], topics: Collection[str] = ()) -> list[Move]:
+def moves(brokers: Sequence[BrokerDirs]) -> list[Move]:
     """Return the moves under way, by broker and partition."""
     found = []
     for one in brokers:
         current = {
             (held.topic, held.partition): (log_dir.path, held)
             for log_dir in one.log_dirs
-            for held in _shown(log_dir, topics)
+            for held in log_dir.replicas
             if not held.is_future
         }
         for log_dir in one.log_dirs:
-            for held in _shown(log_dir, topics):
+            for held in log_dir.replicas:
                 if not held.is_future:
                     continue
                 source = current.get((held.topic, held.partition))
@@ -102,48 +92,82 @@ def moves(brokers: Sequence[BrokerDirs], topics: Collection[str] = ()) -> list[M
     return sorted(found, key=lambda move: (move.broker, move.topic, move.partition))
 
 
-def render(
-    brokers: Sequence[BrokerDirs],
-    topics: Collection[str] = (),
-    rates: Mapping[tuple[int, str, str], float] | None = None,
-    compacted: Collection[str] = (),
-) -> str:
-    """Return the table.
+def as_value(brokers: Sequence[BrokerDirs], compacted: Collection[str] = ()) -> dict[str, Any]:
+    """Return what `--output json` prints; sizes that a broker does not tell are None; pure.
 
     Args:
         brokers: In the order to print.
-        topics: Whose replicas count; empty means all.
-        rates: Bytes per second of moves, by broker, partition and target; what is missing is not
-            shown.
+        compacted: Those topics that are compacted: a log that moves is not compacted meanwhile, and
+            grows the more the longer that takes.
+    """
+    return {
+        "directories": [
+            _dir_value(one, number, log_dir)
+            for one in brokers
+            for number, log_dir in enumerate(one.log_dirs, 1)
+        ],
+        "moves": [
+            {
+                "partition": move.name,
+                "broker": move.broker,
+                "source": move.source,
+                "target": move.target,
+                "copied_bytes": move.copied_bytes,
+                "total_bytes": None if move.total_bytes < 0 else move.total_bytes,
+                "offset_lag": move.offset_lag,
+                "compaction_paused": move.topic in compacted,
+            }
+            for move in moves(brokers)
+        ],
+    }
+
+
+def render(
+    brokers: Sequence[BrokerDirs],
+    rates: Mapping[tuple[int, str, str], float] | None = None,
+    compacted: Collection[str] = (),
+) -> str:
+    """Return the tables of directories and moves, and the causes of failures; pure.
+
+    Args:
+        brokers: In the order to print.
+        rates: Bytes per second of moves, by broker, partition and target; rates that are missing
+            are not shown.
         compacted: Those topics that are compacted.
     """
-    rows = [row for one in brokers for row in _rows(one, topics)]
-    heads = ("BROKER", "LOG DIR", "DIRECTORY ID", "STATE", "USED", "FREE", "TOTAL", "DATA")
-    lines = columns([(*heads, "REPLICAS", "FUTURE"), *rows], right=range(4, 10))
-    for one in brokers:
-        if one.problem is not None:
-            lines.append(f"broker {one.broker}: {one.problem}")
-        lines.extend(
-            f"broker {one.broker}: {path}: {detail.cause}"
-            for path, detail in one.details.items()
-            if detail.cause
+    found = as_value(brokers)["directories"]
+    rows = [
+        (
+            f"broker-{one['broker']}/{one['number']}",
+            one["path"],
+            one["state"],
+            *(size_text(-1 if one[key] is None else one[key]) for key in _SIZES),
+            one["replicas"],
+            one["future_replicas"],
+            one["id"],
         )
-    under_way = moves(brokers, topics)
+        for one in found
+    ]
+    heads = ("DIR", "PATH", "STATE", "USED", "FREE", "TOTAL", "DATA", "REPLICAS", "FUTURE", "ID")
+    lines = [table(heads, rows)]
+    lines += [
+        f"broker-{one['broker']}/{one['number']}: {one['cause']}" for one in found if one["cause"]
+    ]
+    under_way = moves(brokers)
     if under_way:
         known = rates or {}
         cells = [
             (
                 move.name,
-                str(move.broker),
-                move.source or UNKNOWN,
+                f"broker {move.broker}",
+                move.source,
                 move.target,
                 progress(move, known.get((move.broker, move.name, move.target)))
-                + (PAUSED if move.topic in compacted else ""),
+                + (", compaction paused" if move.topic in compacted else ""),
             )
             for move in under_way
         ]
-        lines.append("")
-        lines.extend(columns([("MOVE", "BROKER", "FROM", "TO", "PROGRESS"), *cells]))
+        lines += ["", table(("MOVE", "BROKER", "FROM", "TO", "PROGRESS"), cells)]
     return "\n".join(lines)
 
 
@@ -191,49 +215,22 @@ def state_of(log_dir: LogDir, detail: DirDetail | None) -> str:
     return "+".join(words) or "ONLINE"
 
 
-def _rows(one: BrokerDirs, topics: Collection[str]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for log_dir in sorted(one.log_dirs, key=lambda log_dir: log_dir.path):
-        detail = one.details.get(log_dir.path)
-        held = _shown(log_dir, topics)
-        used_bytes = -1
-        if min(log_dir.total_bytes, log_dir.usable_bytes) >= 0:
-            used_bytes = log_dir.total_bytes - log_dir.usable_bytes
-        future = sum(replica.is_future for replica in held)
-        offline = log_dir.error_code != 0
-        rows.append(
-            (
-                str(one.broker),
-                log_dir.path,
-                (detail.directory_id if detail is not None else "") or UNKNOWN,
-                state_of(log_dir, detail),
-                size_text(used_bytes),
-                size_text(log_dir.usable_bytes),
-                size_text(log_dir.total_bytes),
-                UNKNOWN if offline else size_text(sum(replica.size_bytes for replica in held)),
-                UNKNOWN if offline else str(len(held) - future),
-                UNKNOWN if offline else str(future),
-            )
-        )
-    return rows
-
-
-def _shown(log_dir: LogDir, topics: Collection[str]) -> list[HeldReplica]:
-    return [one for one in log_dir.replicas if not topics or one.topic in topics]
-
-
-def columns(rows: Sequence[tuple[str, ...]], right: Collection[int] = ()) -> list[str]:
-    """Return rows with columns of equal width.
-
-    Args:
-        rows: The head first; all of one length.
-        right: Columns whose cells stand at the right.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        COLUMN_GAP.join(
-            cell.rjust(width) if index in right else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+def _dir_value(one: BrokerDirs, number: int, log_dir: LogDir) -> dict[str, Any]:
+    detail = one.details.get(log_dir.path)
+    future = sum(replica.is_future for replica in log_dir.replicas)
+    is_online = not log_dir.error_code
+    knows_space = min(log_dir.total_bytes, log_dir.usable_bytes) >= 0
+    return {
+        "broker": one.broker,
+        "number": number,
+        "path": log_dir.path,
+        "id": (detail.directory_id if detail is not None else "") or None,
+        "state": state_of(log_dir, detail),
+        "cause": (detail.cause if detail is not None else "") or None,
+        "used_bytes": log_dir.total_bytes - log_dir.usable_bytes if knows_space else None,
+        "free_bytes": log_dir.usable_bytes if knows_space else None,
+        "total_bytes": log_dir.total_bytes if knows_space else None,
+        "data_bytes": sum(one.size_bytes for one in log_dir.replicas) if is_online else None,
+        "replicas": len(log_dir.replicas) - future if is_online else None,
+        "future_replicas": future if is_online else None,
+    }

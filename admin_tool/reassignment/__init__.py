@@ -1,1 +1,1 @@
-"""What jbod-reassign-partitions does: a module for each action, and what they share."""
+"""The verbs of `jbodlab reassign`, and what they share."""

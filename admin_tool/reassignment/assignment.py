@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from admin_tool.errors import AdminError
+from admin_tool.errors import AdminError, unknown
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, replica_dirs
-from admin_tool.requests.topics import TopicDescription, describe_topics, replicas_of
+from admin_tool.requests.topics import TopicDescription, describe_topics, list_topics, replicas_of
 from jbodlab.ids import TopicPartition
 
 
@@ -21,7 +21,7 @@ def described(connection: Connection, names: Iterable[str]) -> dict[str, TopicDe
     found = describe_topics(connection, wanted)
     missing = sorted(wanted - set(found))
     if missing:
-        raise AdminError(f"Topic {missing[0]} not found.")
+        raise unknown("topic", missing[0], [one.name for one in list_topics(connection)])
     return found
 
 
@@ -38,7 +38,7 @@ def current_replicas(
     found = replicas_of(topics, wanted)
     missing = sorted(set(wanted) - set(found))
     if missing:
-        raise AdminError(f"Unable to find partition: {missing[0]}")
+        raise AdminError(f"partition {missing[0]} does not exist")
     return found
 
 

@@ -1,6 +1,6 @@
-"""Starting moves between log directories, with patience for replicas that are not there yet.
+"""Starting moves between log directories; replicas that are not there yet are asked for again.
 
-What a broker refuses holds nothing else up: all other moves begin, and the reason is told.
+A move that a broker refuses holds nothing else up: all other moves begin.
 """
 
 from __future__ import annotations
@@ -9,31 +9,26 @@ import time
 import uuid
 from collections.abc import Mapping
 
-from admin_tool.errors import PlainError, name_of
-from admin_tool.options import Parsed
+from admin_tool.arguments import counted
+from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs
+from jbodlab.cli.output import note_wait
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 
-DEFAULT_TIMEOUT_MS = 10_000
+DEFAULT_TIMEOUT_S = 10.0
 RETRY_PAUSE_S = 0.1
 
 
-def timeout_s(options: Parsed) -> float:
-    """Return how long to try, as the command line says."""
-    timeout_ms = options.number("timeout")
-    return (DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
-
-
 def start_moves(
-    connection: Connection, targets: Mapping[Replica, str], patience_s: float
+    connection: Connection, targets: Mapping[Replica, str], timeout_s: float
 ) -> dict[Replica, int]:
-    """Ask brokers to move replicas to directories, and say which have begun.
+    """Ask brokers to move replicas to directories.
 
     A broker that a reassignment has only just given a replica may not have it yet; it is asked
-    again until `patience_s` is over.
+    again until `timeout_s` seconds are over.
 
     Returns:
         The error codes of those that were refused; REPLICA_NOT_AVAILABLE where time was over.
@@ -41,7 +36,13 @@ def start_moves(
     Raises:
         AdminError: a broker does not answer; moves that have begun go on.
     """
-    deadline = time.monotonic() + patience_s
+    with note_wait(f"waiting until {counted(len(targets), 'move')} between directories begin"):
+        return _started(connection, targets, time.monotonic() + timeout_s)
+
+
+def _started(
+    connection: Connection, targets: Mapping[Replica, str], deadline: float
+) -> dict[Replica, int]:
     pending = dict(sorted(targets.items()))
     refused: dict[Replica, int] = {}
     while True:
@@ -50,15 +51,9 @@ def start_moves(
             code = codes.get(replica, ErrorCode.REPLICA_NOT_AVAILABLE)
             if code == ErrorCode.REPLICA_NOT_AVAILABLE:
                 continue
-            path = pending.pop(replica)
+            del pending[replica]
             if code != ErrorCode.NONE:
                 refused[replica] = code
-                continue
-            # The blank at the end is Kafka's.
-            print(
-                f"Successfully started moving log directory to {path} for replica "
-                f"{replica.topic_partition} with broker {replica.broker} "
-            )
         if not pending or time.monotonic() > deadline:
             return refused | dict.fromkeys(pending, int(ErrorCode.REPLICA_NOT_AVAILABLE))
         time.sleep(RETRY_PAUSE_S)
@@ -68,23 +63,14 @@ def check_started(targets: Mapping[Replica, str], refused: Mapping[Replica, int]
     """Insist on moves that have all begun.
 
     Raises:
-        PlainError: some have not; a line for each.
+        AdminError: some have not.
     """
-    late = [each for each, code in refused.items() if code == ErrorCode.REPLICA_NOT_AVAILABLE]
-    lines = [
-        f"Error: Failed to alter dir for {replica} to {targets[replica]}: "
-        f"{why_refused(replica, targets[replica], code)}"
-        for replica, code in refused.items()
-        if code != ErrorCode.REPLICA_NOT_AVAILABLE
-    ]
-    if late:
-        plural = "" if len(late) == 1 else "s"
-        lines.append(
-            f"Timed out before log directory move{plural} could be started for: "
-            f"{','.join(map(str, late))}"
+    if refused:
+        reasons = "; ".join(
+            f"{replica} to {targets[replica]}: {why_refused(replica, targets[replica], code)}"
+            for replica, code in refused.items()
         )
-    if lines:
-        raise PlainError("\n".join(lines))
+        raise AdminError(f"cannot move {reasons}")
 
 
 def why_immovable(topic_partition: TopicPartition) -> str | None:
@@ -95,7 +81,7 @@ def why_immovable(topic_partition: TopicPartition) -> str | None:
         return (
             f"the topic's name is too long for the folder of a copy, whose name may have "
             f"{names.DIR_NAME_CHARS_MAX} characters: cordon the directory, move the replica to "
-            "another broker by jbod-reassign-partitions, and back"
+            "another broker with `jbodlab reassign execute`, and back"
         )
     return None
 
@@ -109,18 +95,21 @@ def why_refused(replica: Replica, path: str, code: int) -> str:
         case ErrorCode.KAFKA_STORAGE_ERROR:
             reason = (
                 f"the replica or a log directory of broker {replica.broker} is offline, or {path} "
-                "is full: see jbod-log-dirs --describe --table, repair or make room, and try again"
+                "is full: see `jbodlab dirs list`, repair or make room, and try again"
             )
         case ErrorCode.INVALID_REPLICA_ASSIGNMENT:
-            reason = f"{path} is cordoned: uncordon it by jbod-log-dirs, or name another directory"
+            reason = f"{path} is cordoned: uncordon it, or name another directory"
         case ErrorCode.LOG_DIR_NOT_FOUND:
-            reason = f"{path} is no log directory of broker {replica.broker}: name one of its own"
+            reason = f"{path} is not a log directory of broker {replica.broker}"
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            reason = "there is no such partition any more: there is nothing to do"
+            reason = "the partition does not exist any more"
         case ErrorCode.REPLICA_NOT_AVAILABLE:
-            reason = f"broker {replica.broker} does not have it: see jbod-topics --describe"
+            reason = (
+                f"broker {replica.broker} does not have it, see `jbodlab topics describe "
+                f"{replica.topic}`"
+            )
         case _:
-            reason = f"broker {replica.broker} refuses it: see its log, and try again"
+            reason = f"broker {replica.broker} refuses it: see its log"
     return f"{reason} ({name_of(code)})"
 
 

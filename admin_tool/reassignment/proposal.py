@@ -1,4 +1,4 @@
-"""The proposal of `--generate`: replicas dealt out over brokers in turn, and over racks first.
+"""Proposals: replicas dealt out over brokers in turn, and over racks first.
 
 The first replicas go round the brokers from a random start. The others of a partition follow at a
 distance that grows by one whenever the first replicas have gone all the way round, so that the
@@ -38,13 +38,11 @@ def propose(
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     if racks and len(racks) != len(brokers):
         raise AdminError(
-            "Not all brokers have rack information. Add --disable-rack-aware in command line to "
-            "make replica assignment without rack information."
+            "only some brokers have a rack; --ignore-racks makes a proposal without racks"
         )
     if replication_factor > len(brokers):
         raise AdminError(
-            f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered."
+            f"replication factor {replication_factor} needs as many brokers, got {len(brokers)}"
         )
     ring = _alternating(racks) if racks else sorted(brokers)
     found = {}

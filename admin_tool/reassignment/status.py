@@ -1,91 +1,83 @@
-"""How far a reassignment has come: the lines of `--verify`."""
+"""How far a reassignment has come."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from admin_tool.arguments import listed
 from admin_tool.requests.log_dirs import Replica, ReplicaDirs
 from admin_tool.requests.reassignments import Reassignment
 from jbodlab.ids import TopicPartition
 
+DONE, MOVING, ELSEWHERE, OFFLINE = "done", "moving", "elsewhere", "offline"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """Lines to print, and whether what they are about has come to an end."""
 
-    lines: tuple[str, ...]
-    is_done: bool
+class Status(NamedTuple):
+    """How far one partition, or one replica of it, has come.
+
+    Attributes:
+        broker: None for the partition.
+        state: `done`; `moving`; `elsewhere` where it has ended or goes to another place; `offline`
+            where the replica is in no online directory.
+        text: The state with its reason.
+        is_over: Whether it has ended, as wanted or not.
+    """
+
+    partition: TopicPartition
+    broker: int | None
+    state: str
+    text: str
+    is_over: bool
 
 
 def partition_status(
     wanted: Mapping[TopicPartition, Sequence[int]],
     ongoing: Mapping[TopicPartition, Reassignment],
     current: Mapping[TopicPartition, Sequence[int]],
-) -> Status:
-    """Tell how far partitions have come.
+) -> list[Status]:
+    """Return how far partitions have come; pure.
 
     Args:
         wanted: The brokers that each shall have.
-        ongoing: All reassignments of the cluster; it is done when there is none.
-        current: The brokers that each has; those that do not exist are missing.
+        ongoing: Reassignments of the cluster.
+        current: The brokers that each has; partitions that do not exist are missing.
     """
-    lines = []
+    found = []
     for one, replicas in sorted(wanted.items()):
-        found = current.get(one, ())
+        now = current.get(one, ())
         if one in ongoing:
-            lines.append(f"Reassignment of partition {one} is still in progress.")
-        elif tuple(found) == tuple(replicas):
-            lines.append(f"Reassignment of partition {one} is completed.")
+            found.append(Status(one, None, MOVING, MOVING, is_over=False))
+        elif tuple(now) == tuple(replicas):
+            found.append(Status(one, None, DONE, DONE, is_over=True))
         else:
-            lines.append(
-                f"There is no active reassignment of partition {one}, but replica set is "
-                f"{_listed(found)} rather than {_listed(replicas)}."
-            )
-    return Status(lines=tuple(lines), is_done=not ongoing)
+            text = f"not moving: expected replicas {listed(replicas)}, got {listed(now) or 'none'}"
+            found.append(Status(one, None, ELSEWHERE, text, is_over=True))
+    return found
 
 
-def replica_status(wanted: Mapping[Replica, str], found: Mapping[Replica, ReplicaDirs]) -> Status:
-    """Tell how far replicas have come.
+def replica_status(
+    wanted: Mapping[Replica, str], found: Mapping[Replica, ReplicaDirs]
+) -> list[Status]:
+    """Return how far replicas have come; pure.
 
     Args:
-        wanted: The directory that each shall be in; compared with what brokers say as text.
-        found: Where each is, and moves to; without those that no broker said anything of.
+        wanted: The directory that each shall be in.
+        found: Where each is, and where it moves to.
     """
-    lines = []
-    is_done = True
-    for replica, target in sorted(wanted.items()):
-        partition, broker = replica.topic_partition, replica.broker
-        where = found.get(replica)
-        if where is None:
-            lines.append(
-                f"Partition {partition} cannot be found in any live log directory on broker "
-                f"{broker}."
-            )
-            is_done = False
-        elif where.current is None:
-            lines.append(
-                f"Partition {partition} is not found in any live log dir on broker {broker}. "
-                "There is likely an offline log directory on the broker."
-            )
-            is_done = False
-        elif where.future is not None:
-            lines.append(
-                f"Reassignment of replica {replica} is still in progress."
-                if where.future == target
-                else f"Partition {partition} on broker {broker} is being moved to log dir "
-                f"{where.future} instead of {target}."
-            )
-            is_done = False
-        elif where.current == target:
-            lines.append(f"Reassignment of replica {replica} completed successfully.")
-        else:
-            lines.append(
-                f"Partition {partition} on broker {broker} is not being moved from log dir "
-                f"{where.current} to {target}."
-            )
-    return Status(lines=tuple(lines), is_done=is_done)
+    return [
+        Status(replica.topic_partition, replica.broker, *_of_replica(found[replica], target))
+        for replica, target in sorted(wanted.items())
+    ]
 
 
-def _listed(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))
+def _of_replica(where: ReplicaDirs, target: str) -> tuple[str, str, bool]:
+    if where.current is None:
+        return OFFLINE, "in no online log directory", False
+    if where.future == target:
+        return MOVING, f"moving to {target}", False
+    if where.future is not None:
+        return ELSEWHERE, f"moving to {where.future}, expected {target}", False
+    if where.current == target:
+        return DONE, f"done, in {target}", True
+    return ELSEWHERE, f"not moving: in {where.current}, expected {target}", True

@@ -1,7 +1,7 @@
-"""Whether the directories that a reassignment file names can take what it sends there.
+"""Whether directories can take the replicas that are sent to them.
 
-Looked at before anything is changed: a broker answers for a directory only when a move into it is
-to begin, and then the reassignment is under way already. Kafka's tool leaves it at that.
+Checked before anything changes: a broker answers for a directory only when a move into it begins,
+and by then the reassignment is under way.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from admin_tool.requests.log_dirs import LogDir, Replica, describe_log_dirs
 
 
 def check_log_dirs(connection: Connection, wanted: Mapping[Replica, str]) -> None:
-    """Insist on directories that there are, that are online, that take replicas, and have room.
+    """Insist on directories that exist, are online, take replicas and have room.
 
     Raises:
-        AdminError: one is not so; the text names it, with the replica and the broker.
+        AdminError: one does not; the text names it, with the replica and the broker.
     """
     for broker in sorted({replica.broker for replica in wanted}):
         targets = {one: path for one, path in sorted(wanted.items()) if one.broker == broker}
         problem = problem_of(targets, describe_log_dirs(connection, broker))
         if problem is not None:
             replica, reason = problem
-            raise AdminError(f"Failed to alter dir for {replica}: {reason}")
+            raise AdminError(f"cannot move {replica}: {reason}")
 
 
 def problem_of(
@@ -42,7 +42,7 @@ def problem_of(
         if target is None:
             listed = ", ".join(known)
             return replica, (
-                f"{path} is no log directory of broker {replica.broker}, which has {listed}"
+                f"{path} is not a log directory of broker {replica.broker}, which has {listed}"
             )
         # Refused even where the replica would stay where it is.
         immovable = why_immovable(replica.topic_partition)

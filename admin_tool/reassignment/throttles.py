@@ -81,41 +81,34 @@ def throttled_replicas(
 def throttle_brokers(
     connection: Connection, moves: Mapping[TopicPartition, PartitionMove], rate: int
 ) -> None:
-    """Limit the traffic between brokers to so many bytes per second, and say so."""
+    """Limit the traffic between brokers to so many bytes per second."""
     alter_topic_configs(connection, throttled_replicas(moves))
     brokers: set[int] = set()
     for move in moves.values():
         brokers |= move.sources | move.targets
     for broker in sorted(brokers):
         alter_broker_config(connection, broker, _rates((LEADER_RATE, FOLLOWER_RATE), rate))
-    print(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
 def throttle_log_dirs(connection: Connection, replicas: Iterable[Replica], rate: int) -> None:
-    """Limit the copying between directories to so many bytes per second, and say so."""
+    """Limit the copying between directories to so many bytes per second."""
     for broker in sorted({replica.broker for replica in replicas}):
         alter_broker_config(connection, broker, _rates((LOG_DIRS_RATE,), rate))
-    print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
 
 def clear_throttles(
     connection: Connection, replicas: Mapping[TopicPartition, Sequence[int]]
 ) -> None:
-    """Remove the limits of all brokers and of the named topics, and say so."""
+    """Remove the limits of all brokers and of the named topics."""
     named = {broker for brokers in replicas.values() for broker in brokers}
-    brokers = sorted(named | {broker.id for broker in connection.brokers()})
-    listed = ",".join(map(str, brokers))
-    print(f"Clearing broker-level throttles on broker{_plural(brokers)} {listed}")
-    for broker in brokers:
+    for broker in sorted(named | {broker.id for broker in connection.brokers()}):
         alter_broker_config(
             connection, broker, _deletions((LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE))
         )
     # A topic that is gone took its settings with it.
     topics = sorted(describe_topics(connection, {one.topic for one in replicas}))
-    if topics:
-        print(f"Clearing topic-level throttles on topic{_plural(topics)} {','.join(topics)}")
-        deletions = _deletions((LEADER_REPLICAS, FOLLOWER_REPLICAS))
-        alter_topic_configs(connection, dict.fromkeys(topics, deletions))
+    deletions = _deletions((LEADER_REPLICAS, FOLLOWER_REPLICAS))
+    alter_topic_configs(connection, dict.fromkeys(topics, deletions))
 
 
 def _rates(keys: Iterable[str], rate: int) -> list[Change]:
@@ -124,7 +117,3 @@ def _rates(keys: Iterable[str], rate: int) -> list[Change]:
 
 def _deletions(keys: Iterable[str]) -> list[Change]:
     return [Change(name=key, operation=Operation.DELETE) for key in keys]
-
-
-def _plural(values: Sequence[object]) -> str:
-    return "" if len(values) == 1 else "s"

@@ -16,8 +16,6 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -29,8 +27,6 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    DYNAMIC_CLIENT_METRICS = 7
     DYNAMIC_GROUP = 8
 
 
@@ -54,9 +50,6 @@ class ConfigEntry:
     value: str | None
     source: int
     synonyms: tuple[tuple[str | None, int], ...] = ()
-    is_sensitive: bool = False
-    synonym_names: tuple[str, ...] = ()
-    """Under which name each synonym is set; a topic's setting has another one on brokers."""
 
     @property
     def is_default(self) -> bool:
@@ -128,24 +121,7 @@ def describe_config(
     Raises:
         RequestError: the settings cannot be read.
     """
-    return _describe(connection, kind, [name], _asked(kind, name), None, with_synonyms=True)[name]
-
-
-def names_with_config(connection: Connection, kind: ResourceType) -> list[str]:
-    """Return the names of all that have settings of their own.
-
-    Raises:
-        UnsupportedRequestError: the cluster does not answer it.
-        RequestError: it refuses.
-    """
-    from kafka.protocol.admin import (  # type: ignore[import-untyped]
-        ListConfigResourcesRequest,
-    )
-
-    answer = connection.call(ListConfigResourcesRequest(resource_types=[kind.value]))
-    if answer.error_code:
-        raise RequestError(answer.error_code, None)
-    return sorted(one.resource_name for one in answer.config_resources)
+    return _describe(connection, kind, [name], _asked(kind, name), None)[name]
 
 
 def alter_config(
@@ -180,8 +156,7 @@ def alter_broker_config(connection: Connection, broker: int, changes: Iterable[C
 
 def _asked(kind: ResourceType, name: str) -> int | None:
     """Return the broker that has to answer; None for any."""
-    of_broker = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
-    return int(name) if of_broker and name else None
+    return int(name) if kind is ResourceType.BROKER and name else None
 
 
 def _describe(
@@ -190,16 +165,16 @@ def _describe(
     names: list[str],
     broker: int | None,
     keys: list[str] | None,
-    *,
-    with_synonyms: bool = False,
 ) -> dict[str, tuple[ConfigEntry, ...]]:
-    from kafka.protocol.admin import DescribeConfigsRequest
+    from kafka.protocol.admin import (  # type: ignore[import-untyped]
+        DescribeConfigsRequest,
+    )
 
     if not names:
         return {}
     request = DescribeConfigsRequest(
         resources=[(kind.value, name, keys) for name in names],
-        include_synonyms=with_synonyms or kind is ResourceType.BROKER,
+        include_synonyms=kind is ResourceType.BROKER,
     )
     found = {}
     for result in connection.call(request, broker).results:
@@ -215,8 +190,6 @@ def _entry(one: Any) -> ConfigEntry:
         value=one.value,
         source=one.config_source,
         synonyms=tuple((synonym.value, synonym.source) for synonym in one.synonyms or ()),
-        is_sensitive=bool(one.is_sensitive),
-        synonym_names=tuple(synonym.name for synonym in one.synonyms or ()),
     )
 
 

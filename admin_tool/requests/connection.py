@@ -1,4 +1,4 @@
-"""The way to a cluster: kafka-python's admin client, with waits that end and errors in one line."""
+"""The way to a cluster: kafka-python's client, with waits that end and errors in one line."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import logging
 import socket
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
-from admin_tool.options import Parsed, comma_list
+from jbodlab.cli.output import note_wait
 from jbodlab.command_line import read_properties
 
 CONNECT_TIMEOUT_S = 3.0
@@ -42,8 +43,9 @@ class Connection:
     hangs keeps nobody waiting.
     """
 
-    def __init__(self, client: Any, config: ClientConfig, home: tuple[str, int]) -> None:
-        self._client = client
+    def __init__(self, net: Any, manager: Any, config: ClientConfig, home: tuple[str, int]) -> None:
+        self._net = net
+        self._manager = manager
         self.config = config
         self._home_address = home
         self._home: int | None = None
@@ -60,15 +62,18 @@ class Connection:
             UnsupportedRequestError: the broker does not serve it.
             AdminError: no answer; lost connections are tried again for a while.
         """
+        node = self._home if broker is None else broker
+        with note_wait(f"waiting for {_named(node)}"):
+            return self._call(request, node)
+
+    def _call(self, request: Any, node: int | None) -> Any:
         from kafka import errors  # type: ignore[import-untyped]
 
-        node = self._home if broker is None else broker
-        manager = self._client._manager
         deadline = time.monotonic() + RECONNECT_DEADLINE_S
         reason = "it does not answer"
         while True:
             try:
-                return manager.run(manager.send, request, node)
+                return self._manager.run(self._manager.send, request, node)
             except errors.IncompatibleBrokerVersion as error:
                 name = request.name.removesuffix("Request")
                 raise UnsupportedRequestError(
@@ -100,6 +105,19 @@ class Connection:
         )
         return tuple(sorted(found, key=lambda broker: broker.id))
 
+    def broker(self, broker: int) -> Broker:
+        """Return a live broker.
+
+        Raises:
+            AdminError: there is no such broker.
+        """
+        brokers = self.brokers()
+        for one in brokers:
+            if one.id == broker:
+                return one
+        alive = ", ".join(str(one.id) for one in brokers)
+        raise AdminError(f"broker {broker} is not a live broker of the cluster, which has {alive}")
+
     def cluster_id(self) -> str | None:
         """Return the id of the cluster; None where its brokers do not say it."""
         from kafka.protocol.metadata import MetadataRequest
@@ -109,29 +127,32 @@ class Connection:
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        _close(self._net, self._manager)
 
     def _find_home(self) -> int | None:
-        for one in self._client._manager.cluster.brokers():
+        for one in self._manager.cluster.brokers():
             if (one.host, one.port) == self._home_address:
                 return int(one.node_id)
         return None
 
 
 @contextmanager
-def connected(options: Parsed) -> Iterator[Connection]:
-    """Connect as the command line says.
+def connected(options: Namespace) -> Iterator[Connection]:
+    """Connect to the cluster of a command line.
+
+    Args:
+        options: With `bootstrap_server` and `client_config`.
 
     Raises:
         AdminError: no broker answers.
-        ConfigError: the client's settings are wrong.
+        ConfigError: the client's properties are wrong.
         FormatError: the file with them cannot be read.
     """
-    path = options.text("command-config")
+    path = options.client_config
     config = client_config({} if path is None else read_properties(Path(path)))
     for key in config.unknown:
-        print(f"WARNING: {path}: the setting {key} is not known and has no effect", file=sys.stderr)
-    connection = _open(bootstrap_servers(options.required("bootstrap-server")), config)
+        print(f"{path}: unknown property {key} has no effect", file=sys.stderr)
+    connection = _open(bootstrap_servers(options.bootstrap_server), config)
     try:
         yield connection
     finally:
@@ -145,15 +166,28 @@ def bootstrap_servers(text: str) -> list[tuple[str, int]]:
         AdminError: one has no port, or the list is empty.
     """
     found = []
-    for part in comma_list(text):
+    for part in filter(None, map(str.strip, text.split(","))):
         host, separator, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not (separator and host and port.isascii() and port.isdecimal() and int(port) < 65536):
-            raise AdminError(f"Invalid url in bootstrap.servers: {part}")
+            raise AdminError(f"expected an address HOST:PORT, got {part!r}")
         found.append((host, int(port)))
     if not found:
-        raise AdminError("No bootstrap urls given in bootstrap.servers")
+        raise AdminError(f"expected an address HOST:PORT, got {text!r}")
     return found
+
+
+def reach(host: str, port: int) -> None:
+    """Insist that somebody takes connections: libraries try again and again, without a reason.
+
+    Raises:
+        AdminError: nobody does.
+    """
+    try:
+        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
 
 
 def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
@@ -167,14 +201,11 @@ def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
 
 
 def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
-    # The library would try a dead address again and again, without a word about the reason.
+    reach(host, port)
     try:
-        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
-    except OSError as error:
-        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-        raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
-    try:
-        from kafka import KafkaAdminClient, errors
+        from kafka import errors
+        from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]
+        from kafka.net.selector import NetworkSelector  # type: ignore[import-untyped]
     except ImportError as error:
         raise AdminError(
             "the library kafka-python is not installed: pip install kafka-python"
@@ -183,21 +214,33 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        client = KafkaAdminClient(
-            bootstrap_servers=[address], bootstrap_timeout_ms=timeout_ms, **config.settings
-        )
+        with ExitStack() as undo:
+            settings = {"bootstrap_servers": [address], **config.settings}
+            net = NetworkSelector(**settings)
+            manager = KafkaConnectionManager(net, **settings)
+            undo.callback(_close, net, manager)
+            # It works in a thread of its own, so that Ctrl-C reaches this one at once.
+            net.start()
+            with note_wait(f"waiting for {host}:{port}"):
+                manager.bootstrap(timeout_ms)
+            undo.pop_all()
     except errors.KafkaTimeoutError as error:
         raise AdminError(
             f"no Kafka broker answers at {host}:{port} within {timeout_ms / 1000:g} s"
         ) from error
     except errors.IncompatibleBrokerVersion as error:
-        raise AdminError(f"{host}:{port} is no broker") from error
+        raise AdminError(f"{host}:{port} is not a Kafka broker") from error
     except errors.KafkaError as error:
         raise AdminError(f"cannot connect to {host}:{port}: {_reason(error)}") from error
     except (OSError, ValueError, ImportError, AssertionError) as error:
         # Certificates that cannot be read, mechanisms without their library.
         raise AdminError(f"cannot connect to {host}:{port}: {error}") from error
-    return Connection(client, config, (host, port))
+    return Connection(net, manager, config, (host, port))
+
+
+def _close(net: Any, manager: Any) -> None:
+    manager.close()
+    net.close()
 
 
 def _named(node: object) -> str:

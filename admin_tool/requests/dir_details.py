@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from admin_tool.errors import AdminError
 from admin_tool.requests.connection import Broker, Connection
 from jbodlab import kafka_uuid
-from jbodlab.admin_requests import describe_log_dir_states
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import DecodeError, KafkaError
 
@@ -42,6 +41,8 @@ def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetai
     """
     if not connection.config.is_plaintext:
         return {}
+    from jbodlab.admin_requests import describe_log_dir_states
+
     try:
         response = asyncio.run(describe_log_dir_states(broker.host, broker.port, TIMEOUT_S))
     except ConnectionResetError:

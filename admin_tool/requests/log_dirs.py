@@ -106,12 +106,8 @@ def replica_dirs(connection: Connection, replicas: Iterable[Replica]) -> dict[Re
             for held in log_dir.replicas:
                 replica = Replica(broker, held.topic, held.partition)
                 if replica in found:
-                    known = found[replica]
-                    found[replica] = (
-                        known._replace(future=log_dir.path)
-                        if held.is_future
-                        else known._replace(current=log_dir.path)
-                    )
+                    place = "future" if held.is_future else "current"
+                    found[replica] = found[replica]._replace(**{place: log_dir.path})
     return found
 
 
@@ -121,22 +117,11 @@ def alter_replica_log_dirs(
     """Ask a broker to move replicas to directories; returns its error code for each."""
     from kafka.protocol.admin import AlterReplicaLogDirsRequest
 
-    named = AlterReplicaLogDirsRequest.AlterReplicaLogDir
     targets: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for one, path in moves.items():
         targets[path][one.topic].append(one.partition)
-    request = AlterReplicaLogDirsRequest(
-        dirs=[
-            named(
-                path=path,
-                topics=[
-                    named.AlterReplicaLogDirTopic(name=topic, partitions=partitions)
-                    for topic, partitions in topics.items()
-                ],
-            )
-            for path, topics in targets.items()
-        ]
-    )
+    dirs = [(path, list(topics.items())) for path, topics in targets.items()]
+    request = AlterReplicaLogDirsRequest(dirs=dirs)
     return {
         TopicPartition(topic.topic_name, one.partition_index): one.error_code
         for topic in connection.call(request, broker).results

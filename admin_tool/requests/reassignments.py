@@ -33,12 +33,7 @@ def list_reassignments(
         ListPartitionReassignmentsRequest as Request,
     )
 
-    topics = None
-    if partitions is not None:
-        topics = [
-            Request.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
-            for name, indexes in _by_topic(partitions).items()
-        ]
+    topics = None if partitions is None else list(_by_topic(partitions).items())
     timeout_ms = connection.config.request_timeout_ms
     response = connection.call(Request(timeout_ms=timeout_ms, topics=topics))
     if response.error_code:
@@ -67,23 +62,11 @@ def alter_reassignments(
     """
     from kafka.protocol.admin import AlterPartitionReassignmentsRequest as Request
 
-    named = Request.ReassignableTopic
-    request = Request(
-        timeout_ms=connection.config.request_timeout_ms,
-        topics=[
-            named(
-                name=name,
-                partitions=[
-                    named.ReassignablePartition(
-                        partition_index=index,
-                        replicas=_listed(targets[TopicPartition(name, index)]),
-                    )
-                    for index in indexes
-                ],
-            )
-            for name, indexes in _by_topic(targets).items()
-        ],
-    )
+    topics = [
+        (name, [(index, _listed(targets[TopicPartition(name, index)])) for index in indexes])
+        for name, indexes in _by_topic(targets).items()
+    ]
+    request = Request(timeout_ms=connection.config.request_timeout_ms, topics=topics)
     response = connection.call(request)
     if response.error_code:
         raise RequestError(response.error_code, response.error_message)

@@ -12,7 +12,7 @@ from admin_tool.requests.connection import Connection
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 
-DEFAULT_PAGE_PARTITIONS = 2000
+PAGE_PARTITIONS = 2000
 """Partitions asked for in one DescribeTopicPartitions."""
 
 _MISSING = (
@@ -24,11 +24,12 @@ _MISSING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicListing:
-    """One topic of the cluster."""
+    """One topic of the cluster, and how many partitions it has."""
 
     name: str
     topic_id: UUID
     is_internal: bool
+    partitions: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,35 +64,22 @@ class TopicDescription:
         return next((one for one in self.partitions if one.index == index), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
-    """A topic to be made; without counts the cluster's defaults hold.
-
-    Attributes:
-        assignment: Brokers of each partition, in the order of the partitions; None leaves it to
-            the cluster.
-    """
-
-    name: str
-    partitions: int | None = None
-    replication_factor: int | None = None
-    assignment: Sequence[Sequence[int]] | None = None
-    configs: Mapping[str, str]
-
-
 def list_topics(connection: Connection) -> list[TopicListing]:
     """Return all topics, in the order of their names."""
     found = [
-        TopicListing(name=topic.name, topic_id=topic.topic_id, is_internal=bool(topic.is_internal))
+        TopicListing(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=bool(topic.is_internal),
+            partitions=len(topic.partitions),
+        )
         for topic in _metadata(connection, None)
         if topic.name
     ]
     return sorted(found, key=lambda topic: topic.name)
 
 
-def describe_topics(
-    connection: Connection, names: Iterable[str], page_partitions: int = DEFAULT_PAGE_PARTITIONS
-) -> dict[str, TopicDescription]:
+def describe_topics(connection: Connection, names: Iterable[str]) -> dict[str, TopicDescription]:
     """Describe topics, in the order of their names; those that do not exist are left out.
 
     Raises:
@@ -101,42 +89,39 @@ def describe_topics(
     if not wanted:
         return {}
     try:
-        return _describe_in_pages(connection, wanted, page_partitions)
+        return _describe_in_pages(connection, wanted)
     except UnsupportedRequestError:
         return _describe_at_once(connection, wanted)
 
 
-def create_topic(connection: Connection, topic: NewTopic) -> None:
-    """Create a topic.
+def create_topic(
+    connection: Connection,
+    name: str,
+    configs: Mapping[str, str],
+    *,
+    partitions: int | None = None,
+    replication_factor: int | None = None,
+    assignment: Sequence[Sequence[int]] | None = None,
+) -> None:
+    """Create a topic; the cluster's defaults hold for numbers that are None.
+
+    Args:
+        connection: The cluster.
+        name: Of the topic.
+        configs: Values by key.
+        partitions: How many.
+        replication_factor: Replicas of each partition.
+        assignment: Instead of both numbers, the brokers of each partition.
 
     Raises:
         RequestError: the cluster refuses it.
     """
     from kafka.protocol.admin import CreateTopicsRequest  # type: ignore[import-untyped]
 
-    creatable = CreateTopicsRequest.CreatableTopic
+    brokers = [(index, list(ids)) for index, ids in enumerate(assignment or ())]
+    topic = (name, partitions or -1, replication_factor or -1, brokers, list(configs.items()))
     request = CreateTopicsRequest(
-        topics=[
-            creatable(
-                name=topic.name,
-                num_partitions=-1 if topic.partitions is None else topic.partitions,
-                replication_factor=(
-                    -1 if topic.replication_factor is None else topic.replication_factor
-                ),
-                assignments=[
-                    creatable.CreatableReplicaAssignment(
-                        partition_index=index, broker_ids=list(brokers)
-                    )
-                    for index, brokers in enumerate(topic.assignment or ())
-                ],
-                configs=[
-                    creatable.CreatableTopicConfig(name=key, value=value)
-                    for key, value in topic.configs.items()
-                ],
-            )
-        ],
-        timeout_ms=connection.config.request_timeout_ms,
-        validate_only=False,
+        topics=[topic], timeout_ms=connection.config.request_timeout_ms, validate_only=False
     )
     _check(connection.call(request).topics)
 
@@ -158,40 +143,29 @@ def create_partitions(
     """
     from kafka.protocol.admin import CreatePartitionsRequest
 
-    growing = CreatePartitionsRequest.CreatePartitionsTopic
+    topics = [
+        (name, count, [(list(brokers),) for brokers in added[name]] if name in added else None)
+        for name, count in counts.items()
+    ]
     request = CreatePartitionsRequest(
-        topics=[
-            growing(
-                name=name,
-                count=count,
-                assignments=[
-                    growing.CreatePartitionsAssignment(broker_ids=list(brokers))
-                    for brokers in added[name]
-                ]
-                if name in added
-                else None,
-            )
-            for name, count in counts.items()
-        ],
-        timeout_ms=connection.config.request_timeout_ms,
-        validate_only=False,
+        topics=topics, timeout_ms=connection.config.request_timeout_ms, validate_only=False
     )
     _check(connection.call(request).results)
 
 
-def delete_topics(connection: Connection, names: Iterable[str]) -> None:
-    """Delete topics.
-
-    Raises:
-        RequestError: the cluster refuses it for one of them.
-    """
+def delete_topics(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """Delete topics; returns why the cluster refuses some of them."""
     from kafka.protocol.admin import DeleteTopicsRequest
 
     request = DeleteTopicsRequest(
-        topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in names],
+        topics=[(name, None) for name in names],
         timeout_ms=connection.config.request_timeout_ms,
     )
-    _check(connection.call(request).responses)
+    return {
+        one.name: text_of(one.error_code, one.error_message)
+        for one in connection.call(request).responses
+        if one.error_code
+    }
 
 
 def replicas_of(
@@ -216,62 +190,51 @@ def _check(results: Iterable[Any]) -> None:
 def _metadata(connection: Connection, names: Sequence[str] | None) -> list[Any]:
     from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
 
-    wanted = None
-    if names is not None:
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    wanted = None if names is None else [(None, name) for name in names]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     return list(connection.call(request).topics)
 
 
 def _describe_at_once(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:
     """Ask by Metadata, which knows nothing of ELRs."""
-    found = {}
-    for topic in _metadata(connection, names):
-        if topic.error_code in _MISSING:
-            continue
-        if topic.error_code:
-            raise RequestError(topic.error_code, f"{topic.name}: {text_of(topic.error_code, None)}")
-        partitions = (_partition(one) for one in topic.partitions)
-        found[topic.name] = TopicDescription(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=tuple(sorted(partitions, key=lambda one: one.index)),
-        )
-    return dict(sorted(found.items()))
+    return _described(_metadata(connection, names))
 
 
-def _describe_in_pages(
-    connection: Connection, names: Sequence[str], page_partitions: int
-) -> dict[str, TopicDescription]:
+def _describe_in_pages(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:
     from kafka.protocol.admin import DescribeTopicPartitionsRequest as Request
 
-    ids: dict[str, UUID] = {}
-    partitions: dict[str, list[PartitionDescription]] = {}
+    found: list[Any] = []
     cursor = None
     while True:
         response = connection.call(
             Request(
-                topics=[Request.TopicRequest(name=name) for name in names],
-                response_partition_limit=page_partitions,
+                topics=[(name,) for name in names],
+                response_partition_limit=PAGE_PARTITIONS,
                 cursor=cursor,
             )
         )
-        for topic in response.topics:
-            if topic.error_code in _MISSING:
-                continue
-            if topic.error_code:
-                reason = text_of(topic.error_code, None)
-                raise RequestError(topic.error_code, f"{topic.name}: {reason}")
-            ids[topic.name] = topic.topic_id
-            partitions.setdefault(topic.name, []).extend(map(_partition, topic.partitions))
+        found += response.topics
         follows = response.next_cursor
         if follows is None:
-            break
+            return _described(found)
         # Topics before the cursor would be described again.
         names = [name for name in names if name >= follows.topic_name]
         cursor = Request.Cursor(
             topic_name=follows.topic_name, partition_index=follows.partition_index
         )
+
+
+def _described(answered: Iterable[Any]) -> dict[str, TopicDescription]:
+    """Return topics by name; one may be answered in several pieces."""
+    ids: dict[str, UUID] = {}
+    partitions: dict[str, list[PartitionDescription]] = {}
+    for topic in answered:
+        if topic.error_code in _MISSING:
+            continue
+        if topic.error_code:
+            raise RequestError(topic.error_code, f"{topic.name}: {text_of(topic.error_code, None)}")
+        ids[topic.name] = topic.topic_id
+        partitions.setdefault(topic.name, []).extend(map(_partition, topic.partitions))
     return {
         name: TopicDescription(
             name=name,

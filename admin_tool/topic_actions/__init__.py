@@ -1,1 +1,1 @@
-"""What jbod-topics does, one module for each action."""
+"""The verbs of `jbodlab topics`."""

@@ -1,103 +1,231 @@
-"""jbod-topics --describe."""
+"""jbodlab topics list and describe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from uuid import UUID
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from admin_tool.errors import AdminError, RequestError, UnsupportedRequestError, UsageError
-from admin_tool.options import Parsed
+from admin_tool.arguments import counted
+from admin_tool.errors import AdminError, RequestError, UnsupportedRequestError
 from admin_tool.requests import configs, reassignments, topics
 from admin_tool.requests.configs import ConfigEntry
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.reassignments import Reassignment
-from admin_tool.requests.topics import TopicListing
-from admin_tool.topic_actions.description import (
-    Report,
-    min_isr,
-    overrides,
-    partition_line,
-    topic_line,
-)
-from admin_tool.topic_actions.selection import expect, select
+from admin_tool.requests.topics import PartitionDescription, TopicDescription, TopicListing
+from admin_tool.topic_actions import selection
 from jbodlab import kafka_uuid
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output, table
+from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 
+MIN_ISR = "min.insync.replicas"
+FILTERS = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
+_MIN_ISR_FILTERS = ("under-min-isr", "at-min-isr")
 
-def run(options: Parsed) -> int:
-    """Describe the topics that match; returns the exit code."""
-    report = Report(
-        under_replicated=options.has("under-replicated-partitions"),
-        unavailable=options.has("unavailable-partitions"),
-        under_min_isr=options.has("under-min-isr-partitions"),
-        at_min_isr=options.has("at-min-isr-partitions"),
-        overrides_only=options.has("topics-with-overrides"),
-    )
-    limit = options.number("partition-size-limit-per-response")
-    if limit is not None and limit < 1:
-        raise UsageError("The partition size limit per response must be greater than 0")
-    topic_id = _topic_id(options)
-    if topic_id is not None and options.has("topic"):
-        print("Only topic id will be used when both --topic and --topic-id are specified")
+
+def _list(options: Namespace, output: Output) -> int:
+    selection.check(options, needs_one=False)
     with connected(options) as connection:
         listed = topics.list_topics(connection)
-        names = _by_id(listed, topic_id, options) if topic_id else _by_name(listed, options)
-        described = topics.describe_topics(
-            connection, names, limit or topics.DEFAULT_PAGE_PARTITIONS
-        )
-        settings = _configs(connection, described, report)
-        moving = _reassignments(connection)
-        live = frozenset(broker.id for broker in connection.brokers())
-    for topic in described.values():
-        entries = settings.get(topic.name, ())
-        own = overrides(entries)
-        if topic.partitions and not report.filters and (own or not report.overrides_only):
-            first = TopicPartition(topic.name, topic.partitions[0].index)
-            print(topic_line(topic, moving.get(first), own))
-        wanted_isr = min_isr(entries)
-        for partition in topic.partitions:
-            reassignment = moving.get(TopicPartition(topic.name, partition.index))
-            if report.shows(partition, reassignment, live, wanted_isr):
-                print(partition_line(topic.name, partition, reassignment))
+    names = selection.select(listed, options.topics, options.matching)
+    shown = [
+        {
+            "topic": one.name,
+            "id": kafka_uuid.to_text(one.topic_id),
+            "partitions": one.partitions,
+            "internal": one.is_internal,
+        }
+        for one in listed
+        if one.name in names and not (options.no_internal and one.is_internal)
+    ]
+    output.result(shown, "\n".join(str(one["topic"]) for one in shown))
     return 0
 
 
-def _topic_id(options: Parsed) -> UUID | None:
-    text = options.text("topic-id")
-    if text is None:
-        return None
+def _list_arguments(parser: Parser) -> None:
+    selection.add_topics(parser, "all")
+    parser.add_argument("--no-internal", action="store_true", help="leave internal topics out")
+
+
+def _describe_arguments(parser: Parser) -> None:
+    selection.add_topics(parser, "all")
+    parser.add_argument("--id", metavar="ID", help="the topic with this id")
+    parser.add_argument(
+        "--only",
+        choices=FILTERS,
+        action="append",
+        default=[],
+        help="only such partitions; may be repeated",
+    )
+    parser.add_argument(
+        "--configured", action="store_true", help="only topics with configs of their own"
+    )
+
+
+def _describe(options: Namespace, output: Output) -> int:
+    selection.check(options, needs_one=False)
+    if options.id and (options.topics or options.matching):
+        raise UsageError("--id excludes TOPIC and --matching")
+    with connected(options) as connection:
+        listed = topics.list_topics(connection)
+        names = (
+            _by_id(listed, options.id)
+            if options.id
+            else selection.select(listed, options.topics, options.matching)
+        )
+        described = topics.describe_topics(connection, names)
+        needs_configs = options.configured or any(one in _MIN_ISR_FILTERS for one in options.only)
+        settings = _configs(connection, described, are_needed=needs_configs)
+        moving = _reassignments(connection)
+        live = frozenset(broker.id for broker in connection.brokers())
+    shown = []
+    for topic in described.values():
+        entries = settings.get(topic.name, ())
+        partitions = [
+            one
+            for one in topic.partitions
+            if not options.only
+            or any(
+                matches(name, one, moving.get(TopicPartition(topic.name, one.index)), live, entries)
+                for name in options.only
+            )
+        ]
+        own = [entry for entry in entries if not entry.is_default]
+        if partitions and (own or not options.configured):
+            shown.append(as_value(topic, partitions, moving, own))
+    output.result(shown, "\n\n".join(map(as_text, shown)))
+    return 0
+
+
+def matches(
+    name: str,
+    partition: PartitionDescription,
+    reassignment: Reassignment | None,
+    live_brokers: frozenset[int],
+    entries: Iterable[ConfigEntry],
+) -> bool:
+    """Return whether one of `FILTERS` lets a partition pass; pure."""
+    in_sync = len(partition.isr)
+    wanted = min_isr(entries)
+    match name:
+        case "under-replicated":
+            return in_sync < replication_factor(partition, reassignment)
+        case "unavailable":
+            return partition.leader not in live_brokers
+        case "under-min-isr":
+            return partition.leader is None or (wanted is not None and in_sync < wanted)
+        case _:
+            return in_sync == wanted
+
+
+def replication_factor(partition: PartitionDescription, reassignment: Reassignment | None) -> int:
+    """Return how many replicas a partition has, without those that are being added; pure."""
+    replicas = len(partition.replicas)
+    if reassignment is None:
+        return replicas
+    changing = {*reassignment.adding, *reassignment.removing}
+    if changing.isdisjoint(partition.replicas):
+        # It ended between the two answers.
+        return replicas
+    return replicas - len(reassignment.adding)
+
+
+def min_isr(configs: Iterable[ConfigEntry]) -> int | None:
+    """Return `min.insync.replicas`; None where it is not among the configs."""
+    for one in configs:
+        if one.name == MIN_ISR and one.value is not None:
+            return int(one.value)
+    return None
+
+
+def as_value(
+    topic: TopicDescription,
+    partitions: Iterable[PartitionDescription],
+    moving: Mapping[TopicPartition, Reassignment],
+    own: Iterable[ConfigEntry],
+) -> dict[str, Any]:
+    """Return what `--output json` prints of a topic; pure.
+
+    Args:
+        topic: It has partitions.
+        partitions: Those to show.
+        moving: Ongoing reassignments.
+        own: Configs that somebody set, for the topic or for brokers.
+    """
+    first = moving.get(TopicPartition(topic.name, topic.partitions[0].index))
+    return {
+        "topic": topic.name,
+        "id": kafka_uuid.to_text(topic.topic_id),
+        "partition_count": len(topic.partitions),
+        "replication_factor": replication_factor(topic.partitions[0], first),
+        "configs": {one.name: one.value for one in own},
+        "partitions": [
+            _partition(one, moving.get(TopicPartition(topic.name, one.index))) for one in partitions
+        ],
+    }
+
+
+def _partition(
+    partition: PartitionDescription, reassignment: Reassignment | None
+) -> dict[str, Any]:
+    return {
+        "partition": partition.index,
+        "leader": partition.leader,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "offline": list(partition.offline),
+        "adding": list(reassignment.adding) if reassignment else [],
+        "removing": list(reassignment.removing) if reassignment else [],
+        "elr": None if partition.elr is None else list(partition.elr),
+        "last_known_elr": (
+            None if partition.last_known_elr is None else list(partition.last_known_elr)
+        ),
+    }
+
+
+def as_text(topic: Mapping[str, Any]) -> str:
+    """Return a topic as text: a line, and a table without the columns that are empty; pure."""
+    head = (
+        f"{topic['topic']} ({topic['id']}): {counted(topic['partition_count'], 'partition')}, "
+        f"replication factor {topic['replication_factor']}"
+    )
+    configs = ", ".join(f"{key}={value}" for key, value in topic["configs"].items())
+    columns = ["partition", "leader", "replicas", "isr", "offline"] + [
+        name
+        for name in ("adding", "removing", "elr", "last_known_elr")
+        if any(one[name] for one in topic["partitions"])
+    ]
+    rows = [
+        ["none" if name == "leader" and one[name] is None else one[name] for name in columns]
+        for one in topic["partitions"]
+    ]
+    heads = [name.upper().replace("_", " ") for name in columns]
+    return "\n".join([head, *([f"configs: {configs}"] if configs else []), table(heads, rows)])
+
+
+def _by_id(listed: Iterable[TopicListing], text: str) -> list[str]:
     try:
-        found = kafka_uuid.parse(text)
+        wanted = kafka_uuid.parse(text)
     except ValueError as error:
-        raise AdminError(str(error)) from error
-    # The zero id means none, as everywhere.
-    return None if found == kafka_uuid.ZERO_UUID else found
-
-
-def _by_id(listed: Iterable[TopicListing], wanted: UUID, options: Parsed) -> list[str]:
+        raise UsageError(f"--id: {error}") from error
     names = [topic.name for topic in listed if topic.topic_id == wanted]
-    if not names and not options.has("if-exists"):
-        raise AdminError(f"TopicId '{kafka_uuid.to_text(wanted)}' does not exist as expected")
-    return names
-
-
-def _by_name(listed: Iterable[TopicListing], options: Parsed) -> list[str]:
-    wanted = options.text("topic")
-    names = select(listed, wanted, exclude_internal=options.has("exclude-internal"))
-    expect(names, wanted, must_exist=not options.has("if-exists"))
+    if not names:
+        raise AdminError(f"no topic has the id {text}")
     return names
 
 
 def _configs(
-    connection: Connection, names: Iterable[str], report: Report
+    connection: Connection, names: Iterable[str], *, are_needed: bool
 ) -> dict[str, tuple[ConfigEntry, ...]]:
     try:
         return configs.describe_topic_configs(connection, names)
     except UnsupportedRequestError:
-        # The state of the partitions is worth more than their settings, unless these decide what
+        # The state of the partitions is worth more than their configs, unless these decide what
         # is shown.
-        if report.needs_min_isr:
+        if are_needed:
             raise
         return {}
 
@@ -111,3 +239,21 @@ def _reassignments(connection: Connection) -> dict[TopicPartition, Reassignment]
         if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return {}
         raise
+
+
+LIST = Command(
+    help="list topics",
+    run=_list,
+    arguments=_list_arguments,
+    examples=("topics list", "topics list --matching 'orders.*' --output json"),
+    about=About.SERVERS,
+    reads=True,
+)
+DESCRIBE = Command(
+    help="show the partitions of topics: leaders, replicas, ISR, offline replicas",
+    run=_describe,
+    arguments=_describe_arguments,
+    examples=("topics describe orders", "topics describe --only under-replicated"),
+    about=About.SERVERS,
+    reads=True,
+)

@@ -1,19 +1,50 @@
-"""Which topics a command is about."""
+"""Which topics a command is about: names, or an expression."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
 
-from admin_tool.errors import AdminError
+from admin_tool.errors import AdminError, unknown
 from admin_tool.requests.topics import TopicListing
+from jbodlab.cli.parser import Parser, UsageError
+
+
+def add_topics(parser: Parser, default: str = "") -> None:
+    """Add `TOPIC ...` and `--matching`.
+
+    Args:
+        parser: The command's parser.
+        default: Which topics are meant where none is named; empty where one must be.
+    """
+    text = f"names (default: {default})" if default else "names"
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=text)
+    parser.add_argument(
+        "--matching",
+        metavar="REGEX",
+        type=expression,
+        help="topics whose whole name matches; never internal ones",
+    )
+
+
+def expression(text: str) -> re.Pattern[str]:
+    """Return a regular expression, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is not one.
+    """
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ArgumentTypeError(f"invalid expression {text!r}: {error}") from error
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """Read the value of `--topic`: a regular expression; a comma means "or".
+    """Return a regular expression in which a comma means "or".
 
     Raises:
-        AdminError: it is no regular expression.
+        AdminError: it is not one.
     """
     cleaned = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
@@ -22,24 +53,43 @@ def pattern(text: str) -> re.Pattern[str]:
         raise AdminError(f"{cleaned} is an invalid regex: {error}") from error
 
 
-def select(
-    topics: Iterable[TopicListing], wanted: str | None, *, exclude_internal: bool
-) -> list[str]:
-    """Return the names of the topics that a command is about, in their order."""
-    matches = None if wanted is None else pattern(wanted)
-    return [
-        topic.name
-        for topic in topics
-        if (matches is None or matches.fullmatch(topic.name))
-        and not (exclude_internal and topic.is_internal)
-    ]
-
-
-def expect(found: Sequence[str], wanted: str | None, *, must_exist: bool) -> None:
-    """Insist that there are topics.
+def check(options: Namespace, *, needs_one: bool) -> None:
+    """Refuse names beside an expression and, where topics must be named, neither of them.
 
     Raises:
-        AdminError: topics were asked for, and there are none.
+        UsageError: the call is wrong.
     """
-    if not found and wanted is not None and must_exist:
-        raise AdminError(f"Topic '{wanted}' does not exist as expected")
+    if options.topics and options.matching:
+        raise UsageError("TOPIC and --matching exclude each other")
+    if needs_one and not options.topics and not options.matching:
+        raise UsageError("missing TOPIC or --matching")
+
+
+def select(
+    listed: Sequence[TopicListing],
+    names: Sequence[str],
+    matching: re.Pattern[str] | None,
+    *,
+    may_miss: bool = False,
+) -> list[str]:
+    """Return the names of topics, in order.
+
+    Args:
+        listed: All topics of the cluster.
+        names: Those that were named; with neither names nor an expression all topics are meant.
+        matching: An expression, which never matches internal topics.
+        may_miss: Whether names of topics that do not exist are left out.
+
+    Raises:
+        AdminError: a named topic does not exist, or the expression matches none.
+    """
+    if matching is not None:
+        found = [one.name for one in listed if matching.fullmatch(one.name) and not one.is_internal]
+        if not found and not may_miss:
+            raise AdminError(f"no topic matches {matching.pattern!r}")
+        return found
+    known = [one.name for one in listed]
+    missing = [name for name in names if name not in known]
+    if missing and not may_miss:
+        raise unknown("topic", missing[0], known)
+    return [name for name in known if name in names or not names]

@@ -126,7 +126,7 @@ def cluster_to_ask(output_dir: str, wanted: str | None = None) -> str:
     if wanted is None and len(found) > 1:
         some = ", ".join(found[:3])
         raise ReplayInputError(
-            f"{output_dir} holds {len(found)} clusters ({some}, ...): say --cluster NAME"
+            f"{output_dir} holds {len(found)} clusters ({some}, ...): choose one with --named NAME"
         )
     if wanted is not None and wanted not in found:
         raise ReplayInputError(f"{output_dir} holds no cluster {wanted}")

@@ -1,4 +1,4 @@
-"""`jbod-replay what-if`: what would lose its leader if a directory or a broker failed now.
+"""`jbodlab what-if`: what would lose its leader if a directory or a broker failed now.
 
 Taken from the last state in the log, with the rules of a controller's election
 (`derive.loss`). What brokers have in their own files, as an unclean election that is
@@ -7,12 +7,12 @@ allowed there, is not in the log.
 
 from __future__ import annotations
 
-import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from analytics.ask.assumptions import add_options, assumed_min_isr
+from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.cluster import Cluster, read_cluster
 from analytics.ask.cluster_answers import parse_directory
 from analytics.ask.offline_log import At, OfflineLog
@@ -28,7 +28,8 @@ from analytics.derive.loss import (
 )
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import ASSUMED
-from jbodlab.command_line import INTERRUPTED, Parser
+from analytics.machine import complete_input
+from jbodlab.cli.output import Output
 from jbodlab.ids import BrokerId, DirectoryId
 
 UNAVAILABLE = 2
@@ -74,50 +75,43 @@ class Effect:
         return falls_below_min_isr(self.partition.state, self.outcome, self.min_isr)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line tool and return its exit code.
+def run(options: Namespace, output: Output) -> int:
+    """Tell what a failure would do; returns 2 if something would become unavailable, else 0.
 
-    Returns:
-        0 if nothing would become unavailable, 2 if something would, 1 if there is no answer.
+    Raises:
+        ReplayInputError: there is no answer.
     """
-    parser = Parser(
-        prog="jbod-replay what-if",
-        description="List what would lose its leader or go below min.insync.replicas if a "
-        "directory or a broker failed now, from the last state in a KRaft metadata log.",
-        allow_abbrev=False,
-    )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--fail-dir", metavar="ID", help="id of the log directory that fails")
-    which.add_argument("--fail-broker", metavar="N", type=int, help="id of the broker that fails")
-    parser.add_argument(
-        "--input",
-        required=True,
-        action="append",
-        metavar="URI",
-        help="__cluster_metadata-0, a folder or archive of it; again for each copy",
-    )
-    parser.add_argument(
-        "--at", metavar="TIME|OFFSET", help="another moment than the end of the log"
-    )
-    add_options(parser)
-    options = parser.parse_args(arguments)
-    try:
-        log = OfflineLog(*options.input)
-        at = log.at(options.at)
-        records, dropped = log.common_records(at.offset)
-        cluster = read_cluster(records, assumed_min_isr(options))
-        failure = _failure(cluster, options.fail_dir, options.fail_broker)
-        states = partition_states(log, cluster, records, dropped, at.offset)
-    except ReplayInputError as error:
-        sys.stderr.write(f"jbod-replay what-if: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    report_problems("jbod-replay what-if", log.problems)
+    complete_input(options, output)
+    log = OfflineLog(*options.input)
+    at = log.at(options.at)
+    records, dropped = log.common_records(at.offset)
+    cluster = read_cluster(records, assumed_min_isr(options))
+    failure = _failure(cluster, options.fail_dir, options.fail_broker)
+    states = partition_states(log, cluster, records, dropped, at.offset)
+    report_problems(output, log.problems)
     found = effects(cluster, states, failure)
-    sys.stdout.write("\n".join(_lines(cluster, at, failure, found)) + "\n")
+    output.result(_as_json(failure, found), "\n".join(_lines(cluster, at, failure, found)))
     is_short = any(each.is_leaderless or each.falls_below_min_isr for each in found)
     return UNAVAILABLE if is_short else 0
+
+
+def _as_json(failure: Failure, found: Sequence[Effect]) -> dict[str, object]:
+    return {
+        "failure": failure.name,
+        "partitions": [
+            {
+                "partition": each.partition.name,
+                "leader": each.partition.state.leader,
+                "leader_then": each.outcome.leader,
+                "isr_then": list(each.outcome.isr),
+                "min_insync_replicas": each.min_isr,
+                "leaderless": each.is_leaderless,
+                "below_min_isr": each.falls_below_min_isr,
+                "unclean": each.outcome.is_unclean,
+            }
+            for each in found
+        ],
+    }
 
 
 def effects(cluster: Cluster, partitions: Sequence[PartitionAt], failure: Failure) -> list[Effect]:

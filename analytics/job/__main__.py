@@ -1,9 +1,9 @@
-"""`python -m analytics.job`: the command `jbod-replay`."""
+"""`python -m analytics.job`: `jbodlab replay`."""
 
 from __future__ import annotations
 
 import sys
 
-from analytics.start import replay
+from jbodlab.cli.program import main
 
-sys.exit(replay())
+sys.exit(main(["replay", *sys.argv[1:]]))

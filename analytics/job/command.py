@@ -1,4 +1,4 @@
-"""`jbod-replay`: metadata logs in, Parquet tables and a short report out.
+"""`jbodlab replay`: metadata logs in, Parquet tables and a short report out.
 
 The order of steps: look at the files, read and decode them once, fold states per key, write the
 tables, ask the tables for the report.
@@ -6,189 +6,136 @@ tables, ask the tables for the report.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
+import os
+from argparse import Namespace
 from collections.abc import Sequence
-from datetime import datetime
-from functools import partial
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from analytics.ask import what_if
 from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, read_tables, resolve
 from analytics.ask.as_of_text import as_of_text, difference_text
-from analytics.ask.assumptions import add_options, assumed_min_isr
+from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.broker_logs import LogLine, read_broker_logs
-from analytics.ask.directory_paths import add_option, directory_paths
+from analytics.ask.directory_paths import directory_paths
 from analytics.ask.offline_log import parse_moment
 from analytics.bytes.named_logs import look
-from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.output import OutputDir, require_in_place, write_beside
-from analytics.job.session import end_children, start_session
+from analytics.job.session import end_started, start_session
+from analytics.machine import complete_input
 from analytics.page.conditions import Condition, parse_condition, parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
 from analytics.store.table_formats import TableFormat, require
 from analytics.tables import catalog as t
-from jbodlab.command_line import INTERRUPTED, Parser
-
-WHAT_IF = "what-if"
-"""First argument that asks a question in place of a replay."""
+from jbodlab import lab_state
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import UsageError
 
 CONDITION_HOLDS = 2
 """Exit code when the condition of `--fail-on` holds."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line tool and return its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == [WHAT_IF]:
-        return what_if.main(given[1:])
-    parser = Parser(
-        prog="jbod-replay",
-        usage="%(prog)s [--input [NAME=]URI ...] --output DIR [options]",
-        formatter_class=partial(argparse.HelpFormatter, max_help_position=34),
-        description="Replay KRaft metadata logs into Parquet tables, and print a short report. "
-        "MOMENT is an offset, or a time as 2026-01-31T12:00:00Z.",
-        epilog="`jbod-replay what-if --help`: what a failure would do.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--input",
-        action="extend",
-        nargs="+",
-        metavar="URI",
-        help="__cluster_metadata-0, a folder or archive of it, patterns; NAME=URI names the "
-        "cluster",
-    )
-    parser.add_argument("--output", required=True, metavar="DIR", help="tables: DIR/<table>/")
-    parser.add_argument(
-        "--format",
-        choices=[one.value for one in TableFormat],
-        default=TableFormat.PARQUET.value,
-        metavar="LOG",
-        help="parquet, or with a log of delta or iceberg",
-    )
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="read everything, not only what is new",
-    )
-    add_options(parser)
-    add_option(parser)
-    parser.add_argument(
-        "--broker-logs",
-        nargs="+",
-        type=Path,
-        default=(),
-        metavar="FILE",
-        help="brokers' own words on directories that failed",
-    )
-    parser.add_argument("--cluster", metavar="NAME", help="the one to ask of, if there are several")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument(
-        "--fail-on", metavar="CONDITION", help="exit code 2 if it holds, as 'outages > 0'"
-    )
-    parser.add_argument(
-        "--objective", metavar="PERCENT", help="availability to be held against, as 99.95"
-    )
-    question = parser.add_mutually_exclusive_group()
-    question.add_argument(
-        "--as-of",
-        metavar="MOMENT",
-        help="what the cluster was then; also in DIR/as_of/",
-    )
-    question.add_argument(
-        "--diff",
-        nargs=2,
-        metavar="MOMENT",
-        help="what differs between them; also in DIR/diff/",
-    )
-    options = parser.parse_args(given)
+def run(options: Namespace, output: Output) -> int:
+    """Replay, or answer from tables; returns the exit code.
+
+    Raises:
+        ReplayInputError: input, output or machine are not usable.
+    """
     moments = options.diff or ([options.as_of] if options.as_of else [])
-    if options.input is None and not moments:
-        parser.error("the following arguments are required: --input")
-    if moments and (options.json or options.fail_on):
-        parser.error("--json and --fail-on are for the report of a whole log")
-    exit_code = 0
+    if moments and (output.is_json or options.fail_on):
+        raise UsageError("--output json and --fail-on are for the report of a whole log")
+    if options.input is not None or not moments:
+        complete_input(options, output)
+    if options.results is None:
+        options.results = _new_folder(options.cluster)
     try:
-        condition = None
-        if options.fail_on is not None:
-            condition = parse_condition(options.fail_on, names_of_figures())
-        objective = None if options.objective is None else parse_objective(options.objective)
-        wanted = [parse_moment(text) for text in moments]
-        if options.input is not None:
-            assumed = assumed_min_isr(options)
-            result = replay(
-                options.input,
-                options.output,
-                full=options.full,
-                assumed=assumed,
-                broker_logs=read_broker_logs(options.broker_logs),
-                table_format=TableFormat(options.format),
-                asked=Asked(
-                    objective=objective, paths=directory_paths(options.config, options.meta)
-                ),
-                with_figures=options.json or condition is not None,
-            )
-            if options.json:
-                print(_json(result))
-            else:
-                _print_result(result)
-            if condition is not None and _holds(condition, result):
-                exit_code = CONDITION_HOLDS
-        if moments:
-            print(answer(options.output, *wanted, cluster=options.cluster), end="")
-    except ReplayInputError as error:
-        print(f"jbod-replay: {error}", file=sys.stderr)
-        return 1
+        return _carry_out(options, moments, output)
     except KeyboardInterrupt:
         # A virtual machine that was still starting has heard nothing, and nobody else ends it.
-        end_children()
-        return INTERRUPTED
+        end_started()
+        raise
+
+
+def _new_folder(cluster: str | None) -> str:
+    """Return where the tables of a cluster of this machine are kept.
+
+    Raises:
+        UsageError: they are those of another one.
+    """
+    if cluster is None:
+        raise UsageError("missing --results")
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    kept = lab_state.state_dir(os.environ, os.geteuid()) / "replays"
+    return str(kept / f"{cluster}-{stamp}")
+
+
+def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> int:
+    condition = None
+    if options.fail_on is not None:
+        condition = parse_condition(options.fail_on, names_of_figures())
+    objective = None if options.objective is None else parse_objective(options.objective)
+    wanted = [parse_moment(text) for text in moments]
+    exit_code = 0
+    if options.input is not None:
+        result = replay(
+            options.input,
+            options.results,
+            full=options.full,
+            assumed=assumed_min_isr(options),
+            broker_logs=read_broker_logs(options.broker_logs),
+            table_format=TableFormat(options.format),
+            asked=Asked(objective=objective, paths=directory_paths(options.config, options.meta)),
+            with_figures=output.is_json or condition is not None,
+        )
+        output.result(_as_json(result), _text(result))
+        if condition is not None and _holds(condition, result, output):
+            exit_code = CONDITION_HOLDS
+    if moments:
+        output.line(answer(options.results, *wanted, cluster=options.named).rstrip("\n"))
     return exit_code
 
 
-def _json(result: ReplayResult) -> str:
+def _as_json(result: ReplayResult) -> dict[str, object]:
     reports = {
         name: {**as_json(one.figures), "page": one.page}
         for name, one in result.clusters.items()
         if one.figures is not None
     }
-    found = {
+    return {
         "ranking": result.ranking,
         "start_page": result.start,
         "clusters": reports,
         "tables": result.tables,
         "ran_on": result.ran_on,
     }
-    return json.dumps(found, indent=1, allow_nan=False)
 
 
-def _holds(condition: Condition, result: ReplayResult) -> bool:
+def _holds(condition: Condition, result: ReplayResult, output: Output) -> bool:
     """Say of which clusters a condition holds, and return whether there are any."""
     found = False
     for name, one in result.clusters.items():
         if one.figures is not None and condition.holds(one.figures.named):
             figures = condition.found(one.figures.named)
-            print(f"jbod-replay: cluster {name}: {condition.text}: {figures}", file=sys.stderr)
+            output.note(f"jbodlab: cluster {name}: {condition.text}: {figures}")
             found = True
     return found
 
 
-def _print_result(result: ReplayResult) -> None:
-    print(result.report, end="")
-    print("Tables")
-    for name, path in result.tables.items():
-        print(f"  {name:<18} {path}")
-    print("Page" if len(result.pages) == 1 else "Pages")
-    for page in result.pages:
-        print(f"  {page}")
-    print(f"Spark\n  {result.ran_on}")
+def _text(result: ReplayResult) -> str:
+    return "\n".join(
+        [
+            result.report.rstrip("\n"),
+            "Tables",
+            *(f"  {name:<18} {path}" for name, path in result.tables.items()),
+            "Page" if len(result.pages) == 1 else "Pages",
+            *(f"  {page}" for page in result.pages),
+            f"Spark\n  {result.ran_on}",
+        ]
+    )
 
 
 def replay(

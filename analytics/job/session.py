@@ -13,6 +13,8 @@ import re
 import shutil
 import signal
 import sys
+import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -84,6 +86,16 @@ _FEW_ROWS = {
     "spark.sql.ui.explainMode": "simple",
 }
 
+STARTED_BY = "JBOD_REPLAY_STARTED_BY"
+STARTER = uuid.uuid4().hex
+"""By these, in their environment, the processes of this process's sessions are told from others."""
+
+_OF_START = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME", STARTED_BY)
+"""Variables that only a start needs."""
+
+_FORKED_S = 1.0
+"""A fork runs its own program sooner."""
+
 _LOCAL = re.compile(r"local(\[|$)")
 
 _FINISHED = (
@@ -110,10 +122,20 @@ def start_session(
     Raises:
         ReplayInputError: there is no Java runtime, the user has no name, or Spark does not start.
     """
-    require_java()
     require_user_name()
-    python_path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
+    with environment_of_start():
+        require_java()
+        try:
+            spark = _start(size_bytes, compile_well=compile_well, java_options=java_options)
+        except PySparkRuntimeError as error:  # the JVM is too old, or ended at once
+            raise ReplayInputError(f"Spark does not start: {str(error).splitlines()[0]}") from error
+    prepare(spark, size_bytes)
+    return spark
+
+
+def _start(
+    size_bytes: int, *, compile_well: bool, java_options: Sequence[str] | None
+) -> SparkSession:
     builder = SparkSession.builder.appName("jbod-replay")
     for key, value in _OF_WORKERS.items():
         builder = builder.config(f"spark.executorEnv.{key}", value)
@@ -128,17 +150,32 @@ def start_session(
             builder = builder.config(key, value)
         start = kept_start([f"-Xmx{settings[_MEMORY]}", *options])
     else:
-        # The report is what is wanted on the terminal, not what Spark tells of itself.
+        # Users want the report on the terminal, not Spark's own messages.
         builder = builder.config("spark.log.level", "ERROR")
     # Its thread looks each second, or half a second, whether it should end: nobody waits for that.
     setattr(AccumulatorTCPServer, "shutdown", _end_later)  # noqa: B010 - no type has room for it
+    with start:
+        return builder.getOrCreate()
+
+
+@contextmanager
+def environment_of_start() -> Iterator[None]:
+    """Give the processes of a session their environment; afterwards this process has its own again.
+
+    The virtual machine passes its environment on to the Python workers that it starts later.
+    """
+    before = {name: os.environ.get(name) for name in _OF_START}
+    python_path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
+    os.environ[STARTED_BY] = STARTER
     try:
-        with start:
-            spark = builder.getOrCreate()
-    except PySparkRuntimeError as error:  # the JVM is too old, or ended at once
-        raise ReplayInputError(f"Spark does not start: {str(error).splitlines()[0]}") from error
-    prepare(spark, size_bytes)
-    return spark
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def prepare(spark: SparkSession, size_bytes: int) -> None:
@@ -187,19 +224,43 @@ def is_local(spark: SparkSession) -> bool:
     return _LOCAL.match(str(spark.conf.get("spark.master"))) is not None
 
 
-def end_children() -> None:
-    """Kill every process that this one has started.
+def end_started() -> None:
+    """Kill the processes that a start of a session has left, and no other child of this process.
 
     Spark starts its JVM deaf to Ctrl-C, and loses sight of it when it is interrupted before the two
     have met: it would stay for ever.
     """
-    own = os.getpid()
+    deadline = time.monotonic() + _FORKED_S
+    program = Path("/proc/self/cmdline").read_bytes()
+    while True:
+        children = list(_children())
+        # A fork of this process has the environment of its start only with its own program.
+        are_forks = any(_has(one, "cmdline", program) for one in children)
+        for one in children:
+            if _has(one, "environ", f"{STARTED_BY}={STARTER}".encode()):
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+        if not are_forks or time.monotonic() > deadline:
+            return
+        time.sleep(_FORKED_S / 100)
+
+
+def _children() -> Iterator[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
             # The command's name, in parentheses, may hold anything; state and parent follow it.
             parent = (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()[1]
-            if int(parent) == own:
-                os.kill(int(entry.name), signal.SIGKILL)
+            if int(parent) == os.getpid():
+                yield int(entry.name)
+
+
+def _has(process_id: int, file: str, content: bytes) -> bool:
+    """Return whether a file of a process in /proc has a line; a line ends with a zero byte."""
+    try:
+        found = Path(f"/proc/{process_id}/{file}").read_bytes()
+    except OSError:
+        return False
+    return found == content or content in found.split(b"\0")
 
 
 def require_java() -> None:

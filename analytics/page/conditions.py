@@ -1,83 +1,66 @@
 """Conditions on named figures, as a job that watches a cluster asks for them.
 
-::
-
-    condition  = all { "or" all }
-    all        = comparison { "and" comparison }
-    comparison = NAME ( ">" | ">=" | "<" | "<=" | "==" | "!=" ) NUMBER [ UNIT ]
-    UNIT       = "ms" | "s" | "min" | "h" | "d" of durations (milliseconds without), "%" of shares
-
-A named figure is a column of a figure of one row, such as ``outages``. One whose value is not
-known, as the longest outage of a log without any, meets no comparison.
+A named figure is a column of a figure of one row, such as ``outages``; `jbodlab.expressions` has
+the grammar. A figure without a value, as the longest outage of a log without any, meets no
+comparison.
 """
 
 from __future__ import annotations
 
-import operator
+import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analytics.errors import ReplayInputError
 from analytics.page.figure import Answer, Figure, Unit, Value
+from jbodlab import expressions
+from jbodlab.expressions import Expression, Metric
 
 Known = Mapping[str, Unit]
-"""The named figures that there are, and what they are measured in."""
+"""The units of the named figures."""
 
-_COMPARED: Mapping[str, Callable[[float, float], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
+_UNITS: Mapping[Unit, expressions.Unit] = {
+    Unit.NUMBER: expressions.Unit.COUNT,
+    Unit.DURATION: expressions.Unit.DURATION,
+    Unit.SHARE: expressions.Unit.SHARE,
+    Unit.DEVIATION: expressions.Unit.SHARE,
 }
-_SCALES: Mapping[Unit, Mapping[str, float]] = {
-    Unit.NUMBER: {"": 1},
-    Unit.DURATION: {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000},
-    Unit.SHARE: {"": 1, "%": 0.01},
-    Unit.DEVIATION: {"": 1, "%": 0.01},
-}
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?P<unit>[A-Za-z%]*)"
-    r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<compared>[<>]=?|[=!]=))"
-)
-
-
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """One figure against one number."""
-
-    name: str
-    compared: str
-    number: float
-
-    def holds(self, figures: Mapping[str, Value]) -> bool:
-        """Return whether it holds; a figure that is not known meets no comparison."""
-        value = figures[self.name]
-        return value is not None and _COMPARED[self.compared](float(value), self.number)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What a user wrote, and what of it must hold: one of these, each as a whole."""
+    """A condition on named figures.
+
+    Attributes:
+        text: As the user wrote it.
+        expression: The parsed text.
+        known: The units of the named figures.
+    """
 
     text: str
-    any_of: tuple[tuple[Comparison, ...], ...]
+    expression: Expression
+    known: Known
 
     def holds(self, figures: Mapping[str, Value]) -> bool:
         """Return whether it holds for named figures."""
-        return any(all(each.holds(figures) for each in every) for every in self.any_of)
+
+        def value_of(metric: Metric) -> float | None:
+            value = figures[metric.field]
+            if value is None:
+                return None
+            is_duration = self.known[metric.field] is Unit.DURATION
+            return float(value) / 1000 if is_duration else float(value)
+
+        return self.expression.holds(value_of)
 
     def found(self, figures: Mapping[str, Value]) -> str:
-        """Return what the figures are that it asks for."""
-        names = dict.fromkeys(each.name for every in self.any_of for each in every)
-        values = ("unknown" if figures[name] is None else str(figures[name]) for name in names)
-        return ", ".join(f"{name} is {value}" for name, value in zip(names, values, strict=True))
+        """Return the values of the figures that it names."""
+        names = [metric.field for metric in self.expression.metrics]
+        return ", ".join(
+            f"{name} is {'unknown' if figures[name] is None else figures[name]}" for name in names
+        )
 
 
 def known_figures(facts: Sequence[Figure]) -> dict[str, Unit]:
@@ -86,7 +69,7 @@ def known_figures(facts: Sequence[Figure]) -> dict[str, Unit]:
         column.name: column.unit
         for figure in facts
         for column in figure.columns
-        if column.unit in _SCALES
+        if column.unit in _UNITS
     }
 
 
@@ -102,76 +85,36 @@ def named_values(facts: Sequence[Answer]) -> dict[str, Value]:
 
 
 def parse_condition(text: str, known: Known) -> Condition:
-    """Return the condition that a text says.
+    """Return the condition of a text.
 
     Raises:
-        ReplayInputError: it says none.
+        ReplayInputError: the text is not a condition, or names an unknown figure.
     """
+
+    def unit_of(metric: Metric) -> expressions.Unit:
+        name = str(metric)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            raise ValueError(f"unknown figure {name!r} ({hint})")
+        return _UNITS[known[name]]
+
     try:
-        return Condition(text=text, any_of=_parsed(list(_tokens(text)), known))
+        expression = expressions.parse(text, unit_of)
     except ValueError as error:
-        names = ", ".join(known)
-        raise ReplayInputError(f"condition {text!r}: {error}; the figures are {names}") from error
+        raise ReplayInputError(f"condition {text!r}: {error}") from error
+    return Condition(text=text, expression=expression, known=known)
 
 
 def parse_objective(text: str) -> float:
     """Return an objective of availability, given in percent, as a share.
 
     Raises:
-        ReplayInputError: it is no percentage above 0.
+        ReplayInputError: the text is not a percentage above 0.
     """
     found = _PERCENT.fullmatch(text)
     percent = float(found[1]) if found else 0
     if not 0 < percent <= 100:
-        raise ReplayInputError(f"--objective: {text!r} is no percentage above 0 and up to 100")
+        raise ReplayInputError(f"--objective: expected a percentage up to 100, got {text!r}")
     # As a reader writes it: 99.95 is 0.9995, and nothing beside it.
     return round(percent / 100, 12)
-
-
-def _tokens(text: str) -> Iterator[re.Match[str]]:
-    place = 0
-    while text[place:].strip():
-        token = _TOKEN.match(text, place)
-        if token is None:
-            raise ValueError(f"cannot read {text[place:].strip()!r}")
-        yield token
-        place = token.end()
-
-
-def _parsed(tokens: Sequence[re.Match[str]], known: Known) -> tuple[tuple[Comparison, ...], ...]:
-    any_of: list[list[Comparison]] = [[]]
-    place = 0
-    while True:
-        any_of[-1].append(_comparison(tokens[place : place + 3], known))
-        place += 3
-        if place == len(tokens):
-            return tuple(map(tuple, any_of))
-        match tokens[place]["word"]:
-            case "and":
-                pass
-            case "or":
-                any_of.append([])
-            case _:
-                raise ValueError(f"{tokens[place][0].strip()!r} stands where 'and' or 'or' should")
-        place += 1
-
-
-def _comparison(tokens: Sequence[re.Match[str]], known: Known) -> Comparison:
-    for at, (group, wanted) in enumerate(
-        (("word", "a figure"), ("compared", "a comparison"), ("number", "a number"))
-    ):
-        if at >= len(tokens):
-            raise ValueError(f"{wanted} is missing at its end")
-        if tokens[at][group] is None:
-            raise ValueError(f"{tokens[at][0].strip()!r} stands where {wanted} should")
-    name, number, unit = tokens[0]["word"], tokens[2]["number"], tokens[2]["unit"]
-    if name not in known:
-        raise ValueError(f"{name!r} is no figure")
-    scales = _SCALES[known[name]]
-    # A share that is meant as percents would hold always, or never.
-    too_much = known[name] is Unit.SHARE and not unit and float(number) > 1
-    if unit not in scales or too_much:
-        raise ValueError(f"{number + unit!r} is no {known[name].value}")
-    return Comparison(
-        name=name, compared=tokens[1]["compared"], number=float(number) * scales[unit]
-    )

@@ -1,14 +1,14 @@
-"""What the data source needs of this Python; nothing of it is imported with this module.
+"""Libraries that the replay and its data source need; this module imports none of them.
 
 Spark imports a package `pyspark_*` only to ask for the name of its format, also in a Python that
-could not read a log. So what is missing or too old is said when somebody uses the format.
+cannot read a log. So a missing or old library is reported when somebody uses the format.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from analytics.errors import ReplayInputError
@@ -16,40 +16,46 @@ from analytics.errors import ReplayInputError
 NAME = "kraft-metadata"
 """Name of the format."""
 
-LEAST_VERSIONS = {
-    "pyspark": "4.2",
+FOR_LOGS: Mapping[str, str] = {
     "pyarrow": "18",
     "numpy": "2",
     "crc32c": "2.7",
     "msgspec": "0.19",
 }
-"""Module -> the version from which on it is good; the same as in `pyproject.toml`."""
+"""Modules that read a log -> the oldest version that works; the same as in `pyproject.toml`."""
+
+FOR_SOURCE: Mapping[str, str] = {"pyspark": "4.2", **FOR_LOGS}
+FOR_REPLAY: Mapping[str, str] = {**FOR_SOURCE, "duckdb": "2", "pandas": "2.2"}
 
 
-def check_requirements() -> None:
-    """Find out whether a log can be read here.
+def check_requirements(user: str, needed: Mapping[str, str]) -> None:
+    """Check that modules can be imported and are new enough.
+
+    Args:
+        user: The command or data source that needs them.
+        needed: The modules, with the oldest version that works.
 
     Raises:
-        ReplayInputError: something is missing or too old; one sentence for all of it.
+        ReplayInputError: a module is missing or too old; one sentence for all of them.
     """
-    lacking = list(_lacking())
+    lacking = list(_lacking(needed))
     if lacking:
         raise ReplayInputError(
-            f"the data source {NAME} needs {', '.join(lacking)}: "
+            f"{user} needs {', '.join(lacking)}: "
             f"{sys.executable} -m pip install 'jbodlab[analytics]'"
         )
 
 
-def _lacking() -> Iterator[str]:
-    for name, least in LEAST_VERSIONS.items():
+def _lacking(needed: Mapping[str, str]) -> Iterator[str]:
+    for name, least in needed.items():
         try:
             found = str(import_module(name).__version__)
         except ModuleNotFoundError as error:
-            cause = "none" if error.name == name else f"one that lacks {error.name}"
-            yield f"{name} {least} or newer (found {cause})"
+            cause = "not installed" if error.name == name else f"it lacks {error.name}"
+            yield f"{name} {least} or newer ({cause})"
         except ImportError as error:
             reason = str(error).strip().partition("\n")[0]
-            yield f"{name} {least} or newer (found one that cannot be imported: {reason})"
+            yield f"{name} {least} or newer (cannot be imported: {reason})"
         else:
             if _numbers(found) < _numbers(least):
                 yield f"{name} {least} or newer (found {found})"

@@ -18,7 +18,7 @@ NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 class AclResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one ACL to be made, or of one filter of ACLs to be removed."""
+    """Result for one ACL to create, or for one filter of ACLs to delete."""
 
     error_code: ErrorCode
     error_message: str | None

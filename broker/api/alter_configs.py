@@ -49,7 +49,7 @@ SET, DELETE, APPEND = 0, 1, 2
 
 
 class AlterConfigsResourceResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic or broker."""
+    """Result for one topic or broker."""
 
     error_code: ErrorCode
     error_message: str | None

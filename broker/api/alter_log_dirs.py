@@ -28,7 +28,7 @@ class AlterReplicaLogDirPartitionResult(msgspec.Struct, frozen=True, kw_only=Tru
 
 
 _Result = tuple[str, AlterReplicaLogDirPartitionResult]
-"""The name of a topic, and what became of one of its partitions."""
+"""The name of a topic, and the result for one of its partitions."""
 
 
 class AlterReplicaLogDirTopicResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ def _told(parts: Sequence[_Result | None]) -> AlterReplicaLogDirsResponse:
     for code, those in refused.items():
         topic, first = those[0]
         logger.info(
-            "no move of %s-%d and %d others: %s",
+            "cannot move %s-%d and %d others: %s",
             *(topic, first.partition_index, len(those) - 1, code.name),
         )
     return _response(results)

@@ -1,7 +1,7 @@
-"""The APIs of this project beside Kafka's: who may use them.
+"""Who may use the APIs that jbodlab has in addition to Kafka's.
 
-Nobody is told of them in ApiVersions, as Kafka's own clients and proxies take a key that they do
-not know for a mistake. Our tools know the keys.
+ApiVersions does not list them, because Kafka's clients and proxies treat an unknown key as an
+error. Our tools know the keys.
 """
 
 from __future__ import annotations
@@ -42,6 +42,6 @@ class BrokersOnly:
         if not self._cache.is_for_brokers(context.listener_name):
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"listener {context.listener_name} does not serve this request, ask at the one "
-                "that inter.broker.listener.name names",
+                f"listener {context.listener_name} does not serve this request; use the listener "
+                "of inter.broker.listener.name",
             )

@@ -70,7 +70,7 @@ class DescribeClientQuotasResponse(Response, frozen=True, kw_only=True):
 
 
 class AlteredEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the changes of one entity."""
+    """Result for the changes of one entity."""
 
     error_code: ErrorCode
     error_message: str | None
@@ -96,7 +96,7 @@ class DescribeClientQuotasApi:
         kinds = [component.entity_type for component in request.components]
         if len(set(kinds)) < len(kinds) or (IP in kinds and len(kinds) > 1):
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "an entity type is named twice, or beside ip"
+                ErrorCode.INVALID_REQUEST, "duplicate entity type, or another type beside ip"
             )
         for component in request.components:
             _check(component)
@@ -204,7 +204,7 @@ def _check(component: ComponentData) -> None:
         (component.match_type == EXACT) != (component.match is not None)
     ):
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "a name is missing, or stands where none belongs"
+            ErrorCode.INVALID_REQUEST, "an entity name is missing, or not allowed for its type"
         )
 
 

@@ -56,7 +56,7 @@ class DescribeClusterApi:
         if endpoint_type == CONTROLLERS:
             raise KafkaError(
                 ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                "the request was sent to a broker, not to a controller",
+                "the request was sent to a broker instead of a controller",
             )
         if endpoint_type != BROKERS:
             raise KafkaError(

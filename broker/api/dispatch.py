@@ -105,8 +105,8 @@ class Dispatcher:
         """Raise DecodeError for a request larger than any real one, whose start has arrived."""
         if start[:2] != PRODUCE_KEY and size_bytes > MAX_REQUEST_BYTES:
             raise DecodeError(
-                f"{describe_header(start)} has {size_bytes} bytes, at most {MAX_REQUEST_BYTES} "
-                "are taken"
+                f"{describe_header(start)} has {size_bytes} bytes, expected at most "
+                f"{MAX_REQUEST_BYTES}"
             )
 
     def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
@@ -122,7 +122,7 @@ class Dispatcher:
             if api is not None and header.api_key == ApiKey.API_VERSIONS:
                 return unsupported_version_response(header.correlation_id)
             raise UnsupportedVersionError(
-                f"API {header.api_key} version {header.api_version} is not served"
+                f"unsupported API {header.api_key} version {header.api_version}"
             )
         context = RequestContext(header, connection)
         is_large = len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE
@@ -226,15 +226,15 @@ def as_kafka_error(error: Exception) -> KafkaError:
         case LogDirError():
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         case ControllerUnavailableError():
-            return KafkaError(ErrorCode.NOT_CONTROLLER, "the controller does not answer")
+            return KafkaError(ErrorCode.NOT_CONTROLLER, "the controller does not respond")
         case TimeoutError():
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         case MemoryError():
             # Whoever asks again may be answered; the next request may need less.
-            logger.warning("no memory for a request")
+            logger.warning("not enough memory for a request")
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         case _:
-            logger.error("request failed", exc_info=error)
+            logger.error("cannot process a request", exc_info=error)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

@@ -1,8 +1,9 @@
-"""Topics of Metadata answers in the bytes of one version, kept as long as they stay as they are.
+"""Topics of Metadata responses, encoded for one version and cached while they do not change.
 
-After every election all clients ask, most of them for the same topics, and to describe thousands of
-partitions takes long. What is told of a topic depends on its own image and on the brokers: of a
-topic that has not changed the bytes are kept until a broker comes, goes, or loses a directory.
+After every election all clients ask for metadata, most of them for the same topics, and encoding
+thousands of partitions takes long. The encoding of a topic depends on its own image and on the
+brokers: the bytes of an unchanged topic are cached until a broker is added or removed, or loses a
+directory.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
 class UpdatableFeatureResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one feature; not told any more since version 2."""
+    """Result for one feature; not sent since version 2."""
 
     feature: str
     error_code: ErrorCode = ErrorCode.NONE

@@ -1,7 +1,7 @@
-"""Counts the requests of an API, how long they took, and which failed as a whole.
+"""Counts the requests of an API, their durations, and those that failed as a whole.
 
-The time that a request keeps the event loop busy counts for its client's `request_percentage`;
-followers are free, and so is what other brokers pass on.
+The time for which a request occupies the event loop counts for its client's `request_percentage`;
+requests of followers, and those that other brokers forward, do not count.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""What clients are told of a partition whose directory failed or is full.
+"""The errors that clients get for a partition whose directory failed or is full.
 
-Inside the broker that is KAFKA_STORAGE_ERROR. Produce up to version 3 and Fetch up to version 5 do
-not have this code, and libraries in use (aiokafka 0.12, sarama 1.43, kafka-python 2.0) raise it to
-the application instead of trying again; an idempotent producer is left with a gap in its sequence.
-NOT_LEADER_OR_FOLLOWER makes every client look for the leader and try again, in every version, and
-the new ones do no more for KAFKA_STORAGE_ERROR. So no request about a partition is answered with
-that. It stays where a directory itself is named: DescribeLogDirs, AlterReplicaLogDirs.
+Inside the broker the error is KAFKA_STORAGE_ERROR. Produce up to version 3 and Fetch up to version
+5 do not have this code, and libraries in use (aiokafka 0.12, sarama 1.43, kafka-python 2.0) raise
+it to the application instead of retrying; an idempotent producer is left with a gap in its
+sequence. NOT_LEADER_OR_FOLLOWER makes every client look for the leader and retry, in every version,
+and new clients do the same for both errors. So no request about a partition gets
+KAFKA_STORAGE_ERROR. It remains where a directory itself is named: DescribeLogDirs,
+AlterReplicaLogDirs.
 
-Apache Kafka translates for the old versions only.
+Apache Kafka translates the error for the old versions only.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ PREFERRED = 0
 
 
 class CreatePartitionsTopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str
     error_code: ErrorCode
@@ -51,7 +51,7 @@ class CreatePartitionsResponse(Response, frozen=True, kw_only=True):
 
 
 class PartitionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_id: int
     error_code: ErrorCode
@@ -66,7 +66,7 @@ class ReplicaElectionResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ElectLeadersResponse(Response, frozen=True, kw_only=True):
-    """What became of the partitions; empty on a top-level error, which version 0 cannot tell."""
+    """Results for the partitions; empty on a top-level error, which version 0 cannot express."""
 
     error_code: ErrorCode = ErrorCode.NONE
     replica_election_results: tuple[ReplicaElectionResult, ...] = ()

@@ -1,10 +1,10 @@
 """Produce: record batches to the replicas.
 
-The batches are handed on as they came; the replicas check and stamp them. With acks=0 there is no
-response at all, so the only way to tell the client of an error is to close its connection.
+The batches are passed on as they came; the replicas check and stamp them. With acks=0 there is no
+response, so the only way to report an error to the client is to close its connection.
 
-What is passed on to another broker counts as that one's traffic, unless it does not answer; quotas
-are looked to here.
+Forwarded batches count as traffic of the other broker, unless it does not respond; quotas are
+applied here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class ProduceApi:
         """Append every batch of the request."""
         acks = request.acks
         if acks not in (ALL, LEADER, NONE):
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"expected acks -1, 0 or 1, got {acks}"
+            )
         if request.transactional_id is not None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         version = context.version
@@ -191,7 +193,7 @@ def _check_no_zstd(request: ProduceRequest, version: int) -> None:
     ):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"produce requests of version {version} must not use zstd",
+            f"Produce version {version} does not support zstd",
         )
 
 
@@ -200,7 +202,7 @@ def _refused(topic: str, index: int) -> AppendResult:
     return AppendResult(
         topic_partition=TopicPartition(topic, index),
         error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
-        error_message=f"{topic} is written by brokers only",
+        error_message=f"{topic} is an internal topic: only brokers write to it",
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ReassignablePartitionResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_index: int
     error_code: ErrorCode
@@ -47,7 +47,7 @@ class ReassignableTopicResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlterPartitionReassignmentsResponse(Response, frozen=True, kw_only=True):
-    """What became of the partitions; empty on a top-level error."""
+    """Results for the partitions; empty on a top-level error."""
 
     allow_replication_factor_change: bool = True
     error_code: ErrorCode = ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""What a connection and the handlers say to each other."""
+"""The interface between a connection and the handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReviveLogDir: an operator has repaired a log directory and wants it back without a restart."""
+"""ReviveLogDir: brings a repaired log directory back online without a restart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Work on a request in slices: everybody else is answered in between.
+"""Processes a request in slices, so that other requests are answered in between.
 
-A request may name tens of thousands of things, and a small one may ask for all that a large cluster
-has. What is worked out part by part (`InParts`) takes the loop for `SLICE_S` at a time.
+A request may name tens of thousands of items, and a small one may ask for everything in a large
+cluster. Work that is done part by part (`InParts`) occupies the loop for `SLICE_S` at a time.
 """
 
 from __future__ import annotations

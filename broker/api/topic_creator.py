@@ -1,7 +1,7 @@
 """Creates topics that clients ask for and that do not exist.
 
-Those are the topics of `auto.create.topics.enable`, and the brokers' own, which the first client
-that needs a coordinator brings into being.
+These are topics of `auto.create.topics.enable`, and internal topics, which are created when the
+first client needs a coordinator.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class TopicCreator:
         try:
             response = await self._controller.create_topics(request, CREATE_TIMEOUT_S)
         except ControllerUnavailableError as error:
-            logger.warning("topic not created: %s", error, extra={"topic": name})
+            logger.warning(
+                "cannot create a topic that a client asked for: %s", error, extra={"topic": name}
+            )
         else:
             for created in response.topics:
                 self._created(created.name, KafkaError(created.error_code, created.error_message))
@@ -98,9 +100,13 @@ class TopicCreator:
 
     def _created(self, name: str, error: KafkaError) -> None:
         if error.code == ErrorCode.NONE:
-            logger.info("topic created on demand", extra={"topic": name})
+            logger.info("created a topic that a client asked for", extra={"topic": name})
         elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            logger.warning("topic not created: %s", error.message, extra={"topic": name})
+            logger.warning(
+                "cannot create a topic that a client asked for: %s",
+                error.message,
+                extra={"topic": name},
+            )
             # Who has used up its quota asks again, and is served when its time has come.
             is_final = error.code != ErrorCode.THROTTLING_QUOTA_EXCEEDED
             if is_final and len(self._failures) < MAX_REMEMBERED_FAILURES:

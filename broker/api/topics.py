@@ -50,7 +50,7 @@ class CreatableTopicConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatableTopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic; counts are -1 on an error."""
+    """Result for one topic; counts are -1 on an error."""
 
     name: str
     topic_id: UUID | None = None
@@ -69,7 +69,7 @@ class CreateTopicsResponse(Response, frozen=True, kw_only=True):
 
 
 class DeletableTopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str | None
     topic_id: UUID | None = None

@@ -1,12 +1,13 @@
 """Compacts the logs of each directory, one after the other, the dirtiest first.
 
-Every directory has a worker of its own: what is wrong with one disk keeps no other from being
-cleaned. The event loop decides which log is next and puts what comes of a round in its place;
-reading and writing is done by the directory's `Compactor`, in calls that may take long. They reach
-the disk by a way of their own, so that neither of the directory's queues waits for them.
+Each directory has its own worker, so a broken disk does not stop the others. The event loop chooses
+the next log and installs the result of a round; the directory's `Compactor` reads and writes, in
+calls that may take long. These calls use a separate view of the disk, so neither of the directory's
+queues waits for them.
 
-A round is called off when its log is cut, moved or deleted, or its directory fails. What it has put
-in place by then stays; all else of it is thrown away, and the next round begins where this one did.
+A round is cancelled when its log is truncated, moved or deleted, or when its directory fails.
+Groups that are already installed stay; the rest is discarded, and the next round begins where this
+one did.
 
 Source: `org.apache.kafka.storage.internals.log.LogCleaner`.
 """
@@ -124,9 +125,9 @@ class LogCleaner:
                 try:
                     cleaned = await self._clean_next(path, compactor)
                 except (LogDirError, KafkaError) as error:
-                    logger.info("compaction in %s was given up: %s", path, error)
+                    logger.info("compaction in %s stopped: %s", path, error)
                 except Exception:
-                    logger.exception("compaction in %s failed, it is tried again later", path)
+                    logger.exception("compaction in %s failed; it will be retried", path)
                 if not cleaned:
                     await self._rest(compactor)
                     await self._pause()
@@ -232,7 +233,7 @@ class LogCleaner:
         log.cleaning.failures += 1
         logger.log(
             logging.WARNING if log.cleaning.failures == 1 else logging.INFO,
-            "compaction of %s failed, it is tried again behind all other logs: %s",
+            "compaction of %s failed; it will be retried after all other logs: %s",
             log.topic_partition,
             str(error) or repr(error),
             extra=log_dir.log_fields(),

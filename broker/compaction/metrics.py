@@ -1,7 +1,7 @@
-"""What compaction shows of itself, per directory.
+"""The metrics of compaction, for each directory.
 
-Source: `LogCleaner`, `LogCleanerManager` of Apache Kafka, which has most of these for all of its
-threads together.
+Source: `LogCleaner`, `LogCleanerManager` of Apache Kafka, which has most of these for all threads
+together.
 """
 
 from __future__ import annotations
@@ -34,41 +34,45 @@ def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iter
     last = {path: each.last for path, each in stats.items() if each.last is not None}
     for name, meaning, values in (
         (f"{MANAGER}_uncleanable_partitions_count", "logs that cannot be compacted", uncleanable),
-        (f"{MANAGER}_uncleanable_bytes", "bytes of these that are dirty", uncleanable_bytes),
-        (f"{MANAGER}_max_dirty_percent", "dirty part of the dirtiest log", dirtiest),
+        (
+            f"{MANAGER}_uncleanable_bytes",
+            "dirty bytes of logs that cannot be compacted",
+            uncleanable_bytes,
+        ),
+        (f"{MANAGER}_max_dirty_percent", "dirty ratio of the dirtiest log", dirtiest),
         (
             f"{MANAGER}_time_since_last_run_ms",
-            "time since the cleaner of a directory looked for something to do",
+            "time since the cleaner of a directory last looked for work",
             {path: max(0, now_ms - at) for path, at in looked.items()},
         ),
         (
             f"{CLEANER}_cleaner_recopy_percent",
-            "part of the bytes read that the last round kept",
+            "share of the bytes read that the last compaction round kept",
             {path: each.recopy_percent for path, each in last.items()},
         ),
         (
             f"{CLEANER}_max_clean_time_secs",
-            "time that the last round took",
+            "duration of the last compaction round",
             {path: each.seconds for path, each in last.items()},
         ),
         (
             f"{CLEANER}_max_buffer_utilization_percent",
-            "part of the memory for keys that the last round filled",
+            "share of the memory for keys that the last compaction round used",
             {path: 100 * each.utilization for path, each in last.items()},
         ),
         (
             "jbodlab_log_cleaner_paused_partitions",
-            "logs that are not compacted as long as they are moved",
+            "logs that are not compacted because they are being moved",
             paused,
         ),
         (
             "jbodlab_log_cleaner_failing_partitions",
-            "logs whose last round of compaction failed",
+            "logs whose last compaction round failed",
             failing,
         ),
         (
             "jbodlab_log_cleaner_last_round_age_ms",
-            "time since a log of a directory was compacted",
+            "time since the last compaction of a log in a directory",
             {path: max(0, now_ms - each.ended_ms) for path, each in last.items()},
         ),
     ):
@@ -76,12 +80,12 @@ def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iter
     yield Metric(
         "jbodlab_log_cleaner_rounds_total",
         "counter",
-        "rounds of compaction that came to their end",
+        "compaction rounds that finished",
         [("", {LOG_DIRECTORY: path}, each.rounds) for path, each in stats.items()],
     )
     yield Metric(
         "jbodlab_log_cleaner_failures_total",
         "counter",
-        "rounds of compaction that failed",
+        "compaction rounds that failed",
         [("", {LOG_DIRECTORY: path}, each.failures) for path, each in stats.items()],
     )

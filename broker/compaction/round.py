@@ -99,7 +99,7 @@ class Round:
             for number in range(mapped.groups):
                 group = await self._aside(partial(self._compactor.clean, number))
                 if not await self._put_in_place(group):
-                    raise CleaningStoppedError("the log was changed")
+                    raise CleaningStoppedError("the log changed")
                 before += sum(each.size for each in group.former)
                 after += sum(each.bounds.size for each in group.cleaned)
             await self._is_clean(mapped)
@@ -116,14 +116,16 @@ class Round:
         except (OSError, KafkaError):
             # The space that it has taken may be what is missing.
             with contextlib.suppress(OSError, JbodlabError):
-                await self._called_off("the disk did not take it")
+                await self._called_off("a write failed")
             raise
         except CorruptRecordError as error:
             if log.cleaning.is_wanted:
                 base_offset = names.parse_offset(error.path.name)
                 log.cleaning.mark_damaged(damage_is_there(log, base_offset))
                 logger.error(
-                    "it is not compacted as long as that is there: %s", error, extra=self._fields()
+                    "a damaged log is not compacted until it is repaired: %s",
+                    error,
+                    extra=self._fields(),
                 )
             await self._called_off(str(error))
             return None
@@ -135,7 +137,7 @@ class Round:
 
     def _over(self, mapped: Mapped, before: int, after: int, seconds: float) -> RoundStats:
         logger.info(
-            "compacted %s up to %d: %d bytes are left of %d, %d keys, %.3f s",
+            "compacted %s up to offset %d: kept %d of %d bytes and %d keys in %.3f s",
             self.log.topic_partition,
             mapped.end,
             after,
@@ -176,7 +178,7 @@ class Round:
 
     def _check(self) -> None:
         if not self.log.cleaning.is_wanted or not self._is_here():
-            raise CleaningStoppedError("called off")
+            raise CleaningStoppedError("cancelled")
 
     def _is_here(self) -> bool:
         """Return whether the log is still in use, and where it was."""
@@ -203,7 +205,7 @@ class Round:
             await self._on_disk(partial(_prepare, self._fs, folder, bases))
             if not self._is_here():
                 # Whoever opens these files completes the swap.
-                raise CleaningStoppedError("the log is not in use any more")
+                raise CleaningStoppedError("the log is no longer in use")
             replaced = log.replace(group.former, group.cleaned, self._wall_ms())
         finally:
             log.release()
@@ -218,7 +220,7 @@ class Round:
         await self._write_checkpoint(self._log_dir)
 
     async def _called_off(self, reason: str) -> None:
-        logger.info("compaction was given up: %s", reason, extra=self._fields())
+        logger.info("compaction stopped: %s", reason, extra=self._fields())
         if self._log_dir.is_online and self._is_here():
             folder = self._files.directory
             await self._on_disk(partial(remove_cleaned, self._fs, folder))

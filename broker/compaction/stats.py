@@ -1,4 +1,4 @@
-"""What is known of the rounds of one directory, for whoever watches."""
+"""Statistics of the compaction rounds of one directory."""
 
 from __future__ import annotations
 

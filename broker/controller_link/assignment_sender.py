@@ -141,7 +141,7 @@ class AssignmentSender:
         """Log a failure once, not with every retry."""
         level = logging.DEBUG if text == self._last_complaint else logging.INFO
         self._last_complaint = text
-        logger.log(level, "assignments wait for the controller: %s", text)
+        logger.log(level, "cannot report replica directories to the controller; retrying: %s", text)
 
     async def _request(self, taken: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         broker_epoch = self._broker_epoch()

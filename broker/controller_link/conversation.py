@@ -1,4 +1,4 @@
-"""What the life of a broker is told (events), and what it says is to be done (instructions)."""
+"""The events that the life of a broker receives, and the instructions that it returns."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class BrokerLifecycle:
     def log_dir_failed(self, log_dir: object, error: LogDirError) -> None:
         """Tell the controller at once that a directory is gone."""
         if error.directory_id is None:
-            logger.error("a directory without an id cannot be reported: %s", error)
+            logger.error("cannot report the failure of a directory without an id: %s", error)
         else:
             self._handle(conversation.DirectoryFailed(error.directory_id))
 
@@ -174,7 +174,9 @@ class BrokerLifecycle:
             async with asyncio.timeout(timeout_s):
                 await self._news[News.SHUTDOWN_ALLOWED].wait()
         except TimeoutError:
-            logger.warning("controlled shutdown was not granted within %s s", timeout_s)
+            logger.warning(
+                "the controller did not allow controlled shutdown within %s s", timeout_s
+            )
             self._handle(conversation.ShutdownBegun(controlled=False))
             return False
         return True
@@ -190,7 +192,7 @@ class BrokerLifecycle:
             try:
                 await self._channel.broker_heartbeat(self._heartbeat(last_word), timeout_s)
             except (ControllerUnavailableError, DecodeError) as error:
-                logger.warning("the controller did not hear the last word: %s", error)
+                logger.warning("cannot tell the controller that this broker stops: %s", error)
 
     async def stop(self) -> None:
         """End without a further word."""
@@ -233,8 +235,8 @@ class BrokerLifecycle:
 
     def _broke(self, error: BaseException) -> None:
         """A fault of this program: without heartbeats the broker would be fenced in silence."""
-        logger.error("communication with the controller broke", exc_info=error)
-        self._on_shutdown_required(f"communication with the controller broke: {error!r}")
+        logger.error("communication with the controller failed", exc_info=error)
+        self._on_shutdown_required(f"communication with the controller failed: {error!r}")
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -319,4 +321,4 @@ class BrokerLifecycle:
         complaint = f"{what}: {text}"
         level = logging.DEBUG if complaint == self._last_complaint else logging.WARNING
         self._last_complaint = complaint
-        logger.log(level, "no success with the controller, trying again: %s", complaint)
+        logger.log(level, "controller request failed; retrying: %s", complaint)

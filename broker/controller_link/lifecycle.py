@@ -1,19 +1,19 @@
-"""The life of a broker as the controller sees it: what is said when, and what an answer means.
+"""The life of a broker as the controller sees it: what is sent when, and what a response means.
 
-One conversation, one communication in flight: first registrations until one is accepted, then
-heartbeats until the process ends. The core below is told what happened (events) and says what to
-do (instructions); it reads no clock and sends nothing. `next_wakeup_ms` is when it wants `Tick`.
+There is one conversation with one request in flight: first registrations until one is accepted,
+then heartbeats until the process ends. The core below receives events and returns instructions; it
+reads no clock and sends nothing. It expects a `Tick` at `next_wakeup_ms`.
 
-Each heartbeat repeats all directories that failed since the start and were not revived. One that
-was revived is registered again, in the same epoch. Until that is accepted the heartbeats still
-carry it, which changes nothing as it is not registered; a heartbeat with it that came after the
-registration would take it offline once more, and so none is sent.
+Each heartbeat repeats all directories that failed since the start and were not revived. A revived
+directory is registered again, in the same epoch. Until that registration is accepted, the
+heartbeats still name the directory, which has no effect because it is not registered. After the
+registration no heartbeat may name it, because it would take the directory offline again.
 
-A directory counts as told only when a heartbeat *that contained it* was answered without an error;
-until then a timer of its own runs. When that expires and this broker leads a partition in the
-directory, nobody else can take over, and the process must stop (KIP-858). A broker that leads
-nothing there hurts nobody; it goes on and looks again with every attempt: the controller may make
-it a leader there any time.
+A directory counts as reported only when a heartbeat *that contained it* was answered without an
+error; until then a separate timer runs. If the timer expires and this broker leads a partition in
+the directory, no other broker can take over, so the process must stop (KIP-858). A broker that
+leads nothing there does no harm: it continues and checks again with every attempt, because the
+controller may make it a leader at any time.
 
 Source: `kafka.server.BrokerLifecycleManager`; KIP-858, "Handling of metadata log failures".
 """

@@ -1,7 +1,7 @@
-"""This broker's copy of the metadata log; used on the metadata directory's thread only.
+"""This broker's copy of the metadata log; used only on the metadata directory's thread.
 
-What a disk without room has left half done is not mended but looked at anew: the copy is opened
-again before the next attempt, and goes on with what it then lacks.
+After a write failed for lack of space, the copy is opened again before the next attempt, and
+continues with what it then lacks.
 """
 
 from __future__ import annotations

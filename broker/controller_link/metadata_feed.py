@@ -1,20 +1,20 @@
 """The metadata as this broker knows it: stream -> image -> listener, and a copy of the log on disk.
 
-The controller sends committed batches only, so each one may be applied the moment it arrives; the
-copy on disk is appended afterwards, in order, on the metadata directory's thread. It spares the
-next start the way through all of history and need not be synced: what a crash takes from its end is
-sent again. Who applies the news (the listener) therefore never waits for a disk. It does not grow
-for ever: this broker writes snapshots of its own, and removes what lies before them. While its disk
-has no room the copy stays behind, and what it lacks is tried again.
+The controller sends only committed batches, so each batch is applied when it arrives. Then it is
+appended to the copy on disk, in order, on the metadata directory's thread. The copy spares the next
+start the whole history. It need not be synced, because the controller sends lost batches again. So
+the listener never waits for a disk. The copy does not grow for ever: this broker writes its own
+snapshots and removes older batches. While its disk has no space the copy falls behind, and the
+missing part is retried.
 
-Two phases: until `begin_publishing` batches only move the image; then the listener gets the
-difference from nothing to the image at once, and from then on every change. When to begin is the
-controller's to say: it knows whether this broker has seen its own registration.
+There are two phases. Until `begin_publishing` batches change only the image; then the listener gets
+the whole image at once, and from then on every change. The controller decides when that begins: it
+knows whether this broker has seen its own registration.
 
-A copy that cannot be read is no drama: it is dropped, and fetched again. A metadata directory that
-fails is one; `LogDirs` then ends the process. So is a controller whose log has parted from the
-copy: what this broker has was committed and on the controller's disk, so that disk was lost. To
-follow the new log would be to delete the replicas of all topics that it does not know.
+A copy that cannot be read is discarded and fetched again. A metadata directory that fails ends the
+process, by `LogDirs`. So does a controller whose log differs from the copy: the records of this
+broker were committed and on the controller's disk, so that disk was lost. If the broker followed
+the new log, it would delete the replicas of all topics that this log does not have.
 
 Source: `org.apache.kafka.image.loader.MetadataLoader`.
 """
@@ -242,12 +242,12 @@ class MetadataFeed:
                 self._replayed_bytes += sum(batch.size for batch in batches)
                 await self._load(batches)
         except (DecodeError, CorruptRecordError, ReplayError, KafkaError) as error:
-            logger.warning("copy of the metadata log is dropped: %s", error)
+            logger.warning("discarding the copy of the metadata log: %s", error)
             self._loader = MetadataLoader()
             self._last_epoch, self._last_crc = LeaderEpoch(-1), None
             await self._log_dir.run(copy.drop)
         logger.info(
-            "metadata replayed up to offset %d",
+            "replayed metadata up to offset %d",
             self._loader.next_offset,
             extra={"replayed_bytes": self._replayed_bytes},
         )
@@ -260,7 +260,7 @@ class MetadataFeed:
                 await self._read_stream()
             except (ControllerUnavailableError, DecodeError, TimeoutError) as error:
                 level = logging.INFO if delay_s == RECONNECT_DELAY_S else logging.DEBUG
-                logger.log(level, "metadata stream ended, connecting again: %s", error)
+                logger.log(level, "metadata stream ended; reconnecting: %s", error)
             if self._loader.next_offset != before:
                 delay_s = RECONNECT_DELAY_S
             await asyncio.sleep(delay_s)
@@ -300,8 +300,8 @@ class MetadataFeed:
             return
         if new[0].base_offset != self._loader.next_offset:
             raise DecodeError(
-                f"stream goes on at offset {new[0].base_offset} where "
-                f"{self._loader.next_offset} comes next"
+                f"metadata stream: expected offset {self._loader.next_offset}, got "
+                f"{new[0].base_offset}"
             )
         if new[0].epoch < self._last_epoch:
             raise self._lost(new[0].base_offset)
@@ -359,7 +359,7 @@ class MetadataFeed:
         count, self._writing = self._writing, 0
         error = None if future.cancelled() else future.exception()
         if error is None and not future.cancelled() and not future.result():
-            logger.warning("the disk has no room for the copy of the metadata log")
+            logger.warning("no space left on the disk for the copy of the metadata log")
             self._retry = asyncio.get_running_loop().call_later(NO_ROOM_S, self._write)
             return
         self._unwritten_bytes -= sum(map(len, self._unwritten[:count]))
@@ -367,7 +367,7 @@ class MetadataFeed:
         self._room.set()
         # `LogDirs` itself ends the process when the metadata directory fails.
         if error is not None and not isinstance(error, LogDirError):
-            self._on_fatal(f"copy of the metadata log cannot be written: {error}")
+            self._on_fatal(f"cannot write the copy of the metadata log: {error}")
         elif error is None:
             self._write_on()
 
@@ -376,7 +376,7 @@ class MetadataFeed:
         assert self._copy is not None
         self._snapshot.append(piece.content)
         if sum(map(len, self._snapshot)) > SNAPSHOT_BYTES_MAX:
-            raise DecodeError(f"snapshot has more than {SNAPSHOT_BYTES_MAX} bytes")
+            raise DecodeError(f"metadata snapshot is larger than {SNAPSHOT_BYTES_MAX} bytes")
         if not piece.last:
             return True
         if piece.epoch < self._last_epoch:
@@ -388,7 +388,7 @@ class MetadataFeed:
             partial(self._copy.replace_by_snapshot, data, piece.end_offset, piece.epoch),
         )
         if snapshot is None:
-            logger.warning("the disk has no room for a snapshot of the metadata")
+            logger.warning("no space left on the disk for a metadata snapshot")
             await asyncio.sleep(NO_ROOM_S)
             return False
         if not self._writing and self._retry is None:
@@ -399,7 +399,7 @@ class MetadataFeed:
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
         )
         self._last_epoch, self._last_crc = piece.epoch, None
-        logger.info("metadata snapshot received up to offset %d", piece.end_offset)
+        logger.info("received a metadata snapshot up to offset %d", piece.end_offset)
         self._publish(delta)
         return True
 
@@ -407,9 +407,11 @@ class MetadataFeed:
         """Return the error for a controller whose log is not the one that was followed so far."""
         assert self._copy is not None
         return MetadataLostError(
-            f"the controller has lost its metadata log: at offset {offset} it is not the log that "
-            f"this broker has applied up to offset {self.applied_offset}. Restore the controller's "
-            "metadata directory. Only to give up all topics that it does not know any more, remove "
+            f"the controller has lost its metadata log: its log differs at offset {offset} from "
+            "the "
+            f"one that this broker applied up to offset {self.applied_offset}. Restore the "
+            "controller's metadata directory. Or, to give up all topics that the controller no "
+            "longer has, remove "
             f"{self._copy.directory} here"
         )
 
@@ -431,5 +433,5 @@ class MetadataFeed:
         if isinstance(error, MetadataLostError):
             self._on_fatal(str(error))
         elif error is not None and not isinstance(error, LogDirError):
-            logger.error("metadata cannot be followed", exc_info=error)
-            self._on_fatal(f"metadata cannot be followed: {error}")
+            logger.error("cannot follow the metadata", exc_info=error)
+            self._on_fatal(f"cannot follow the metadata: {error}")

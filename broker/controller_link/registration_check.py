@@ -1,9 +1,9 @@
-"""Compares this broker's registration with what the metadata version allows.
+"""Compares this broker's registration with the metadata version.
 
-Below 3.7-IV2 a registration carries no directories. When the version is raised while the broker
-runs, it registers once more, so that its directories become known without a restart. So it does if
-the registration loses a directory that is online: a heartbeat from before the directory was revived
-may have come to the controller after the registration that followed.
+Below 3.7-IV2 a registration has no directories. If the version is raised while the broker runs, the
+broker registers again, so that its directories become known without a restart. It also registers
+again if the registration loses an online directory: a heartbeat from before a revival may reach the
+controller after the registration that followed.
 
 Source: `kafka.server.metadata.BrokerMetadataPublisher`, `kafka.server.BrokerRegistrationTracker`.
 """
@@ -68,10 +68,10 @@ class RegistrationCheck:
         if found.directories:
             lost = set(self._online_directories()) - set(found.directories)
             if lost and self._broker_id in delta.changed_brokers:
-                logger.info("registering again, with %d directories more", len(lost))
+                logger.info("registering again with %d more log directories", len(lost))
                 self._register_again()
         elif found.record_offset != self._amended:
             # Once for each registration; a second one at once would say nothing new.
             self._amended = found.record_offset
-            logger.info("registering again, now with directories")
+            logger.info("registering again with log directories")
             self._register_again()

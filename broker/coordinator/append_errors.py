@@ -1,7 +1,7 @@
-"""What members and administrators of groups are told of an append that went wrong.
+"""Errors of a failed append, as members and administrators of groups get them.
 
-A client takes the error of a partition for a fatal one where it asked about its group, so none may
-ever reach it. Two of the three codes that it tries again after come from here.
+Clients treat a partition error in the response to a group request as fatal, so they must never get
+one. Two of the three codes after which they retry come from here.
 
 Source: `org.apache.kafka.coordinator.group.GroupCoordinatorService`, `CoordinatorRuntime`.
 """

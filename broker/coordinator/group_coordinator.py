@@ -1,6 +1,6 @@
-"""The coordinators of groups on one broker: which there are, and who is asked for a group.
+"""The group coordinators of one broker, and which of them serves a group.
 
-There is one for each partition of `__consumer_offsets` that is led here, for as long as it is.
+There is one for each partition of `__consumer_offsets`, while this broker leads that partition.
 
 Source: `org.apache.kafka.coordinator.group.GroupCoordinatorService`, `CoordinatorRuntime`.
 """

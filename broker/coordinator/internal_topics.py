@@ -1,9 +1,10 @@
-"""How the topics are made in which coordinators keep their state.
+"""Creates the topics in which coordinators keep their state.
 
-Kafka asks for the configured replication factor whatever the cluster has, and a cluster with fewer
-brokers never gets the topic. Here the factor is clipped to the brokers that are registered, fenced
-ones included: not to those alive, or the topic would keep a factor of 1 for ever because one broker
-was up when the first client came. An acknowledged commit is on two disks wherever there are two.
+Kafka requests the configured replication factor for any cluster, and a cluster with fewer brokers
+never gets the topic. Here the factor is at most the number of registered brokers, including fenced
+ones. It does not depend on live brokers: otherwise the topic would keep a factor of 1 for ever if
+one broker was up when the first client came. An acknowledged commit is on two disks if the cluster
+has two.
 
 Source: `kafka.server.DefaultAutoTopicCreationManager`.
 """
@@ -35,7 +36,7 @@ def internal_topic(name: str, settings: GroupSettings, registered_brokers: int) 
     factor = max(1, min(wanted, registered_brokers))
     if factor < wanted:
         logger.warning(
-            "%s gets replication factor %d instead of %d: so many brokers are registered",
+            "creating %s with replication factor %d instead of %d: no more brokers are registered",
             name,
             factor,
             wanted,

@@ -1,8 +1,8 @@
 """Reads the log of a coordinator into its state.
 
-The log is read on its directory's thread in pieces, so that others who want something of that disk
-come in between, and reduced there (`log_reduction`). The records that are left are made into state
-on the event loop, so many at a time.
+The log is read and reduced (`log_reduction`) on its directory's thread, in pieces, so that other
+calls to that disk run in between. The remaining records are applied to the state on the event loop,
+a limited number at a time.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ async def _read(log: PartitionLog, reduction: LogReduction) -> LogReduction:
         data = b"".join(found.buffers) if isinstance(found, Slice) else await found
         next_offset = await log.log_dir.run(partial(reduction.take, data, offset))
         if next_offset == offset:
-            raise DecodeError(f"the log has nothing from offset {offset} on, it ends {end_offset}")
+            raise DecodeError(
+                f"cannot read the log at offset {offset}; it ends at offset {end_offset}"
+            )
         offset = next_offset
     return reduction
 
@@ -95,7 +97,7 @@ class _Decoding:
             if error.record_type not in self._left_out:
                 self._left_out.add(error.record_type)
                 logger.warning(
-                    "%s has records of type %d, which are left out",
+                    "%s: ignoring records of unknown type %d",
                     self._topic_partition,
                     error.record_type,
                     extra=self._topic_partition._asdict(),

@@ -1,8 +1,8 @@
-"""What is left of a coordinator's log when each key has its last record only.
+"""Reduces a coordinator's log to the last record of each key.
 
-A log has many records for each key, as compaction comes later. Most of them are dropped here while
-it is read, as bytes, before anything is made of them; the order of those that stay is that of the
-log. What lies above the high watermark is kept whole: it may become committed piece by piece.
+A log has many records for each key, because compaction comes later. Most of them are dropped while
+the log is read, as bytes, before they are decoded; the others keep the order of the log. Records
+above the high watermark are all kept, because they may be committed one by one.
 
 Records of a transaction count from its marker on, and an older one never replaces a newer.
 

@@ -1,17 +1,17 @@
-"""One coordinator: a replica that is led here, the state that its records give, who waits for it.
+"""One coordinator: a replica that this broker leads, the state in its records, waiting requests.
 
-    LOADING    the log is read; requests hear so and come again
-    ACTIVE     every event is decided; answers are sent when its records are committed. A step that
-               fails otherwise than by a refusal leads back to LOADING: the log alone is right then
-    FAILED     the log could not be read; as if this broker were not the coordinator
-    CLOSED     the replica leads no more
+    LOADING    the log is read; requests get an error and are retried
+    ACTIVE     every event is decided; responses are sent when its records are committed. A step
+               that fails unexpectedly leads back to LOADING: then only the log is right
+    FAILED     the log cannot be read; the broker acts as if it were not the coordinator
+    CLOSED     the replica no longer leads
 
-It lives as long as the replica leads in one epoch. When that ends, for whatever reason, everybody
-who waits is sent away in the same turn, and nothing is left: what was written and is not committed
-lives on in the log of the next leader, or has never been. So nothing is ever undone here.
+A shard lives while the replica leads in one epoch. When that ends, for any reason, all waiting
+requests are answered in the same turn, and nothing remains: a record that was written and not
+committed is in the log of the next leader, or in no log. So nothing is ever rolled back here.
 
-What is decided is pure (`broker.groups`). Between a decision and its append nothing else runs, and
-nothing is decided while the replica changes its directory: that waits, in order.
+Decisions are pure (`broker.groups`). Nothing else runs between a decision and its append. While the
+replica changes its directory no decision is made: events wait, in order.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class CoordinatorShard:
             step()
         except Exception:
             logger.exception(
-                "a step of the coordinator of %s failed, it is loaded anew",
+                "a step of the coordinator of %s failed; reloading it",
                 self.partition.topic_partition,
                 extra=self.partition.topic_partition._asdict(),
             )
@@ -230,7 +230,7 @@ class CoordinatorShard:
         except Exception as error:
             # Nothing has changed yet; a request that always fails must not end all others.
             logger.exception(
-                "a request to the coordinator of %s failed",
+                "the coordinator of %s failed to process a request",
                 self.partition.topic_partition,
                 extra=self.partition.topic_partition._asdict(),
             )
@@ -299,7 +299,7 @@ class CoordinatorShard:
             async with self._context.working:
                 result = await run_aside(work.run, name, self._context.threads)
         except Exception:
-            logger.exception("failed to %s", name)
+            logger.exception("computation failed: %s", name)
         self._in_order(partial(self._worked, work, result))
 
     def _worked(self, work: Work, result: Any) -> None:
@@ -322,7 +322,7 @@ class CoordinatorShard:
         error = group_error(cause)
         logger.log(
             logging.WARNING if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else logging.DEBUG,
-            "%s takes no records of its coordinator: %s",
+            "the coordinator of %s cannot write records: %s",
             self.partition.topic_partition,
             cause,
             extra=self.partition.topic_partition._asdict(),
@@ -367,7 +367,7 @@ class CoordinatorShard:
         self._limit = None
         now_s = self._loop.time()
         error = group_error(
-            KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records are not replicated in time")
+            KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time")
         )
         refused: list[Any] = []
         next_s = None
@@ -400,7 +400,7 @@ class CoordinatorShard:
             self.state = ShardState.FAILED
             logger.log(
                 logging.ERROR,
-                "the coordinator of %s could not be loaded: %s",
+                "cannot load the coordinator of %s: %s",
                 self.partition.topic_partition,
                 error,
                 exc_info=None if isinstance(error, JbodlabError) else error,
@@ -410,7 +410,7 @@ class CoordinatorShard:
         self.state = ShardState.ACTIVE
         self._active_since_s = self._loop.time()
         logger.info(
-            "coordinates the groups of %s in epoch %d: %d records read in %.0f ms",
+            "coordinating the groups of %s in epoch %d; read %d records in %.0f ms",
             self.partition.topic_partition,
             self._leader_epoch,
             count_read,

@@ -1,7 +1,7 @@
-"""The timers of one shard, of which the event loop sees the earliest only.
+"""The timers of one shard, of which the event loop sees only the earliest.
 
-There are as many as members, and each heartbeat puts one off. So an entry that is put off stays in
-the heap where it was; when its old time comes it is put back for the new one.
+There are as many timers as members, and each heartbeat postpones one. A postponed entry stays at
+its place in the heap; when its old time comes, it is inserted again with the new time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Writes the checkpoint files of every directory: high watermarks, recovery points and others.
 
-All of a directory's files are written in one queue, in which nothing else stands, and only when
-their content changed. A closed
-segment that is not on the disk yet is synced before its recovery point is written, so that an
-unclean restart has to read no more than the last minutes.
+A separate queue writes all checkpoint files of a directory, and only when their content changed. A
+closed segment is synced before its recovery point is written, so that an unclean restart reads only
+the last minutes.
 
-What is written is as of the moment at which it is written, never as of an earlier one that stood in
-a queue: a log that was cut in between would have a point on the disk that lies behind its end.
+A file contains the values of the moment at which it is written, never older values that waited in a
+queue: if a log was truncated in between, such a value would be after its end.
 
 Source: `kafka.server.ReplicaManager.checkpointHighWatermarks`, `kafka.log.LogManager`.
 """

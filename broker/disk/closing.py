@@ -1,8 +1,8 @@
-"""Closes all log directories of a broker that stops, so that the next start need not read the data.
+"""Closes all log directories when the broker stops, so that the next start need not read the data.
 
-What a directory has left to do to its files is done in its serving queue. Then what is not on the
-disk yet is synced, and nothing else, by several threads: a disk does many syncs in about the time
-of one. In the end the checkpoints are written, behind those that were under way, and the marker.
+The serving queue carries out the remaining changes of a directory. Then several threads sync what
+is not on the disk yet: a disk does many syncs in about the time of one. Finally the checkpoints and
+the marker are written, after checkpoints that were already queued.
 
 Source: `kafka.log.LogManager.shutdown`.
 """
@@ -74,13 +74,13 @@ async def close_log_dirs(
     }
     hung = await _until_closed(closing, hang_deadline_s)
     for task in hung:
-        logger.warning("directory did not close in time", extra=closing[task].log_fields())
+        logger.warning("log directory did not close in time", extra=closing[task].log_fields())
         task.cancel()
     done = closing.keys() - hung
     for task in done:
         if (error := task.exception()) is not None:
             logger.warning(
-                "directory was not closed cleanly: %s", error, extra=closing[task].log_fields()
+                "log directory was not closed cleanly: %s", error, extra=closing[task].log_fields()
             )
     return not hung and all(task.exception() is None for task in done)
 
@@ -175,7 +175,7 @@ def _carry_out(closing: Sequence[_Closing]) -> tuple[list[_Closing], list[_Closi
                 raise WaitsForRoomError(each.files.topic_partition)
             each.files.carry_out(each.instructions)
         except ReplicaLostError as error:
-            logger.warning("nothing to close: %s", error)
+            logger.warning("a replica was removed before its log was closed: %s", error)
         except (OutOfRoomError, WaitsForRoomError):
             behind.append(each._replace(recovery_point=each.recovery_point_before))
         else:
@@ -202,7 +202,7 @@ def _sync(log_dir: LogDir, unsynced: deque[_Closing], lost: list[_Closing]) -> N
             try:
                 each.files.sync(fs, each.sync, with_parent=False)
             except ReplicaLostError as error:
-                logger.warning("nothing to close: %s", error)
+                logger.warning("a replica was removed before its log was closed: %s", error)
                 lost.append(each)
     finally:
         leave()

@@ -1,14 +1,14 @@
-"""What an online log directory is fit for, beside being online: nothing new, or nobody's leader.
+"""Conditions of an online log directory: it may be full, slow, or both.
 
-    HEALTHY       all is well
-    FULL          takes no more records: no new replicas, followers pause, appends are refused while
-                  the leadership moves; reads, retention and deletions go on
-    SLOW          answers much later than its peers, or than an operator wants
+    HEALTHY       neither full nor slow
+    FULL          accepts no more records: no new replicas, followers pause, appends are refused
+                  while the leadership moves; reads, retention and deletions continue
+    SLOW          responds much later than the other directories, or than an operator permits
     FULL+SLOW     both
 
-The two come and go independently of each other, and neither is a failure: `disk_space` decides on
-FULL, `slowness` on SLOW. A directory that fails is in no condition any more. Its cause says how it
-failed: one whose calls do not return is HUNG.
+FULL (decided in `disk_space`) and SLOW (decided in `slowness`) are independent, and neither is a
+failure. A failed directory has no condition. Its cause tells how it failed: it is HUNG if a call
+did not return.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def degraded_log_dirs(
 def space_text(disk: DiskSpace) -> str:
     """Return the numbers behind FULL, for an event."""
     if disk.denial is not None:
-        return f"it took no more: {disk.denial}"
-    until = f", room again from {disk.bytes_to_leave} on" if disk.is_full else ""
+        return f"a write failed for lack of space: {disk.denial}"
+    until = f"; no longer FULL from {disk.bytes_to_leave} usable bytes on" if disk.is_full else ""
     return (
         f"{disk.usable_bytes} of {disk.total_bytes} bytes usable, "
         f"{disk.reserved_bytes} reserved{until}"

@@ -1,11 +1,11 @@
-"""Keeps the condition of each online directory up to date, and tells who must know.
+"""Keeps the condition of each online directory up to date, and notifies listeners.
 
-The probe's looks come in here, as do appends that found no room. What follows from them is decided
-in `disk_space`, `slowness` and `condition`; here changes are written to the log, counted, and told
-to the listeners at once, in one synchronous call. The only task of its own notices when this
-process stands still.
+The monitor receives the results of the probe, and appends that found no space. `disk_space`,
+`slowness` and `condition` decide; the monitor logs and counts the changes and notifies the
+listeners at once, in one synchronous call. Its only task notices pauses of this process.
 
-A directory is watched from its first look until it fails; one that comes back is watched anew.
+A directory is watched from its first probe until it fails. A directory that returns is watched from
+the beginning.
 """
 
 from __future__ import annotations
@@ -281,7 +281,10 @@ class ConditionMonitor:
                 listener.log_dir_condition_changed(log_dir)
             except Exception:
                 # The controller must hear of it even if stopping a follower went wrong.
-                logger.exception("listener failed", extra=log_dir.log_fields())
+                logger.exception(
+                    "a listener failed to process a change of the directory's condition",
+                    extra=log_dir.log_fields(),
+                )
 
     def _tell_degraded(self) -> None:
         degraded = self.degraded

@@ -1,6 +1,7 @@
 """Which directories of this broker are cordoned: `cordoned.log.dirs`, applied (KIP-1066).
 
-A cordoned directory gets no new replica, by nobody's choice; what lies in it stays in use.
+A cordoned directory gets no new replicas, whoever chooses the directory. Its existing replicas stay
+in use.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def check_paths(named: Iterable[str], value: str, paths: Iterable[str]) -> None:
         raise ConfigError(
             CORDONED_LOG_DIRS,
             value,
-            f"{', '.join(unknown)} is not an entry of log.dirs or log.dir",
+            f"not in log.dirs or log.dir: {', '.join(unknown)}",
         )
 
 
@@ -67,14 +68,18 @@ class Cordon:
                 log_dir.is_cordoned = is_cordoned
                 is_opened = is_opened or not is_cordoned
                 logger.info(
-                    "log directory %s is %s",
+                    "log directory %s %s",
                     log_dir.path,
-                    "cordoned" if is_cordoned else "no longer cordoned",
+                    "was cordoned" if is_cordoned else "was uncordoned",
                     extra=log_dir.log_fields(),
                 )
         unknown = set(named) - {ALL_LOG_DIRS, *(str(log_dir.path) for log_dir in log_dirs)}
         if unknown:
-            logger.warning("%s names no directory of this broker: %s", CORDONED_LOG_DIRS, unknown)
+            logger.warning(
+                "%s names directories that this broker does not have: %s",
+                CORDONED_LOG_DIRS,
+                ", ".join(sorted(unknown)),
+            )
         ids = tuple(
             log_dir.directory_id
             for log_dir in log_dirs

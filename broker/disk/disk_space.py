@@ -1,18 +1,19 @@
-"""How much room a file system has left for records, counted on between two looks at it.
+"""How much space a file system has for records, updated between two measurements.
 
-A look, `statvfs` on a directory's thread, tells what is usable at one moment. A fast producer fills
-a small disk between two of them. So every append is counted as soon as its batches have offsets,
-long before it is written, and the next look takes the place of the count. The *reserve* belongs to
-everything else that a broker writes: checkpoints, indexes, leader epochs, producer snapshots. No
-records go there:
+A measurement (`statvfs` on a thread of the directory) is valid for one moment, and a fast producer
+fills a small disk before the next. So every append counts as soon as its batches have offsets, long
+before it is written, and the next measurement replaces the count. The *reserve* belongs to all
+other writes of a broker: checkpoints, indexes, leader epochs, producer snapshots. Records must not
+use it:
 
-    |---------- used ----------|------- room -------|-- reserve --|
+    |---------- used ----------|------- space ------|-- reserve --|
 
-FULL is entered when less than the reserve is usable, or when an append does not fit in front of it:
-that is refused before it has offsets, since a write that fails half way has to wait for room.
-FULL is left when there is clearly more than the reserve again, and what was refused would fit too.
+A directory becomes FULL when less than the reserve is usable, or when an append does not fit before
+the reserve. That append is refused before it has offsets, because a partial write would have to
+wait for space. A directory is no longer FULL when clearly more than the reserve is usable and the
+refused append would fit.
 
-Directories on one file system share its room. What is said here is in bytes throughout.
+Directories on one file system share its space. All sizes are in bytes.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""A disk that one life of a log directory can be cut off from, whatever its thread is doing.
+"""Cuts one life of a log directory off from its disk, whatever its thread is doing.
 
-A thread that hangs in a system call may come back minutes after its directory was given up, and it
-then goes on with what it was asked: the next file of a checkpoint, the next log of a write. By that
-time the directory may have been revived, and the files belong to somebody else. So every step of
-the thread passes here, and once the fence is closed only files can be given back.
+A thread that hangs in a system call may return minutes after its directory failed, and then
+continue: with the next file of a checkpoint, or the next log of a write. By then the directory may
+have been revived, and its files belong to the next life. So every step of the thread passes the
+fence. A closed fence permits nothing but closing files.
 
-What cannot be stopped is the one system call that hangs. `is_being_written` says whether that is
-one that changes something; a directory in which it may still take effect cannot be revived. A probe
-does not count: its file is nobody's.
+The fence cannot stop the one system call that hangs. `is_being_written` tells whether this call
+changes something; a directory in which it may still take effect cannot be revived. A probe does not
+count, because nobody else uses its file.
 
-As every step passes here, this is also where a hang is seen: `running_call` is the number of the
-step that has begun and did not come back. What a thread does with a disk may take thousands of
-steps, and on a slow disk minutes; one step that takes seconds is another matter. Hence nothing that
-goes through here is more than one file's worth of work: what is to be renamed and synced, written
-and synced, or removed with all below it, is taken apart.
+The fence also detects hangs: `running_call` is the number of the step that has begun and has not
+returned. A call of a thread may take thousands of steps, and minutes on a slow disk, but a single
+step must not take seconds. Therefore each step handles at most one file: renaming and syncing,
+writing and syncing, and removing a folder with its contents are separate steps.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Fence:
             OSError: they may not any more.
         """
         if self.is_closed:
-            raise OSError(errno.EIO, "the log directory was given up")
+            raise OSError(errno.EIO, "the broker no longer uses this log directory")
 
     def look(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do one thing that changes no file; raises as `check`."""

@@ -1,7 +1,7 @@
-"""Looks at one repaired directory as a start looks at all of them, and locks it.
+"""Checks one repaired directory as a start checks all directories, and locks it.
 
-Nothing is changed in a directory that is refused. What makes a start end (another node's disk, a
-directory twice) is a refusal here.
+A refused directory stays unchanged. Errors that stop a start (another node's disk, a duplicate
+directory) are refusals here.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def inspect(
     """
     identity = fs.identity(path)
     if identity in identities:
-        raise FormatError(f"Duplicate log directory found: it is that of {identities[identity]}")
+        raise FormatError(
+            f"Duplicate log directory found: same directory as {identities[identity]}"
+        )
     _verify(fs, path, node_id, cluster_id, metadata_log_dir, ids)
     fs.listdir(path)
     # The lock is the process's: a second one on the same file would end with the first.

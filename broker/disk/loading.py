@@ -214,7 +214,7 @@ def _load_directory(
                 )
                 sync_if_due(fs, log)
             except ReplicaLostError as error:
-                logger.warning("removed by somebody while it was loaded: %s", error)
+                logger.warning("a replica was removed while its log was being loaded: %s", error)
                 continue
             high_watermark = high_watermarks.get(topic_partition, 0)
             high_watermark = min(max(high_watermark, log.state.start_offset), log.state.end_offset)
@@ -285,7 +285,7 @@ def _lower_checkpoints(
                 if not is_no_space(error):
                     raise
                 # Nothing is created there either, as long as that is so.
-                logger.warning("%s names logs that are gone: %s", path / name, error)
+                logger.warning("%s still lists logs that no longer exist: %s", path / name, error)
 
 
 def _replicas(
@@ -306,12 +306,12 @@ def _replicas(
         try:
             parsed = names.parse_partition_dir(name)
         except ValueError:
-            logger.warning("%s is no partition directory, it is left alone", path / name)
+            logger.warning("ignoring %s: not a partition directory", path / name)
             continue
         if parsed.kind is DirKind.DELETE:
             continue
         if parsed.kind is DirKind.STRAY and not parsed.is_moved:
-            logger.warning("%s is a stray replica, it is kept", path / name)
+            logger.warning("ignoring %s: a stray replica; it is kept on disk", path / name)
             continue
         topic_id = _topic_id(fs, path / name)
         if (
@@ -324,7 +324,7 @@ def _replicas(
                 removed = names.delete_dir(parsed.topic_partition, new_hex())
                 fs.rename(path / name, path / removed)
             else:
-                logger.warning("%s holds no log, it is left alone", path / name)
+                logger.warning("ignoring %s: it contains no log", path / name)
             continue
         topic_partition = replica_of(topic_id, parsed.topic_partition.partition)
         if (
@@ -333,7 +333,9 @@ def _replicas(
             or (parsed.kind is not DirKind.FUTURE and in_use(topic_partition))
         ):
             stray = names.stray_dir(parsed.topic_partition, new_hex())
-            logger.warning("%s does not belong here, it is kept as %s", path / name, stray)
+            logger.warning(
+                "%s does not belong in this directory; renamed it to %s", path / name, stray
+            )
             fs.rename(path / name, path / stray)
             continue
         wanted.append((path / name, topic_partition))
@@ -345,7 +347,7 @@ def _topic_id(fs: FileSystem, folder: Path) -> UUID | None:
     try:
         return read_topic_id(fs, folder / names.PARTITION_METADATA_FILE)
     except CorruptRecordError as error:
-        logger.error("nobody can tell whose replica this is: %s", error)
+        logger.error("cannot read the topic id of a replica: %s", error)
         return None
 
 
@@ -358,7 +360,7 @@ def _read_checkpoint(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]
     try:
         return read_offsets(fs, path)
     except CorruptRecordError as error:
-        logger.warning("checkpoint is not used: %s", error)
+        logger.warning("ignoring a damaged checkpoint: %s", error)
         return {}
 
 

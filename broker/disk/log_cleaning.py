@@ -1,7 +1,7 @@
-"""Whether one log may be compacted just now, and the round that it is in.
+"""Whether one log may be compacted now, and its running round.
 
-Who is about to cut a log, or to move it, pauses it: a round under way is called off, and none
-begins before all pauses are over. They are counted.
+A truncation or a move pauses compaction of its log: a running round is cancelled, and no round
+begins until all pauses have ended. Pauses are counted.
 
 Source: `kafka.log.LogCleanerManager`, its states of a partition.
 """

@@ -1,17 +1,16 @@
 """One log directory: its path, its id, its state and its queues.
 
-All that is done to the directory's files is done on one of three threads, each with a queue of its
-own and a disk of its own to do it with:
+Three threads touch the directory's files. Each has its own queue and its own view of the disk:
 
-    serving       `run` with `fs`                   appends, reads, cuts: what others wait for
-    upkeep        `upkeep` with `upkeep_fs`         syncs and removals: work of any length
-    checkpoints   `checkpoint` with `checkpoint_fs` the checkpoint files, and nothing else
+    serving       `run` with `fs`                   appends, reads, truncation: requests wait for it
+    upkeep        `upkeep` with `upkeep_fs`         syncs and removals, which may take long
+    checkpoints   `checkpoint` with `checkpoint_fs` the checkpoint files only
 
-Calls of one queue run in order; between them there is none. So the second touches only what the
-first has left for it: files that are closed off, or that nobody will use again. What it syncs may
-be cut or removed meanwhile; who asked for it finds out when it comes back. The third is there as
-some cuts wait until a checkpoint is lowered, and must not stand behind what takes long; a file that
-is written in one queue only needs no order between two.
+Calls of one queue run in order; calls of different queues have no order. So upkeep touches only
+files that serving has finished with: closed segments, or files that nobody will use again. A file
+that it syncs may be truncated or removed meanwhile; the caller checks this when the call returns.
+Checkpoints have a separate queue because some truncations wait until a checkpoint is lowered, and
+must not wait behind a long call.
 """
 
 from __future__ import annotations

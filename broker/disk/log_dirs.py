@@ -1,8 +1,8 @@
-"""The set of this broker's log directories, and the news of a failure or a return.
+"""The log directories of this broker, and the notification of failures and returns.
 
-Everything here happens on the event loop. A failure is handled to its end in one synchronous call:
-when `fail` returns, every listener knows, and no request can have seen half of it. So is the return
-of a directory with `revive`, whose way to there is in `revival`.
+Everything here runs on the event loop. `fail` handles a failure in one synchronous call: when it
+returns, every listener knows, and no request has seen an intermediate state. `revive` does the same
+for the return of a directory, which `revival` prepares.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class LogDirs:
             self._on_fatal(f"the metadata log directory {log_dir.path} has failed: {cause}")
         elif not self.online():
             paths = ", ".join(str(each.path) for each in self.all)
-            self._on_fatal(f"all log directories in {paths} have failed, the last one: {cause}")
+            self._on_fatal(f"all log directories have failed ({paths}), the last one with: {cause}")
 
     def revive(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         """Put what was revived in the place of what failed, and tell everybody.
@@ -159,7 +159,10 @@ class LogDirs:
                 listener.log_dir_returned(former, log_dir, logs)
             except Exception:
                 # The others must hear of it even if one replica could not be taken in.
-                logger.exception("listener failed", extra=log_dir.log_fields())
+                logger.exception(
+                    "a listener failed to process a change of the directory's state",
+                    extra=log_dir.log_fields(),
+                )
 
     def stop(self) -> None:
         """Let the threads of all directories end when their queues are empty."""
@@ -172,4 +175,7 @@ class LogDirs:
                 listener.log_dir_failed(log_dir, log_dir.error())
             except Exception:
                 # The controller must hear of the failure even if stopping a replica went wrong.
-                logger.exception("listener failed", extra=log_dir.log_fields())
+                logger.exception(
+                    "a listener failed to process a change of the directory's state",
+                    extra=log_dir.log_fields(),
+                )

@@ -1,4 +1,4 @@
-"""A disk that took no more, whatever it had said of its room."""
+"""Errors of a disk that has no space for a write, whatever it reported before."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ T = TypeVar("T")
 
 
 class NoSpaceError(KafkaError):
-    """The disk refused: it is full, a quota is used up, or there are no inodes left.
+    """The disk refused a write: it is full, or a quota or the inodes are used up.
 
-    Nothing is wrong with what lies there; the directory is FULL from then on, and online.
+    Existing files are intact; the directory becomes FULL and stays online.
     """
 
     def __init__(self, cause: str) -> None:
-        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk has no room left: {cause}")
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"no space left on the disk: {cause}")
         self.cause = cause
 
 
 class FullError(KafkaError):
-    """A directory that is FULL takes no records now."""
+    """The directory is FULL and accepts no records now."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, text)
 
 
 class WaitsForRoomError(KafkaError):
-    """Something has to wait for changes of a log that themselves wait for room on the disk."""
+    """A call has to wait for changes of a log that wait for space on the disk."""
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"the disk has no room yet for what is known of {topic_partition}",
+            f"changes of {topic_partition} are still waiting for disk space",
         )
 
 
 def all_or_lost(function: Callable[[], T]) -> T:
-    """Do on a directory's thread what must not break off; a disk that is full then has failed.
+    """Run a sync on a directory's thread; if the disk is full, it has failed.
 
-    For syncs: what the disk had no room for is gone from memory, too, and nothing can try it again.
+    A sync that fails once cannot be repeated: the page cache drops the pages.
     """
     try:
         return function()

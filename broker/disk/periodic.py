@@ -1,4 +1,4 @@
-"""Something that is done again and again until it is stopped."""
+"""Runs an action again and again until it is stopped."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ class PeriodicTask:
             try:
                 await self._action()
             except Exception:
-                logger.exception("%s failed, it is tried again later", self._name)
+                logger.exception("%s failed; it will be retried", self._name)
             # An interval of zero must not starve everything else.
             await asyncio.sleep(max(self._interval_s, 0.01))

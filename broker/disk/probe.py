@@ -1,13 +1,12 @@
-"""Finds a dead directory that nobody writes to, or whose open files still work, and one that hangs.
+"""Detects dead directories that nobody writes to or whose open files still work, and hung ones.
 
-Every interval a thread of its own checks that the path still is the directory of the start, creates
-a small file in it, syncs it and removes it. An `OSError` takes the directory offline, as that of an
-append does.
+At each interval a separate thread checks that the path is still the directory of the start, creates
+a small file in it, syncs it and removes it. An `OSError` takes the directory offline, like one of
+an append.
 
-What hangs is one step of one thread on the disk: the directory is *hung* when a thread was seen in
-the same step for the length of the deadline. Any number of steps that come back, each later than
-it should, make it slow at most; so does waiting behind them. Time in which this process itself
-stood still is not held against the disk.
+A directory is *hung* when one of its threads stays in the same step on the disk for the whole
+deadline. Steps that return late, and waits behind them, make it at most slow. Time in which this
+process itself was paused does not count.
 """
 
 from __future__ import annotations
@@ -116,9 +115,13 @@ class LogDirProbe:
                         return
                     else:
                         # No file descriptors left, or no memory: the disk cannot be blamed.
-                        logger.warning("probe failed: %s", error, extra=log_dir.log_fields())
+                        logger.warning(
+                            "probe of a log directory failed: %s", error, extra=log_dir.log_fields()
+                        )
                 except KafkaError as error:
-                    logger.warning("probe failed: %s", error, extra=log_dir.log_fields())
+                    logger.warning(
+                        "probe of a log directory failed: %s", error, extra=log_dir.log_fields()
+                    )
             await asyncio.sleep(max(0.0, started + self._interval_s - loop.time()))
 
 

@@ -1,8 +1,7 @@
-"""Tells the loss of one replica's folder from the loss of the whole directory.
+"""Distinguishes the loss of one replica's folder from the loss of the whole directory.
 
-Somebody may remove `orders-0` from a healthy disk by hand. The next file that is opened in it is
-missing then, as every file is on a disk that went away. Only the first case leaves the log
-directory itself as it was: then the replica is lost, and its neighbours stay.
+Somebody may remove `orders-0` from a healthy disk. Then the next open of a file in it fails, as it
+does on a dead disk. In the first case the log directory still works: only that replica is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class ReplicaLostError(KafkaError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"{path} was removed from its log directory, which is healthy",
+            f"{path} was removed from its log directory, which still works",
         )
         self.path = path
 
@@ -217,6 +216,6 @@ def missing_folders(fs: FileSystem, log_dir: Path, folders: Sequence[Path]) -> l
                 missing.append(folder)
             else:
                 raise PermissionError(
-                    errno.EACCES, "the folder of a replica cannot be used", str(folder)
+                    errno.EACCES, "cannot access the folder of a replica", str(folder)
                 )
     return missing

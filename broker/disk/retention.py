@@ -1,10 +1,11 @@
-"""Deletes what may go: old segments, and partition directories that were renamed to `-delete`.
+"""Deletes old segments, and partition directories that were renamed to `-delete`.
 
-A log begins behind what is old at once. Its segments go when that is on the disk: a start that
-finds the first of them missing then knows that nobody deleted it (`jbodlab.log.checkpointed`).
+The start of a log moves past old data at once. Its segments are removed after the new start is on
+the disk: if a later start finds the first segments missing, it knows that nobody deleted them
+(`jbodlab.log.checkpointed`).
 
-What may go is decided on the event loop, and the files are renamed in their turn among the appends;
-they are removed by the upkeep, for which no append waits.
+The event loop decides what to delete. The files are renamed between the appends, and removed by the
+upkeep queue, for which no append waits.
 
 Source: `kafka.log.LogManager.cleanupLogs`, `deleteLogs`.
 """
@@ -110,7 +111,9 @@ class RetentionTask:
             return
         except KafkaError as error:
             # Segments go all the same: on a disk without room nothing else makes some.
-            logger.warning("log starts are not on the disk: %s", error, extra=log_dir.log_fields())
+            logger.warning(
+                "cannot write the log start offsets: %s", error, extra=log_dir.log_fields()
+            )
         for log, _ in self._in_use.logs_in(log_dir):
             if log in starts:
                 log.drop_below(starts[log], self._wall_ms())
@@ -187,7 +190,7 @@ class DirectoryRemover:
         try:
             await log_dir.upkeep(partial(_remove_tree, log_dir.upkeep_fs, path))
         except (LogDirError, KafkaError) as error:
-            logger.warning("%s was not removed: %s", path, error, extra=log_dir.log_fields())
+            logger.warning("cannot remove %s: %s", path, error, extra=log_dir.log_fields())
         else:
             logger.info("removed %s", path, extra=log_dir.log_fields())
 

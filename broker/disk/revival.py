@@ -1,26 +1,25 @@
 """Brings a repaired log directory of a running broker back online.
 
-An operator who has repaired or replaced a disk asks for it. The way of a directory from offline to
-online, with what can end it on the way:
+An operator who has repaired or replaced a disk requests the revival. These are the steps, and what
+the caller gets if one of them fails:
 
-    settled    the controller has drawn its consequences from the failure     else: try again later
-    silent     no write of the former life can take effect any more           else: try again later
-    inspected  what a start checks: meta.properties, ids, lock, a probe       else: why not
-    loaded     logs recovered, strays put aside, on a thread of its own       else: why not
-    back       takes its place, and everybody is told, in one step
+    settled    the controller has processed the failure                     else: try again later
+    silent     no write of the former life can take effect any more         else: try again later
+    inspected  the checks of a start: meta.properties, ids, lock, a probe   else: the reason
+    loaded     logs recovered, strays put aside, on a separate thread       else: the reason
+    back       replaces the failed directory and notifies all, in one step
 
-Up to the last step nobody but this module knows of the new life of the directory (see `lifecycle`),
-and if it ends before, the directory is offline as it was. The rest of the broker serves meanwhile.
+Until the last step only this module knows the new life of the directory (see `lifecycle`). If a
+step fails, the directory stays offline as before. The rest of the broker serves meanwhile.
 
-*Settled* is what makes the last step safe. The replicas that come back may lack records that their
-disk confirmed and did not keep, so none of them may be taken for in sync, or lead on in its old
-epoch. All of that follows from the failure once the controller has heard of it; see
-`ReplicaManager.unsettled`.
+*Settled* makes the last step safe. The returning replicas may lack records that their disk
+confirmed and lost, so none of them may count as in sync or lead in its old epoch. The controller
+ensures both when it processes the failure; see `ReplicaManager.unsettled`.
 
-*Silent* is about a thread that hangs. What it wanted to do next is stopped by its fence, but the
-one call that hangs may still be carried out by a disk that wakes up. So a directory whose thread
-hangs in a write is not revived as long as the path leads to the very same directory. A replaced one
-does not mind: the call belongs to the old disk.
+*Silent* concerns a thread that hangs. Its fence stops its later steps, but a disk that recovers may
+still carry out the hung call. So a directory whose thread hangs in a write cannot be revived as
+long as the path leads to the same directory. A replacement can be revived, because the call belongs
+to the old disk.
 """
 
 from __future__ import annotations
@@ -157,15 +156,17 @@ class LogDirRevival:
             known = ", ".join(str(each.path) for each in self._log_dirs.all)
             raise KafkaError(
                 ErrorCode.LOG_DIR_NOT_FOUND,
-                f"{path} is no log directory of this broker, which has {known}",
+                f"broker has no log directory {path} (log.dirs: {known})",
             )
         if not self._is_open:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker is starting or stopping")
         if log_dir.is_online:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is online")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is already online"
+            )
         if log_dir in self._running:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is being revived already"
+                ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is already being revived"
             )
         return log_dir
 
@@ -174,7 +175,7 @@ class LogDirRevival:
         if not task.cancelled() and (error := task.exception()) is not None:
             is_expected = isinstance(error, JbodlabError)
             logger.warning(
-                "revival refused: %s",
+                "cannot revive a log directory: %s",
                 error,
                 extra=log_dir.log_fields(),
                 exc_info=None if is_expected else error,
@@ -187,7 +188,7 @@ class LogDirRevival:
         found = await self._inspected(former)
         if former.is_being_written and found.identity == former.identity:
             self._give_back(former, found)
-            raise _storage_error(former.path, "a write from before its failure still hangs in it")
+            raise _storage_error(former.path, "a write that began before the failure still hangs")
         log_dir = former.next_life(found.directory_id, found.identity)
         lock = self._opened.locks.get(former.path)
         try:
@@ -199,7 +200,7 @@ class LogDirRevival:
             self._check_settled(former)
         except BaseException as error:
             if log_dir.is_online:
-                log_dir.go_offline("it was not revived")
+                log_dir.go_offline("the revival failed")
             log_dir.stop()
             self._give_back(former, found)
             if isinstance(error, LogDirError):
@@ -222,8 +223,8 @@ class LogDirRevival:
         if reason := self._replicas.unsettled(former):
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"log directory {former.path} stays offline: the controller has not yet drawn its "
-                f"consequences from the failure ({reason}); try again when it has",
+                f"log directory {former.path} stays offline: the controller has not processed its "
+                f"failure yet ({reason}); try again later",
             )
 
     async def _inspected(self, former: LogDir) -> Inspected:
@@ -278,7 +279,7 @@ class LogDirRevival:
         log_dir.replica_count = len(logs)
         if former.directory_id not in (None, log_dir.directory_id):
             logger.warning(
-                "log directory %s has another id than before, %s: what was on %s is made anew",
+                "log directory %s has a new id %s; replicas that were in %s will be recreated",
                 log_dir.path,
                 log_dir.id_text,
                 former.id_text,
@@ -286,7 +287,7 @@ class LogDirRevival:
             )
         self._log_dirs.revive(former, log_dir, logs)
         logger.info(
-            "log directory %s (%s) is back online with %d replicas, it had failed: %s",
+            "log directory %s (%s) is back online with %d replicas after it failed: %s",
             log_dir.path,
             log_dir.id_text,
             log_dir.replica_count,

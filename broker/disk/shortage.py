@@ -1,4 +1,4 @@
-"""A process without a free descriptor or memory: no fault of a disk, and it passes."""
+"""Errors of a process that has no free file descriptor or memory; the disk is not at fault."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class ShortageError(KafkaError):
 
     def __init__(self, cause: str) -> None:
         super().__init__(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the broker lacks files or memory: {cause}"
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"the broker is out of file descriptors or memory: {cause}",
         )
         self.cause = cause

@@ -1,19 +1,20 @@
-"""Whether a log directory answers much later than it should: an outlier, or over a threshold.
+"""Whether a log directory responds too slowly: compared with the others, or with a threshold.
 
-Nothing is done to measure: what the directory's thread does anyway is timed, the probes (create,
-write, sync and remove a small file) and the calls that append. Flushes of closed segments are not:
-their length says more of the segment than of the disk. How to think about it:
+Nothing is done only to measure. The thread's normal work is timed: probes (create, write, sync and
+remove a small file) and appends. Flushes of closed segments are not timed, because their duration
+depends on the segment more than on the disk. The rules:
 
-* Between two looks each kind of work gives one *value*, the median of its times. The values of the
-  last seconds are the window, and their median is what is judged: one long call makes nobody slow,
-  half of all calls do.
-* Time in which this process itself stood still, because it was stopped, the machine was busy, or
-  another thread held the interpreter, is taken off before: `without_stalls`.
-* A directory is slow when that median reaches the threshold, or is several times that of its
-  peers on this broker, and never below a minimum. Where all are slow nobody is an outlier.
-* It must be so for several looks in a row; and for the way back the limits are lower.
+* Between two evaluations each kind of work gives one *value*, the median of its durations. The
+  window contains the values of the last seconds, and their median decides: one long call does not
+  make a directory slow, but half of all calls do.
+* Time in which this process itself was paused (stopped, on a busy machine, or while another thread
+  held the interpreter) is deducted: `without_stalls`.
+* A directory is slow when this median reaches the threshold, or is several times that of the
+  broker's other directories; never below a minimum. If all directories are slow, none is an
+  outlier.
+* Several evaluations in a row must agree. The limits for leaving SLOW are lower.
 
-Times are seconds of one clock that never goes back, limits are ms as they are configured.
+Times are seconds of a monotonic clock; limits are ms, as configured.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def excess(
         taken = f"{work.value} takes {median_ms:.1f} ms"
         threshold_ms = max(settings.threshold_ms, settings.min_ms) * factor
         if settings.threshold_ms > 0 and median_ms >= threshold_ms:
-            return f"{taken}, the threshold is {threshold_ms:g} ms"
+            return f"{taken}; threshold: {threshold_ms:g} ms"
         others = [peer[work] for peer in peers if work in peer]
         if settings.outlier_factor <= 0 or not others:
             continue
@@ -209,5 +210,8 @@ def excess(
         usual_ms = statistics.median_low(others)
         limit_ms = max(settings.outlier_factor * usual_ms, settings.min_ms) * factor
         if median_ms >= limit_ms:
-            return f"{taken}, at its peers {usual_ms:.1f} ms, the limit is {limit_ms:.1f} ms"
+            return (
+                f"{taken}; median of the other directories: {usual_ms:.1f} ms; limit: "
+                f"{limit_ms:.1f} ms"
+            )
     return ""

@@ -1,10 +1,10 @@
 """Finds out which directories can be used, before any log is touched.
 
-A directory that cannot be read, that does not answer, whose disk is not mounted, or whose
-`meta.properties` was torn starts offline, and the others serve: this is how disks fail at boot.
-Nothing is formatted or made there. What would make a cluster go wrong ends the start instead: a
-directory of another node or cluster, one that another process uses, and the loss of the metadata
-directory or of all others. (Apache Kafka does not start over an empty mount point either.)
+A directory starts offline if it cannot be read, does not respond, is not mounted, or has a damaged
+`meta.properties`; the others serve. Disks fail like this at boot. Nothing is formatted or created
+there. Errors that would endanger a cluster stop the start: a directory of another node or cluster,
+one that another process uses, and the loss of the metadata directory or of all others. (Apache
+Kafka does not start with an empty mount point either.)
 
 Source: `org.apache.kafka.metadata.properties.MetaPropertiesEnsemble`, `kafka.log.LogManager`.
 """
@@ -222,7 +222,9 @@ def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
     identity = fs.identity(path)
     if not _says(fs, path, meta):
         # It hung, and another disk was put in its place.
-        raise FileNotFoundError(errno.ENOENT, "another directory took its place", str(path))
+        raise FileNotFoundError(
+            errno.ENOENT, "another directory was mounted or created at this path", str(path)
+        )
     fs.listdir(path)
     lock = DirectoryLock(fs, path)
     meta = with_directory_id(fs, path, meta, outside.random_bytes)

@@ -1,17 +1,18 @@
-"""Followers: fetch from the leader, append, and by the next fetch tell what is written.
+"""Followers: fetch from the leader, append, and report the written end with the next fetch.
 
-One task and one connection serve the replicas of one *lane*: those that have the same leader and
-lie in the same local directory. Replicas of a lane wait for the same disk anyway; a disk that hangs
-holds up nobody else. In a lane everything fetched is written before the next fetch, because the
-offset of that fetch promises the leader that all before it is on this disk.
+One task and one connection serve the replicas of a *lane*: those with the same leader and the same
+local directory. Replicas of a lane wait for the same disk anyway, and a hung disk does not block
+others. In a lane all fetched records are written before the next fetch, because the offset of that
+fetch promises the leader that all earlier records are on this disk.
 
-The leader knows the lane's replicas by a fetch session (`lane_session`), so that a fetch names only
-those that changed. One that waits at the leader when replicas come or get a new leader epoch is
-hurried by another request behind it; waiting would take up to `replica.fetch.wait.max.ms`.
+The leader knows the lane's replicas by a fetch session (`lane_session`), so a fetch names only
+changed replicas. If a fetch waits at the leader when replicas are added or get a new leader epoch,
+another request behind it makes the leader answer at once; otherwise this could take
+`replica.fetch.wait.max.ms`.
 
-A lane whose directory is full stops: it gives its connection up, so that the leader forgets what
-was asked for, and begins anew when there is room again. Leaders that take over meanwhile are told
-once what is there.
+A lane whose directory is full stops. It closes its connection, so that the leader forgets its
+requests, and starts again when there is space. It reports its log ends once to leaders that are
+elected meanwhile.
 
 Source: `kafka.server.AbstractFetcherThread`, `ReplicaFetcherThread`.
 """
@@ -150,7 +151,7 @@ class Lane:
                     self._connection.close()
                 level = logging.DEBUG if str(error) == self._complaint else logging.INFO
                 self._complaint = str(error)
-                logger.log(level, "fetch from broker %d failed: %s", self.leader, error)
+                logger.log(level, "cannot fetch from broker %d: %s", self.leader, error)
                 await self._pause(self._replicas.backoff_s(self._failures))
 
     async def _rest(self) -> None:
@@ -337,7 +338,7 @@ class Lane:
             return False
         except Exception:
             # One replica must not stop the others of its lane.
-            logger.exception("following %s failed", partition.topic_partition)
+            logger.exception("replication of %s failed", partition.topic_partition)
             self._replicas.pause(followed, None)
             return False
         self._replicas.recovered(followed)
@@ -352,7 +353,7 @@ class Lane:
         leader_end = await self._connection.ask_offset(partition.topic_partition, epoch, -1)
         if leader_end < log.end_offset:
             logger.warning(
-                "%s ends at %d, its leader at %d: truncating",
+                "%s ends at offset %d, but its leader at %d: truncating the log",
                 partition.topic_partition,
                 log.end_offset,
                 leader_end,
@@ -366,7 +367,7 @@ class Lane:
         if leader_start <= log.end_offset:
             return False
         logger.warning(
-            "%s ends at %d, its leader starts at %d: starting anew",
+            "%s ends at offset %d, but its leader begins at %d: replacing the log",
             partition.topic_partition,
             log.end_offset,
             leader_start,

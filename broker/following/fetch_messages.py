@@ -1,7 +1,7 @@
-"""The two questions a follower asks its leader, as Kafka messages.
+"""The two requests that a follower sends to its leader, as Kafka messages.
 
-Fetch 18 names topics by id, the replica with its broker epoch, and says which high watermark is
-known; ListOffsets 5 serves the rare case of a follower whose log end is not within the leader's.
+Fetch 18 names topics by id and the replica with its broker epoch, and sends the known high
+watermark. ListOffsets 5 is for the rare follower whose log end is outside the leader's log.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The replicas of a lane: which the next fetch has to name, and which pause until when.
+"""The replicas of a lane: which of them the next fetch names, and which pause until when.
 
-Replicas that met an error pause. Kafka pauses a second each time (`replica.fetch.backoff.ms`); here
-the pause begins small and doubles up to that, since most often the leader just has not heard yet
-that it leads, and every client waits meanwhile.
+Replicas pause after an error. Kafka pauses for a second each time (`replica.fetch.backoff.ms`).
+Here the pause begins small and doubles up to that value: usually the leader just has not learned
+yet that it leads, and all clients wait meanwhile.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class LaneReplicas:
         followed.complaint = complaint
         logger.log(
             level,
-            "following %s failed: %s",
+            "replication of %s failed: %s",
             topic_partition,
             complaint,
             extra={"topic": topic_partition.topic, "partition": topic_partition.partition},

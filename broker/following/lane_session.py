@@ -1,8 +1,8 @@
-"""The follower's side of a fetch session: what the leader has been told, and what it has not.
+"""The follower's side of a fetch session: what the leader knows, and what it does not know yet.
 
-A session begins with a request that names everything. Each later one names what changed: replicas
-that came, whose offset or leader epoch moved, or that are no longer wanted. See `fetch_sessions`
-for the leader's side.
+A session begins with a request that names everything. Later requests name the changes: new
+replicas, replicas whose offset or leader epoch changed, and removed ones. See `fetch_sessions` for
+the leader's side.
 
 Source: KIP-227, `org.apache.kafka.clients.FetchSessionHandler`.
 """

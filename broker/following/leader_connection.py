@@ -1,6 +1,6 @@
 """The connection of a lane to its leader.
 
-A session belongs to the connection: what was lost with that nobody knows.
+A session belongs to the connection: after a lost connection nobody knows what was lost with it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LeaderConnection:
             return
         address = self._address_of(self._leader)
         if address is None:
-            raise ConnectionError(f"the address of broker {self._leader} is not known")
+            raise ConnectionError(f"the address of broker {self._leader} is unknown")
         self._on_opened()
         self._connection = await KafkaConnection.open(
             *address,
@@ -93,7 +93,7 @@ class LeaderConnection:
             OSError, TimeoutError: the connection failed, or was given up since it was opened.
         """
         if self._connection is None:
-            raise ConnectionError(f"the connection to broker {self._leader} was given up")
+            raise ConnectionError(f"the connection to broker {self._leader} was closed")
         return await self._connection.call(
             ApiKey.FETCH,
             fetch_messages.FETCH_VERSION,

@@ -1,11 +1,10 @@
-"""How fast throttled replicas may be copied between brokers.
+"""Limits the rate at which throttled replicas are copied between brokers.
 
-A quota is an account: it fills with the rate and every byte is taken from it. Nothing is sent or
-asked for while it is empty. One answer may take more than there is, as no batch is sent in pieces,
-and that is waited for afterwards; so the rate holds on average whatever the size of the batches.
-What was not used is kept for a moment only.
+A quota is an account: it fills with the rate, and every byte is deducted. While it is empty,
+nothing is sent or requested. One response may overdraw it, because batches are sent whole; the next
+ones then wait. So the average rate is met for any batch size. Unused bytes expire after a moment.
 
-Only replicas that are not in sync are held back; the bytes of all throttled ones count.
+Only replicas that are not in sync are throttled; the bytes of all throttled replicas count.
 
 Source: KIP-73, `kafka.server.ReplicationQuotaManager`.
 """

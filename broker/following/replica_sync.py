@@ -1,4 +1,4 @@
-"""How a follower's log becomes its leader's: append what was fetched, cut what differs.
+"""Makes a follower's log equal to its leader's: appends fetched batches, truncates differences.
 
 Source: KIP-101, KIP-279, KIP-595 (truncation on fetch), `AbstractFetcherThread`.
 """
@@ -73,7 +73,7 @@ def append_fetched(log: PartitionLog, records: bytes | memoryview | None) -> Non
             if header.base_offset < expected:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"fetched batch at offset {header.base_offset}, expected {expected}",
+                    f"expected a batch at offset {expected}, got {header.base_offset}",
                 )
             if not crc_is_valid(records, position, header):
                 raise KafkaError(
@@ -121,7 +121,7 @@ async def drop_incomplete(
     if lost_from is None:
         return
     logger.error(
-        "the disk of %s has lost offsets %d to %d: they are copied from the leader",
+        "the disk of %s lost offsets %d to %d; copying them from the leader",
         partition.topic_partition,
         lost_from,
         log.start_offset - 1,
@@ -157,12 +157,12 @@ async def truncate_to_leader(
     if offset >= log.end_offset and log.epochs.latest_epoch <= leader_epoch:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"the leader's epoch {leader_epoch} ends at {leader_end}, the log at {log.end_offset}",
+            f"leader epoch {leader_epoch} ends at offset {leader_end}, the log at {log.end_offset}",
         )
     level = logging.WARNING if offset < partition.high_watermark else logging.INFO
     logger.log(
         level,
-        "truncating %s from %d to %d, high watermark %d",
+        "truncating %s from offset %d to %d, high watermark %d",
         partition.topic_partition,
         log.end_offset,
         offset,

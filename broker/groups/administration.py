@@ -143,7 +143,8 @@ class GroupAdministration:
         is_other = kind_of(self._state.committed, group_id) is GroupKind.CONSUMER
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"group {group_id} is {'no classic group' if is_other else 'not there'}",
+            error_message=f"group {group_id} "
+            f"{'is not a classic group' if is_other else 'does not exist'}",
             group_id=group_id,
             group_state=DEAD,
         )

@@ -52,7 +52,7 @@ class HeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberResponse(NamedTuple):
-    """What became of one member that leaves."""
+    """Result for one member that leaves."""
 
     member_id: str
     group_instance_id: str | None
@@ -67,7 +67,7 @@ class LeaveGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionResponse(NamedTuple):
-    """What became of one partition of a commit or a deletion."""
+    """Result for one partition of a commit or a deletion."""
 
     partition_index: int
     error_code: ErrorCode
@@ -163,7 +163,7 @@ class ListGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeletableGroupResult(NamedTuple):
-    """What became of one group."""
+    """Result for one group."""
 
     group_id: str
     error_code: ErrorCode

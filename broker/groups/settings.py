@@ -62,13 +62,13 @@ def group_settings(values: Values) -> GroupSettings:
         ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
     ):
         if integer(lower) > integer(upper):
-            raise ConfigError(lower, integer(lower), f"more than {upper}, {integer(upper)}")
+            raise ConfigError(lower, integer(lower), f"must be at most {upper} ({integer(upper)})")
     session = integer("group.consumer.session.timeout.ms")
     if integer("group.consumer.heartbeat.interval.ms") >= session:
         raise ConfigError(
             "group.consumer.heartbeat.interval.ms",
             integer("group.consumer.heartbeat.interval.ms"),
-            f"must be less than group.consumer.session.timeout.ms, {session}",
+            f"must be less than group.consumer.session.timeout.ms ({session})",
         )
     return GroupSettings(
         rebalance_protocols=_lower(values, "group.coordinator.rebalance.protocols"),

@@ -44,13 +44,13 @@ def decode_subscription(data: bytes) -> Subscription:
     try:
         return _decode(data)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DecodeError("metadata of a member that are no subscription") from error
+        raise DecodeError("cannot decode a member's subscription") from error
 
 
 def _decode(data: bytes) -> Subscription:
     (version,) = _INT16.unpack_from(data, 0)
     if version < 0:
-        raise DecodeError(f"subscription of version {version}")
+        raise DecodeError(f"unsupported subscription version {version}")
     count, position = wire.read_wide_count(data, _INT16.size)
     topics = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Tells the controller where a replica is about to be, and where it stays after all.
+"""Tells the controller where a replica is going to be, or that it stays.
 
 Source: KIP-858, "Intra-broker replica movement".
 """

@@ -1,7 +1,7 @@
 """Brings the copy of a replica up to date, one round after the other.
 
-A round looks at what the log consists of, and copies what the copy has not. The bytes go by threads
-of the moves' own; what is known of them the event loop knows already.
+A round compares the log with the copy and copies what the copy lacks. Separate threads of the moves
+copy the bytes; the state of the log is already on the event loop.
 
 Source: KIP-113.
 """
@@ -47,7 +47,7 @@ class CopyRounds:
         # What the log consists of may be on its way to the disk.
         await log.barrier()
         if log.is_blocked:
-            raise ChangedError("the source has no room for all that the log has")
+            raise ChangedError("the source directory is full; part of the log is not written yet")
         if not move.is_aligned or move.cut_to is not None:
             await self._align(move, point)
         first = point.segments[0].base_offset
@@ -70,7 +70,7 @@ class CopyRounds:
             if is_whole or is_new or is_changed:
                 await self._adopt(move, point, number, is_whole=is_whole)
         if move.end != point.end_offset or not move.is_aligned:
-            raise ChangedError("the log was cut")
+            raise ChangedError("the log was truncated")
         if future.state.segments.base_offsets[0] < first or (
             future.start_offset < point.start_offset
         ):
@@ -151,7 +151,7 @@ class CopyRounds:
                 move.target.space.settle(wanted)
             move.position = reached
             if reached < end:
-                raise ChangedError("the log was cut")
+                raise ChangedError("the log was truncated")
             if end == size:
                 return
 
@@ -192,7 +192,7 @@ class CopyRounds:
             except SegmentGoneError as error:
                 raise ChangedError(str(error)) from error
         if move.log.state.disk.cut_count != point.cut_count:
-            raise ChangedError("the log was cut")
+            raise ChangedError("the log was truncated")
         future.change(mirror(future.state, point, number + 1))
         move.adopted_size = segment.size
         move.bytes_before = future.state.segments.size_bytes - segment.size

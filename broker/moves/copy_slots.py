@@ -1,4 +1,4 @@
-"""How many moves copy much at the same time.
+"""How many moves may copy at the same time.
 
 Source: `num.replica.alter.log.dirs.threads`, KIP-113.
 """

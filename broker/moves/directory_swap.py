@@ -1,12 +1,12 @@
-"""Lets a replica go on with its copy in another log directory.
+"""Swaps a replica to its copy in another log directory.
 
-The swap does not wait for the target's disk. Until all of the copy is on it the former replica is
-kept under another name, so that a machine that loses its power loses nothing, nor a disk that
-fails; see `former_replicas`.
+The swap does not wait for the target's disk. Until the whole copy is on the disk, the old copy is
+kept under another name, so that neither a power failure nor a disk failure loses records; see
+`former_replicas`.
 
-The swap holds appends, and follower fetches, for as long as it takes to copy what came in the last
-milliseconds and to rename one directory; produce requests of that time wait. If a disk is slow just
-then, the hold is given up after a moment and tried again later.
+The swap pauses appends and follower fetches while it copies the records of the last milliseconds
+and renames one directory; produce requests wait meanwhile. If a disk is slow at that moment, the
+swap gives up quickly and is retried later.
 
 Source: KIP-113, KIP-858; `kafka.server.ReplicaAlterLogDirsManager`.
 """
@@ -165,7 +165,7 @@ class DirectorySwap:
             held_ms = (loop.time() - begun_s) * 1000
             logger.debug("appends of %s were held for %.1f ms", move.topic_partition, held_ms)
         logger.info(
-            "%s is in %s now, with %d bytes and end offset %d; appends were held for %.1f ms",
+            "%s is now in %s (%d bytes, end offset %d); appends were paused for %.1f ms",
             move.topic_partition,
             move.target.path,
             move.size_bytes,
@@ -247,7 +247,7 @@ class DirectorySwap:
             return
         except JbodlabError as error:
             # The target has failed, and with it the replica. The former one is safe where it is.
-            logger.warning("%s stays: %s", former.files.directory, error)
+            logger.warning("keeping %s: %s", former.files.directory, error)
             return
         finally:
             copy.stop()
@@ -261,7 +261,11 @@ class DirectorySwap:
 
 
 def _put_off(move: Move) -> None:
-    logger.info("swap of %s was put off, a disk is busy", move.topic_partition, extra=move.fields())
+    logger.info(
+        "move of %s: swap postponed because a disk is busy",
+        move.topic_partition,
+        extra=move.fields(),
+    )
 
 
 def _make_current(future: LogFiles, token: SwapToken) -> bool:
@@ -293,4 +297,4 @@ def _do_nothing() -> None:
 
 def _keep_former(line: str) -> None:
     """The former replica stays, as nobody knows whether the copy is on its disk."""
-    logger.error("a former replica is kept: %s", line)
+    logger.error("keeping the old copy of a moved replica: %s", line)

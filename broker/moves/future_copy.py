@@ -1,8 +1,8 @@
-"""Copies the bytes of one replica's segments from disk to disk, on a thread of the move's own.
+"""Copies the bytes of one replica's segments from disk to disk, on a separate thread of the move.
 
-The threads of the two directories go on serving meanwhile, and if one disk hangs, neither this nor
-the other directory's thread has to do with it. Of an error it must be known whose it is, though the
-system's call has both files: the same bytes are read alone; if that goes well it was the target.
+The threads of both directories keep serving meanwhile, so a hung disk does not affect the other
+directory. An error of the combined system call may belong to
+either file. To find out, the same bytes are read alone: if that succeeds, the target failed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Holds the bytes that all moves of a broker copy together to a rate.
+"""Limits the rate at which all moves of a broker together copy bytes.
 
-Bytes of replication are not counted here.
+Bytes of replication do not count.
 
 Source: `replica.alter.log.dirs.io.max.bytes.per.second`, KIP-113.
 """

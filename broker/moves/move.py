@@ -1,4 +1,4 @@
-"""One move of one replica: how far it is, and what its parts share.
+"""One move of one replica: its progress, and what its parts share.
 
 Source: KIP-113.
 """
@@ -22,7 +22,7 @@ class NoRoomError(JbodlabError):
     """The target takes no more records, or not so many bytes of them."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
-        super().__init__(f"log directory {path} has no room for more")
+        super().__init__(f"log directory {path} has not enough free space")
         self.size_bytes = size_bytes
 
 

@@ -1,11 +1,11 @@
-"""AlterReplicaLogDirs: what operators want to lie where on this broker.
+"""AlterReplicaLogDirs: requested places of replicas on this broker.
 
-Naming the directory in which the replica is cancels its move; naming a third one redirects it.
-What is wanted of a replica that does not exist yet is remembered for its creation, until this
-process ends.
+A request with the current directory of the replica cancels its move; one with a third directory
+redirects the move. For a replica that does not exist yet, the directory is remembered until the
+replica is created or this process ends.
 
-Source: KIP-113; `kafka.server.ReplicaManager.alterReplicaLogDirs`. Apache Kafka moves into a
-directory whatever its state; here one that is full or cordoned takes none.
+Source: KIP-113; `kafka.server.ReplicaManager.alterReplicaLogDirs`. Apache Kafka moves into any
+directory; here full and cordoned directories are refused.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class RequestedMoves:
             self._alter_one(topic_partition, path)
         except KafkaError as error:
             # A request may name thousands: those that cannot be moved are no line of the log each.
-            logger.debug("no move of %s to %s: %s", topic_partition, path, error)
+            logger.debug("cannot move %s to %s: %s", topic_partition, path, error)
             return error.code
         except Exception:
-            logger.exception("moving %s to %s failed", topic_partition, path)
+            logger.exception("move of %s to %s failed", topic_partition, path)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         return ErrorCode.NONE
 
@@ -92,7 +92,7 @@ class RequestedMoves:
     def _target(self, path: str) -> LogDir:
         found = [each for each in self._log_dirs.all if str(each.path.absolute()) == path]
         if not found:
-            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, "it is no log directory of this broker")
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, "not a log directory of this broker")
         if not found[0].is_online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is offline")
         return found[0]
@@ -106,8 +106,14 @@ class RequestedMoves:
         self._placement.wish(topic_partition, target.path)
         topic = self._replicas.image.topics.by_name.get(topic_partition.topic)
         if topic is None or topic_partition.partition not in topic.partitions:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "noted for its creation")
-        raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "noted for its creation")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "the replica does not exist yet; it will be created in that directory",
+            )
+        raise KafkaError(
+            ErrorCode.REPLICA_NOT_AVAILABLE,
+            "the replica does not exist yet; it will be created in that directory",
+        )
 
     def _check_takes_replicas(self, target: LogDir) -> None:
         if self._log_dirs.any_offline:

@@ -1,10 +1,10 @@
 """Moves replicas between the log directories of this broker while they serve.
 
-What happens when is decided in `replica_move`; here it is done. One task drives a move. The bytes
-are copied by threads of the moves' own (`future_copy`), the state of what was copied is taken over
-on the threads of the directories, and everything that decides stays on the loop.
+`replica_move` decides what happens next; this module carries it out. One task drives a move.
+Separate threads of the moves copy the bytes (`future_copy`), the threads of the directories take
+over the state of the copied files, and every decision is made on the loop.
 
-`copy_rounds` brings a copy up to date, `directory_swap` lets the replica go on with it.
+`copy_rounds` brings a copy up to date; `directory_swap` swaps the replica to it.
 
 Source: KIP-113, KIP-858; `kafka.server.ReplicaAlterLogDirsManager`.
 """
@@ -236,7 +236,7 @@ class RunningMoves:
         )
         logger.info(
             "%s %s from %s to %s",
-            "moving" if move.future is None else "going on to move",
+            "moving" if move.future is None else "resuming the move of",
             move.topic_partition,
             move.source.path,
             move.target.path,
@@ -253,7 +253,7 @@ class RunningMoves:
             level = logging.WARNING if event in FAILURES else logging.INFO
             logger.log(
                 level,
-                "move of %s to %s: %s, %s",
+                "move of %s to %s: %s, now %s",
                 move.topic_partition,
                 move.target.path,
                 event.name,
@@ -333,7 +333,7 @@ class RunningMoves:
             except JbodlabError as error:
                 self._complain(move, str(error))
             except Exception:
-                logger.exception("moving %s failed", move.topic_partition, extra=move.fields())
+                logger.exception("move of %s failed", move.topic_partition, extra=move.fields())
             if move.state.is_over or move.state is MoveState.SUSPENDED:
                 return
             move.is_aligned = False
@@ -349,7 +349,7 @@ class RunningMoves:
                 pass
         if move.state is MoveState.COPYING:
             logger.info(
-                "%s has caught up in %s: %d bytes in %.3f s",
+                "the copy of %s in %s has caught up: %d bytes in %.3f s",
                 move.topic_partition,
                 move.target.path,
                 move.size_bytes,
@@ -429,7 +429,7 @@ class RunningMoves:
         level = logging.DEBUG if complaint == move.complaint else logging.WARNING
         move.complaint = complaint
         logger.log(
-            level, "move of %s waits: %s", move.topic_partition, complaint, extra=move.fields()
+            level, "move of %s is waiting: %s", move.topic_partition, complaint, extra=move.fields()
         )
 
 

@@ -1,7 +1,7 @@
-"""What all connections of a broker share, and what is looked after now and then.
+"""Limits that all connections of a broker share, and their periodic checks.
 
-Idle connections are closed, and memory that a burst of requests has left behind goes back to the
-system once it has become quiet.
+Idle connections are closed, and memory of a burst of requests is returned to the system when
+traffic has decreased.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._refuse(error)
             except Exception:
                 # One client must not end the others; the traceback is all that is left of it.
-                logger.exception("request failed", extra={"peer": self._info.peer})
+                logger.exception("cannot process a request", extra={"peer": self._info.peer})
                 self.abort()
         self._send()
         self._update_reading()
@@ -355,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
         except Exception:
             # As above: this connection ends, the broker goes on.
-            logger.exception("request failed", extra={"peer": self._info.peer})
+            logger.exception("cannot process a request", extra={"peer": self._info.peer})
             self.abort()
         self._pump()
 
@@ -396,7 +396,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _refuse(self, reason: Exception) -> None:
-        logger.warning("connection closed: %s", reason, extra={"peer": self._info.peer})
+        logger.warning("closed a connection: %s", reason, extra={"peer": self._info.peer})
         self.close()
 
     def _drop_all(self) -> None:

@@ -1,7 +1,7 @@
 """How fast addresses may connect: the quota `connection_creation_rate` (KIP-612).
 
-A connection beyond it is accepted and never served: it is closed as soon as the address might have
-made it, after a second at most, so that its client does not try again at once. It counts nowhere.
+A connection above the rate is accepted but never served: it is closed when the address may connect
+again, after at most a second, so that its client does not retry at once. It counts for no limit.
 
 Source: `kafka.network.ConnectionQuotas.recordIpConnectionMaybeThrottle`.
 """

@@ -1,9 +1,9 @@
-"""In a turn of the event loop requests start for a short time only; who comes later stands in line.
+"""Requests start only for a short time in each turn of the event loop; later ones wait in line.
 
-Hundreds of connections may have requests in the same turn, each of them small. If all of these were
-started at once, everybody else's answer, which needs a few turns, would wait for all of them each
-time. So a connection that finds the time used up, or others in line, stands in line as well, and
-starts one request whenever it is first; then it goes to the end.
+Hundreds of connections may have small requests in the same turn. If all of them started at once,
+every other response, which needs a few turns, would wait for all of them in each turn. So a
+connection that finds the time used up, or others waiting, waits in line. When it is first it starts
+one request and goes to the end.
 """
 
 from __future__ import annotations

@@ -109,7 +109,9 @@ class Listener:
         if held_s:
             return self._hold(connection, held_s)
         if not self._bounds.connections.add(connection):
-            logger.warning("too many connections", extra={"listener": self.name})
+            logger.warning(
+                "connection limit reached; closed a new connection", extra={"listener": self.name}
+            )
             return False
         self._connections[connection] = None
         self._idle.clear()
@@ -120,7 +122,7 @@ class Listener:
         if len(self._held) >= self._bounds.held_max:
             return False
         logger.info(
-            "connections of an address come too fast",
+            "an address opens connections too fast",
             extra={"listener": self.name, "ip": connection.ip},
         )
         self._held.add(connection)

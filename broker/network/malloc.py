@@ -1,4 +1,4 @@
-"""The C library's allocator: settings that large requests need, and memory given back."""
+"""The C library's allocator: settings for large requests, and returning memory to the system."""
 
 from __future__ import annotations
 

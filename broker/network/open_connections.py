@@ -1,12 +1,12 @@
-"""All open connections of a broker: how many there may be, and which of them are idle.
+"""All open connections of a broker: their limits, and which of them are idle.
 
-`max.connections` counts those of all listeners. Beyond it nobody is sent away: a connection is
-accepted, but not served before another one has ended, up to a number of them. The listener
-between brokers is served all the same where there is another one; there the connection that has
-been silent longest gives way. `max.connections.per.ip` closes what is beyond it at once.
+`max.connections` counts the connections of all listeners. Connections beyond it are not rejected:
+up to a limit they are accepted, and served after another one has ended. If there is a separate
+listener between brokers, it is always served: there the connection that has been idle longest is
+closed. `max.connections.per.ip` closes connections beyond it at once.
 
-Source: `kafka.network.ConnectionQuotas`, which leaves those who wait to the system's queue of
-connections; idle ones: `org.apache.kafka.common.network.Selector`.
+Source: `kafka.network.ConnectionQuotas`, which leaves waiting connections to the system's queue;
+idle ones: `org.apache.kafka.common.network.Selector`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""How much of this broker's memory requests take together: `queued.max.request.bytes`.
+"""Limits the memory of all requests together: `queued.max.request.bytes`.
 
-A request counts from the moment in which its bytes are stored until it is answered, the whole time
-that a Produce waits for followers included. Beyond the limit no client that has more than a few
-KiB here is read from, and no large request is begun; so what can pile up is the limit, one request
-beyond it, and of every other client what came in one read, 64 KiB at most. These are read from all
-the same: followers ask in small requests, and what waits for them waits for ever if they are not
-heard.
+A request counts from the moment at which its bytes are stored until it is answered, including the
+time that a Produce waits for followers. Beyond the limit the broker does not read from clients with
+more than a few KiB here, and starts no large request. So the total is at most the limit, one more
+request, and one read of at most 64 KiB from each other client. These clients are always read:
+followers send small requests, and requests that wait for followers would otherwise wait for ever.
 
 Source: `org.apache.kafka.common.memory.SimpleMemoryPool`, KIP-72.
 """

@@ -1,4 +1,4 @@
-"""Who tells the controller in which directory a replica is."""
+"""Reports to the controller in which directory a replica is."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Creations of replicas on the way to one directory's thread.
+"""Creations of replicas that wait for one directory's thread.
 
-A topic may bring thousands of replicas at once. What waits for the same directory is created by few
-calls, each with many replicas and one sync for all their names, and appends of clients find their
-way in between.
+A topic may bring thousands of replicas at once. Replicas that wait for the same directory are
+created by few calls, each with many replicas and one sync for all their names. Appends of clients
+run between these calls.
 """
 
 from __future__ import annotations

@@ -165,8 +165,8 @@ class DirectoryReports:
         while unknown := self._unknown():
             if loop.time() >= reminder_s:
                 logger.warning(
-                    "not asking to be unfenced: the controller does not know the directories of "
-                    "%d replicas yet, such as %s",
+                    "the broker stays fenced: the controller does not know the directories of %d "
+                    "replicas yet, such as %s",
                     len(unknown),
                     ", ".join(str(each.topic_partition) for each in unknown[:SHOWN_MAX]),
                 )
@@ -288,8 +288,8 @@ class DirectoryReports:
             and registration.directory(self._broker_id) != UNASSIGNED
         ):
             logger.error(
-                "%s was lost with its directory, and no other replica is in sync: it may not "
-                "lead before another replica has been elected",
+                "the data of %s was lost with its directory, and no other replica is in sync: this "
+                "replica will not lead until another one has been elected",
                 partition.topic_partition,
             )
             partition.must_not_lead()

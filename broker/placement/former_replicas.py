@@ -1,9 +1,9 @@
-"""Former replicas: what moves have left in their sources until the copies are on their disks.
+"""The old copy of a moved replica, kept as `.moved*-stray` until the new copy is on the disk.
 
-A copy takes the place of its replica before it is on its disk. If that disk fails in between, and
-comes back with less than it was given, the replica goes on with the former one, as it would after a
-start; see `found_replicas`. As long as the copy may come back nobody uses the former one: what came
-since the move is in the copy.
+A move swaps to the new copy before that is synced. If the target disk then fails and returns with
+fewer records, the replica continues with the old copy, as it would after a start; see
+`found_replicas`. As long as the new copy may return, the old one is not used: records appended
+since the move are in the new copy.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class FormerReplicas:
         try:
             loaded = await former.log_dir.run(partial(_load, former, config))
         except JbodlabError as error:
-            logger.warning("%s cannot be used: %s", former.files.directory, error)
+            logger.warning("cannot load %s: %s", former.files.directory, error)
             return
         self._loaded[topic_partition] = former, loaded
         if not former.log_dir.is_online:
@@ -134,7 +134,8 @@ class FormerReplicas:
             self._drop_loaded(found.topic_partition)
             return None
         logger.warning(
-            "%s ends at %d, %s goes on with what it was moved from, which ends at %d",
+            "%s ends at offset %d; %s continues with its copy from before the move, which ends at "
+            "offset %d",
             found.files.directory,
             found.state.end_offset,
             found.topic_partition,
@@ -148,7 +149,9 @@ class FormerReplicas:
             return None
         former, log = self._loaded[topic_partition]
         logger.warning(
-            "the copy of %s is gone, it goes on with what it was moved from, %s, which ends at %d",
+            "the moved copy of %s is gone; the replica continues with its copy from before the "
+            "move, "
+            "%s, which ends at offset %d",
             topic_partition,
             former.files.directory,
             log.state.end_offset,
@@ -216,4 +219,4 @@ def drop_error(future: asyncio.Future[T]) -> None:
     """A directory that failed has told everybody already."""
     error = None if future.cancelled() else future.exception()
     if error is not None and not isinstance(error, LogDirError):
-        logger.warning("%s", error)
+        logger.warning("cannot rename a replica: %s", error)

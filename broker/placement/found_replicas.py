@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class Fate(Enum):
-    """What becomes of one copy."""
+    """Decision about one copy."""
 
     USE = auto()
     """It is the replica."""
@@ -196,7 +196,7 @@ async def settle(
         has_failed, has_none = False, not {*fates} & {*IN_PLACE}
         # What takes a place comes before what leaves one: a crash in between loses nothing.
         for each, fate in sorted(zip(logs, fates, strict=True), key=lambda pair: pair[1].value):
-            logger.info("found %s: %s", each.log.files.directory, fate.name)
+            logger.info("found %s, decision: %s", each.log.files.directory, fate.name)
             is_replica, is_moved = fate in IN_PLACE, each.log.files.is_moved
             if fate is Fate.RETIRE and has_failed:
                 continue  # It is better than none, and the next start decides anew.
@@ -235,7 +235,7 @@ async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:
             await found.log_dir.run(partial(found.log.files.sync, found.log_dir.fs, request))
             found.log.state.synced(request)
     except (LogDirError, KafkaError) as error:
-        logger.warning("%s stays as it is: %s", found.log.files.directory, error)
+        logger.warning("leaving %s unchanged: %s", found.log.files.directory, error)
         return False
     return fate in IN_PLACE
 

@@ -1,6 +1,6 @@
-"""Folders of replicas on one disk: made, and renamed when they have no place any more.
+"""Folders of replicas on one disk: created, and renamed when they no longer belong there.
 
-All of it runs on the thread of the directory.
+All functions run on the thread of the directory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def create_log(
     if log_dir.fs.exists(path) and (
         not log_dir.fs.is_dir(path) or names.with_suffix(log_dir.fs.listdir(path), names.LOG_SUFFIX)
     ):
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} exists already")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} already exists")
     if log_dir.fs.exists(path):
         log_dir.fs.rename(
             path, log_dir.path / names.delete_dir(topic_partition, log_dir.outside.new_hex())
@@ -69,7 +69,7 @@ def create_log(
             folder=folder,
         )
         if not begun.finish():
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} was given up")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"creation of {path} was cancelled")
         log.files.rename_to(names.partition_dir(topic_partition), sync=False)
     except BaseException:
         if log is not None:
@@ -98,7 +98,7 @@ def promote(files: LogFiles, log_dir: LogDir) -> None:
         return
     # Whatever is there is not the disk's fault, and must not take the directory offline.
     if log_dir.fs.exists(target):
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{target} exists already")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{target} already exists")
     files.rename_to(target.name)
 
 

@@ -272,7 +272,9 @@ class ReplicaPlacement:
 
     def put_aside(self, topic_partition: TopicPartition, files: LogFiles, log_dir: LogDir) -> None:
         """Rename the directory of a log that has no place here any more; it is kept."""
-        logger.warning("%s does not belong here any more, it is kept as stray", files.directory)
+        logger.warning(
+            "%s no longer belongs in this directory; keeping it as a stray", files.directory
+        )
         log_dir.replica_count -= 1
         put_aside = partial(replica_folders.put_aside, files, log_dir.outside.new_hex())
         renamed = self.writer(log_dir).run_until_room(put_aside)
@@ -409,14 +411,14 @@ class ReplicaPlacement:
                         log = await queue.create(create)
                         break
                     except ShortageError as error:
-                        logger.warning("%s waits to be created: %s", topic_partition, error)
+                        logger.warning("creation of %s is waiting: %s", topic_partition, error)
                         await asyncio.sleep(TRY_AGAIN_S)
             except NoSpaceError as error:
-                logger.warning("%s is not created in %s: %s", topic_partition, log_dir.path, error)
+                logger.warning("cannot create %s in %s: %s", topic_partition, log_dir.path, error)
                 log_dir.replica_count -= 1
                 no_space = error
             except LogDirError as error:
-                logger.warning("%s is not created there: %s", topic_partition, error)
+                logger.warning("cannot create %s: %s", topic_partition, error)
                 if not begun.give_up():
                     # It may be there when the directory comes back, so it must not be elsewhere.
                     return None
@@ -440,11 +442,11 @@ class ReplicaPlacement:
     ) -> None:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, LogDirError):
-            logger.warning("%s stays on disk: %s", topic_partition, error)
+            logger.warning("cannot delete %s: %s", topic_partition, error)
         elif isinstance(error, ReplicaLostError):
-            logger.warning("%s is deleted already: %s", topic_partition, error)
+            logger.warning("%s was already deleted: %s", topic_partition, error)
         elif error is not None:
-            logger.error("deleting %s failed", topic_partition, exc_info=error)
+            logger.error("deletion of %s failed", topic_partition, exc_info=error)
         elif not future.cancelled():
             self._remove_later(log_dir, future.result(), delay_ms)
 
@@ -452,7 +454,7 @@ class ReplicaPlacement:
 def _put_aside_done(topic_partition: TopicPartition, future: asyncio.Future[Path]) -> None:
     error = None if future.cancelled() else future.exception()
     if error is not None:
-        logger.warning("%s was not put aside: %s", topic_partition, error)
+        logger.warning("cannot mark %s as stray: %s", topic_partition, error)
 
 
 def _free_bytes(log_dirs: Sequence[LogDir]) -> dict[DirectoryId, int]:

@@ -1,19 +1,19 @@
-"""Which directory the controller is to be told of for one replica.
+"""Which directory of one replica the broker reports to the controller.
 
-The controller decides who leads by what it knows of directories, so it must know the truth, and
-where there is no directory to name, that there is none:
+The controller elects leaders by what it knows of directories. So it must know the truth, also that
+there is no directory to name:
 
-    replica is online, in the assigned directory       nothing
+    replica is online, in the assigned directory       nothing to report
     replica is online, in another directory            that directory
-    made anew, but the last one in the ISR             LOST, until somebody else leads
-    failed, though the controller takes it for online  LOST
-    not created as it may lie in a dead directory,
-      though the controller takes it for online        LOST
+    recreated, but the last one in the ISR             LOST, until another replica leads
+    failed, though the controller counts it as online  LOST
+    not created because a dead directory may have it,
+      though the controller counts it as online        LOST
 
-LOST means "in no directory that can be named": the controller then takes the replica out of ISR and
-leadership. A replica that is the last member of its ISR and had to be made anew holds none of the
-records that the ISR vouches for. If it led, the other replicas would cut their logs down to its
-empty one. A single replica has no others; it serves what it has, which is nothing.
+LOST means "in no directory that can be named": the controller then removes the replica from ISR and
+leadership. A recreated replica that is the last member of its ISR has none of the records that the
+ISR promises. If it led, the other replicas would truncate their logs to its empty one. A replica
+without others serves its empty log.
 """
 
 from __future__ import annotations

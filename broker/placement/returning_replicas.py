@@ -1,16 +1,15 @@
-"""Replicas whose directory failed and is back: who gets which log, and who is made anew.
+"""Replicas of a revived directory: which log each gets, and which are recreated.
 
-A log that is found becomes its replica's again at once; the replica begins as a follower. What is
-not found is made anew, as at a start, but not before the metadata shows that the controller knows
-the directory: where a disk was replaced, the controller first settles what was on the old one. And
-as at a start it waits, as long as another directory is offline or none takes new replicas.
+A log that is found becomes its replica's log at once, and the replica begins as a follower. Missing
+logs are recreated, as at a start, but only after the metadata shows that the controller knows the
+directory: if a disk was replaced, the controller first processes the loss of the old one. As at a
+start, this waits while another directory is offline or no directory accepts replicas.
 
 There is one copy of each replica. If another one was created elsewhere while the directory was
-away, the one that comes back is put aside. The exception is an empty one that was created as the
-last in its ISR and must not lead: the log that it stands for is better than none. So is one put
-aside that was the copy of a move, and comes back with less than the replica that it was made from.
-Where the copy is gone, or nobody can tell whose it is, the replica goes on with what it was moved
-from.
+offline, the returning one is put aside. There are two exceptions. An empty replica that was created
+as the last in its ISR, and must not lead, is replaced by the log that it stands for. The copy of a
+move that returns with fewer records than the replica that it was made from is put aside, too. If
+the copy is gone or cannot be identified, the replica continues with the old copy.
 """
 
 from __future__ import annotations
@@ -85,10 +84,10 @@ class ReturningReplicas:
         """
         registration = self._replicas.image.cluster.brokers.get(self._replicas.broker_id)
         if registration is not None and log_dir.directory_id in registration.directories:
-            return "its directory id is still registered"
+            return "the directory id is still registered"
         for partition in self._replicas.partitions():
             if is_missing_from(log_dir, partition) and is_counted_on(partition):
-                return f"{partition.topic_partition} is still in the ISR of its partition"
+                return f"this broker is still in the ISR of {partition.topic_partition}"
         return ""
 
     def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
@@ -122,7 +121,7 @@ class ReturningReplicas:
                 else:
                     self._bring_back(log, log_dir, high_watermark)
             except Exception:
-                logger.exception("%s could not be brought back", log.topic_partition)
+                logger.exception("cannot bring back %s", log.topic_partition)
         for partition in list(self._replicas.partitions()):
             if is_missing_from(log_dir, partition):
                 alone = self._formers.take_alone(partition.topic_partition)

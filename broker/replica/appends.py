@@ -1,13 +1,13 @@
-"""Appends of clients: each entry to its replica, or to wait until that can take it.
+"""Appends of clients: each batch goes to its replica, or waits until the replica can accept it.
 
-Most batches are checked and appended at once. One whose check takes long, as it is compressed or
-large, is checked on a thread. What comes for its partition meanwhile waits behind it, so batches
-are appended in the order in which they came: producers send the next ones without waiting for an
-answer, and count on that.
+Most batches are checked and appended at once. Batches whose check takes long, because they are
+compressed or large, are checked on a thread. Later batches of the partition wait behind them, so
+batches are appended in the order in which they arrive: producers send the next ones without waiting
+for a response, and rely on this order.
 
-A batch that finds its directory full waits for room, until the time of its request is over. It is
-appended with room again, or sent to the leader that the controller names in place of this one.
-Apache Kafka has no full directories: there the disk fails.
+A batch for a full directory waits for space until the timeout of its request. When there is space
+it is appended; when the controller names another leader, the client is redirected. Apache Kafka has
+no full directories: there the disk fails.
 
 Source: `kafka.server.ReplicaManager.appendRecords`.
 """

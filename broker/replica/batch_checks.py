@@ -1,9 +1,9 @@
-"""What a broker checks in the record batch that a client sends, before it becomes an offset.
+"""The checks of a client's record batch before it gets an offset.
 
-First comes what the header tells, then every record: those of a compressed batch are decompressed
-for it, into bounded memory. The batch is kept as it came. Only its base offset and leader epoch are
-written over, and, for which the CRC has to be computed anew, its largest timestamp: where the
-records have another one, and where the topic wants the broker's clock.
+First the header is checked, then every record; a compressed batch is decompressed for this into a
+limited amount of memory. The batch is stored as it came. Only its base offset and leader epoch are
+overwritten, and its largest timestamp if the records have another one or if the topic uses the
+broker's clock; the latter needs a new CRC.
 
 Source: `org.apache.kafka.storage.internals.log.LogValidator`, `UnifiedLog`; KIP-98.
 """
@@ -92,7 +92,7 @@ def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> Bat
             f"segment size of {limits.segment_bytes}",
         )
     if not record_batch.crc_is_valid(records, 0, header):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with a wrong CRC")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch has a wrong CRC")
     _check_shape(header)
     return header
 
@@ -134,11 +134,11 @@ def check_body(
 
 def _header_of(records: bytes | memoryview | None) -> BatchHeader:
     if not records:
-        raise _invalid("no record batch")
+        raise _invalid("expected a record batch, got none")
     if len(records) > MAGIC_OFFSET and records[MAGIC_OFFSET] != record_batch.MAGIC:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"record batch with magic {records[MAGIC_OFFSET]}, only {record_batch.MAGIC} is served",
+            f"expected a record batch with magic {record_batch.MAGIC}, got {records[MAGIC_OFFSET]}",
         )
     try:
         header = record_batch.read_header(records)
@@ -148,29 +148,29 @@ def _header_of(records: bytes | memoryview | None) -> BatchHeader:
     if size > len(records):
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"record batch of {size} bytes in {len(records)} bytes of records",
+            f"expected a record batch of {size} bytes, got {len(records)} bytes",
         )
     if size < len(records):
-        raise _invalid("more than one record batch for a partition")
+        raise _invalid("expected one record batch for each partition, got more")
     return header
 
 
 def _check_shape(header: BatchHeader) -> None:
     if header.base_offset != 0:
-        raise _invalid(f"base offset {header.base_offset} of a new batch, expected 0")
+        raise _invalid(f"expected base offset 0 in a new batch, got {header.base_offset}")
     if header.records_count <= 0 or header.last_offset_delta + 1 != header.records_count:
         raise _invalid(
-            f"record batch counts {header.records_count} records, but its last offset delta is "
+            f"record batch claims {header.records_count} records, but its last offset delta is "
             f"{header.last_offset_delta}"
         )
     if header.is_control:
-        raise _invalid("control batch from a client")
+        raise _invalid("clients must not send control batches")
     if header.is_transactional:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, NO_TRANSACTIONS)
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise _invalid(
-            f"producer id {header.producer_id} with sequence {header.base_sequence} and epoch "
-            f"{header.producer_epoch}"
+            f"producer id {header.producer_id} needs a sequence and an epoch of at least 0, got "
+            f"{header.base_sequence} and {header.producer_epoch}"
         )
     if header.compression >= len(CODEC_NAMES):
         raise KafkaError(
@@ -180,7 +180,7 @@ def _check_shape(header: BatchHeader) -> None:
     if header.attributes & record_batch.LOG_APPEND_TIME:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
-            "invalid timestamp type in the batch: a producer must not set it to LogAppendTime",
+            "invalid timestamp type in the batch: producers must not set LogAppendTime",
         )
 
 
@@ -191,7 +191,7 @@ def _walk(records: bytes | memoryview, header: BatchHeader) -> WalkedRecords:
             return check_records(records, record_batch.HEADER_SIZE, count)
         bytes_max = max(RECORDS_BYTES_MAX, RECORDS_RATIO * header.size)
         if count * RECORD_BYTES_MIN > bytes_max:
-            raise DecodeError(f"{count} records in a compressed batch of {header.size} bytes")
+            raise DecodeError(f"compressed batch of {header.size} bytes claims {count} records")
         body = memoryview(records)[record_batch.HEADER_SIZE :]
         check_framing(header.compression, body)
         return check_records(decompress(header.compression, body, bytes_max), 0, count)
@@ -215,7 +215,7 @@ def _checked_timestamp(
     if too_old or too_new:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"timestamps {oldest} to {newest} of the batch are out of the permitted range around "
+            f"timestamps {oldest} to {newest} of the batch are outside the permitted range around "
             f"{now_ms}",
         )
     return newest

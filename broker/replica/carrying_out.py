@@ -1,17 +1,16 @@
-"""Carries out what the logs of one directory want done, and keeps what their disk has no room for.
+"""Carries out the changes of one directory's logs, and keeps those for which the disk has no space.
 
-Batches have their offsets long before they are written, and what follows relies on these. So a
-write that meets a full disk can neither be refused any more nor taken back. It is kept and tried
-again; whatever comes later for the same log queues up behind it, and other logs go on. So is a
-change for which the process lacked descriptors or memory, which is no fault of the disk. Nothing of
-it was acknowledged, and of the state on the event loop nothing is wrong: the files are behind it
-for longer than usual (`LogFiles.is_behind`), and are read as far as they go.
+Batches have offsets long before they are written, and later batches rely on them. So a write that
+meets a full disk can be neither refused nor rolled back. It is kept and retried; later changes of
+the same log queue behind it, and other logs continue. The same applies to a change for which the
+process lacked descriptors or memory, which is not a disk failure. None of these records was
+acknowledged, and the state on the event loop is correct: the files are behind it for longer than
+usual (`LogFiles.is_behind`), and readers see the written part.
 
-One thing overtakes what is kept: segments and snapshots that retention drops, as long as nothing
-that is kept has to do with them. Otherwise a disk that only retention can make room on stays full.
+Only one kind of change overtakes kept ones: segments and snapshots that retention deletes, if no
+kept change concerns them. Otherwise a disk that only retention can free would stay full.
 
-All of it runs on the directory's thread. The loop learns what has happened from the outcomes, which
-come to it in the order of the calls.
+Everything runs on the directory's thread. The loop learns the results in the order of the calls.
 """
 
 from __future__ import annotations
@@ -162,7 +161,7 @@ class CarryingOut:
             raise
         except Exception as error:
             if not isinstance(error, ReplicaLostError):
-                logger.exception("change of %s failed", files.topic_partition)
+                logger.exception("a change of the log of %s failed", files.topic_partition)
             # Else the disk is healthy, and whoever takes the replica offline says why.
             self._finished.extend((one.change, error) for one in left)
             left.clear()
@@ -250,7 +249,7 @@ class CarryingOut:
             self._cause = disk_errors.describe(error)
         elif not files.is_behind:
             logger.warning(
-                "changes of %s wait for files or memory, they are tried again: %s",
+                "changes of %s are waiting for file descriptors or memory and will be retried: %s",
                 files.topic_partition,
                 disk_errors.describe(error),
             )

@@ -1,6 +1,6 @@
-"""A few threads for checks of batches that would hold the event loop up.
+"""A few threads for checks of batches that would block the event loop.
 
-They come with the first such batch. Most of the work is decompression, during which the library
+They start with the first such batch. Most of the work is decompression, during which the library
 lets other threads run.
 """
 

@@ -20,7 +20,7 @@ READ_COMMITTED = 1
 """Isolation level of readers that want records of decided transactions only."""
 
 NO_TRANSACTIONS = (
-    "transactional producers are not served by this broker; idempotent ones are, without a "
+    "this broker does not support transactions; idempotent producers work without a "
     "transactional.id"
 )
 

@@ -1,4 +1,4 @@
-"""The clocks that replicas go by."""
+"""The clocks that replicas use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What comes before the cut of a log: its place is looked up, and nothing vouches for what goes.
+"""Steps before a truncation: find the position, and lower the checkpoints.
 
-A checkpoint that names a point behind a cut would, after a crash, count what is appended there next
-as synced, or as committed. So the directory's checkpoints are lowered first.
+If a checkpoint named an offset after the truncation, then after a crash the records appended there
+next would count as synced or committed. So the directory's checkpoints are lowered first.
 """
 
 from __future__ import annotations

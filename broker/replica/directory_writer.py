@@ -1,12 +1,12 @@
-"""What the logs in one directory want done to their files, on the way to its serving queue.
+"""Collects the file changes of the logs in one directory for its serving queue.
 
-What one turn of the event loop brings for a directory goes to its thread as one call. While that
-call runs, whatever else comes in is collected and goes as the next one. A busy directory so takes
-few calls with many batches, an idle one takes each batch at once, and neither needs a setting.
+All changes of one turn of the event loop go to the directory's thread as one call. While that call
+runs, further changes are collected for the next call. So a busy directory needs few calls with many
+batches, an idle one writes each batch at once, and neither needs a setting.
 
-What the disk has no room for, or the process no descriptor, stays on the thread (`carrying_out`).
-From here it is tried again soon, until it is taken; a directory without room stays FULL for as
-long. It ends with an error only where the directory fails or the log is given up.
+Changes for which the disk has no space, or the process no descriptor, stay on the thread
+(`carrying_out`) and are retried until they succeed; a directory without space stays FULL meanwhile.
+Retries end with an error only if the directory fails or the log is closed.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class DirectoryWriter:
             try:
                 change.done(failure)
             except Exception:
-                logger.exception("a change of %s was not taken in", change.files.topic_partition)
+                logger.exception("a change of the log of %s failed", change.files.topic_partition)
         # Once for each log: who waits for one of its batches often waits for the next.
         told = {change.files: change.told for change, _ in finished}
         call_each((*told.values(), *(change.blocked for change in blocked)), "a change of a log")

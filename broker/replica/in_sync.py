@@ -1,7 +1,7 @@
-"""Keeps the ISR of a partition that is led here: what followers' fetches and the controller say.
+"""Maintains the ISR of a partition that this broker leads.
 
-The rules are in `isr` and `leader_state`; here they are asked at the right moment, and what they
-want is proposed to the controller. Without a leadership nothing is kept and nothing is asked.
+The rules are in `isr` and `leader_state`. This module applies them when followers fetch or the
+controller answers, and proposes changes to the controller. Without a leadership it does nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Who is in sync, and how far everybody has what the leader has. Rules only, no state kept here.
+"""Rules of the ISR: which replicas are in sync, and which records all of them have.
 
-The leader learns a follower's log end from the offset that it fetches next: whoever asks for
-offset N has everything below N. From these ends follow the high watermark, and who may join or must
-leave the in-sync replicas (ISR).
+The leader learns a follower's log end from the offset of its next fetch: a follower that asks for
+offset N has everything below N. These log ends determine the high watermark, and which replicas may
+join or must leave the in-sync replicas (ISR). This module keeps no state.
 
-All times are milliseconds of one clock that never goes back.
+All times are milliseconds of a monotonic clock.
 
 Source: `kafka.cluster.Partition`, `kafka.cluster.Replica` of Apache Kafka.
 """

@@ -1,8 +1,8 @@
-"""Carries proposed ISRs to the controller: AlterPartition.
+"""Sends proposed ISRs to the controller: AlterPartition.
 
-At most one request is on its way; what is proposed meanwhile shares the next one. A request that
-fails as a whole is sent again after 50 ms, for ever, as long as its proposals stand: until then the
-high watermark may have to wait for what was proposed.
+At most one request is in flight; proposals made meanwhile share the next one. A request that fails
+as a whole is retried every 50 ms while its proposals are valid: until then the high watermark may
+have to wait for the proposed members.
 
 Source: `kafka.server.DefaultAlterPartitionManager`.
 """
@@ -110,10 +110,10 @@ class IsrUpdates:
         try:
             response = await self._send(request)
         except (ControllerUnavailableError, DecodeError) as error:
-            self._refused(proposals, f"not answered: {error}")
+            self._refused(proposals, f"failed: {error}")
             return False
         if response.error_code is not ErrorCode.NONE:
-            self._refused(proposals, f"refused: {response.error_code.name}")
+            self._refused(proposals, f"was refused: {response.error_code.name}")
             return False
         self._refusal = ""
         done = True
@@ -126,7 +126,7 @@ class IsrUpdates:
 
     def _refused(self, proposals: dict[Partition, tuple[BrokerId, ...]], refusal: str) -> None:
         if refusal != self._refusal:
-            logger.warning("AlterPartition %s, trying again", refusal)
+            logger.warning("AlterPartition %s; retrying", refusal)
         self._refusal = refusal
         self._again(proposals)
 
@@ -141,7 +141,9 @@ class IsrUpdates:
         try:
             return self._change(partition, leader, new_isr)
         except Exception:
-            logger.exception("ISR %s of %s", list(new_isr), partition.topic_partition)
+            logger.exception(
+                "cannot propose ISR %s for %s", list(new_isr), partition.topic_partition
+            )
             partition.in_sync.proposal_failed()
             return None
 

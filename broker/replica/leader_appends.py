@@ -1,7 +1,7 @@
-"""Appends to a replica that leads: of clients, and of this broker itself.
+"""Appends to a replica that leads, by clients and by this broker itself.
 
-All that can speak against an append is checked before anything changes: a refused one leaves no
-trace. Nothing here waits; the log gives out the offsets at once and writes later.
+All checks come before any change: a refused append leaves no trace. Nothing here waits; the log
+assigns the offsets at once and writes later.
 
 Source: `kafka.cluster.Partition.appendRecordsToLeader`.
 """
@@ -100,14 +100,14 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
     if header.size > limits.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"{header.size} bytes of records for {partition.topic_partition}, at most "
-            f"{limits.max_message_bytes} are taken (max.message.bytes)",
+            f"expected a batch of at most {limits.max_message_bytes} bytes (max.message.bytes) for "
+            f"{partition.topic_partition}, got {header.size}",
         )
     if header.size > limits.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{header.size} bytes of records for {partition.topic_partition}, a segment has "
-            f"{limits.segment_bytes}",
+            f"expected a batch of at most {limits.segment_bytes} bytes (segment.bytes) for "
+            f"{partition.topic_partition}, got {header.size}",
         )
     log.log_dir.check_room(header.size)
     return log.append_as_leader(data, header, leader.leader_epoch)

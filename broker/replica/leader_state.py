@@ -1,14 +1,14 @@
-"""What a replica knows and does only while it leads: followers, ISR, high watermark.
+"""The state of a replica while it leads: followers, ISR, high watermark.
 
-The ISR has two forms. *Committed* is what the controller wrote; `acks=all` is promised by it. While
-a proposed change is on its way the *maximal* ISR, the committed one and a proposed new member, is
-what the high watermark waits for: the controller may have accepted the member already, and could
-make it leader before this broker hears of it.
+The ISR has two forms. The *committed* ISR is what the controller wrote; `acks=all` relies on it.
+While a proposed change is in flight, the high watermark waits for the *maximal* ISR: the committed
+one and the proposed new member. The controller may already have accepted that member, and could
+elect it before this broker learns of it.
 
-Besides the maximal ISR the high watermark waits for followers that are caught up and about to join,
-else they would run after it for ever. Not for one that cannot join: its broker is fenced or stops,
-or its directory is offline. Apache Kafka does not look at the directory there; its healthy leaders
-so wait up to 30 seconds for a disk that is dead (`replica.lag.time.max.ms`).
+The high watermark also waits for followers that have caught up and are about to join, because they
+would otherwise never reach it. It does not wait for a follower that cannot join: its broker is
+fenced or stopping, or its directory is offline. Apache Kafka ignores the directory here, so healthy
+leaders wait up to 30 seconds for a dead disk (`replica.lag.time.max.ms`).
 
 Source: `kafka.cluster.Partition`.
 """
@@ -142,9 +142,8 @@ class LeaderState(msgspec.Struct, kw_only=True):
     def usable_isr(self) -> tuple[BrokerId, ...] | None:
         """Return the ISR without members that cannot be in it; None if there is nothing to ask.
 
-        The controller takes a broker or directory that fails out of every ISR itself, but it does
-        not look at directories when it accepts a new member: one that failed just before would
-        stay for the whole lag time.
+        Usually the controller has already removed the replicas of a failed broker or directory. A
+        member that is still in the ISR would stay for the whole lag time.
         """
         usable = tuple(
             broker for broker in self.isr if broker == self.broker_id or broker in self.joinable

@@ -1,8 +1,8 @@
-"""Who is told when a replica begins and ceases to lead, and how far its records are committed.
+"""Notifies listeners when a replica begins or ceases to lead, and of its committed records.
 
-A coordinator lives exactly as long as the replica leads whose records it keeps its state in. It is
-therefore told in the middle of the change: nobody is served from a state of which a follower, or a
-dead disk, knows better already.
+A coordinator lives exactly as long as the replica with its state leads. So it is notified in the
+middle of the change: no client gets a state that a follower, or a dead disk, has already made
+obsolete.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One replica: its role, its log, and everybody who waits for it.
+"""One replica: its role, its log, and the requests that wait for it.
 
-What it can be, and what leads from one state to another, is in `replica_state`. Here is what
-happens on the way. It runs on the event loop and nothing waits, so each method sees and leaves a
-whole state; the last thing each of them does is to tell those who wait (`waiters`).
+`replica_state` defines the states and transitions; this module carries them out. It runs on the
+event loop and never waits, so each method sees and leaves a consistent state. Each method ends by
+notifying waiting requests (`waiters`).
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ class Partition:
     def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
         if log.state.lost_from is not None:
             lost = self.topic_partition, log.state.lost_from, log.start_offset - 1
-            logger.error("%s leads without offsets %d to %d, which its disk has lost", *lost)
+            logger.error("the leader of %s is missing offsets %d to %d, which its disk lost", *lost)
         # Whoever waits goes on to wait: a leader that stays has all that it has appended.
         before = self.leader
         start_offset = log.end_offset

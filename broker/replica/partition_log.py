@@ -1,15 +1,16 @@
 """The log of one replica: its state on the event loop, its files on the directory's threads.
 
-This is the only owner of the `LogState`. A change of it is complete at once, and its instructions
-go to the serving queue in the order of the changes (`directory_writer`). Hence two ends:
+This module is the only owner of the `LogState`. A change of the state is complete at once, and its
+instructions go to the serving queue in the order of the changes (`directory_writer`). So there are
+two ends:
 
-* `end_offset`: where the next batch goes; counts what is still on its way to the disk;
-* `written_end`: what the disk has confirmed. Nothing beyond is ever shown to anyone.
+* `end_offset`: where the next batch goes; it includes batches that are not written yet;
+* `written_end`: what the disk has confirmed. Nobody ever sees records beyond it.
 
-A cut is a change like any other, at its place in the order. Where it lies has to be looked up in
-the file first, and a task may be cancelled, or the role of the replica change, before that is
-known; then nothing was cut. Nor is it while something waits for room on the disk (`carrying_out`).
-If an instruction fails otherwise the state is wrong; therefore the replica is offline from then on.
+A truncation is a change like any other, at its place in the order. Its position must first be found
+in the file. If the task is cancelled, or the role of the replica changes, before that, nothing is
+truncated. Nor is anything truncated while a change waits for space on the disk (`carrying_out`). If
+an instruction fails in another way, the state is wrong, and the replica goes offline.
 """
 
 from __future__ import annotations

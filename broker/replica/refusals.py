@@ -1,4 +1,4 @@
-"""What clients are told who ask a replica for something that it does not do."""
+"""Errors for clients that ask a replica for something that it does not do."""
 
 from __future__ import annotations
 

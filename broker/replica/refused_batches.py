@@ -1,12 +1,11 @@
-"""Batches that a leader refused although nothing was wrong with them, and what is sent behind them.
+"""Batches that a leader refused although they were valid, and the batches behind them.
 
-An idempotent producer has up to five batches under way. If one is refused because the disk is
-full, or too few replicas are in sync, those behind it leave a gap in the sequence: of the leader's
-own making, and closed as soon as the producer tries again. Told OUT_OF_ORDER_SEQUENCE_NUMBER,
-librdkafka goes on in a new producer epoch, in which it sends again whatever is not acknowledged;
-batches in front of the refused one that were written, and lost their leader before they were
-acknowledged, are then in the log twice. Apache Kafka answers so. Here what stands behind a refused
-batch is refused for the same reason.
+An idempotent producer has up to five batches in flight. If the leader refuses one because the disk
+is full or too few replicas are in sync, the batches behind it leave a gap in the sequence. The
+leader caused this gap, and the next retry closes it. If these batches got
+OUT_OF_ORDER_SEQUENCE_NUMBER, as in Apache Kafka, librdkafka would continue in a new producer epoch
+and repeat all unacknowledged batches; batches that were written before the refused one would then
+be in the log twice. So the batches behind a refused one are refused for the same reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """All replicas of this broker by partition, and the metadata that they follow.
 
-Who needs a replica looks it up here. `broker.replica_roles` alone puts replicas in and takes them
-out.
+Only `broker.replica_roles` adds and removes replicas.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""What a replica can be, and what leads from one state to another.
+"""The states of a replica, and the transitions between them.
 
-    Creating     the log is being made: worth waiting for
-    Absent       no log, and none is being made: it may lie in a directory that is offline
-    Following    the log is there, and another broker leads, or nobody does
+    Creating     the log is being created: requests wait for it
+    Absent       no log, and none is being created: an offline directory may contain it
+    Following    the log is there, and another broker leads, or none does
     Leading      the log is there, and this broker leads
     Offline      the log was there, or should have been; its directory or the log itself failed
     Deleted      the replica is no longer here; the end
 
-A state is a value with what belongs to it: a log only where there is one, what a leader knows only
-while it leads. `TRANSITIONS` is all there is; anything else is a fault of this program.
+A state is a value with its data: it has a log only if there is one, and leader data only while the
+replica leads. `TRANSITIONS` contains all transitions; any other one is a programming error.
 
-Which of Following and Leading a replica with a log is says the metadata. Creating and Absent know
-their role by the metadata too, so that whoever wants the leader waits, or is sent away.
+The metadata decide whether a replica with a log is Following or Leading. Creating and Absent know
+their role from the metadata as well, so requests to a leader wait or are redirected.
 """
 
 from __future__ import annotations

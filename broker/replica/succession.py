@@ -1,10 +1,10 @@
 """The time between the failure of a leader's log and the metadata that name the next leader.
 
-A client that is refused in it asks any broker who leads, hears of the failed one again, and some
-clients then wait for seconds before they ask anew, or have no attempt left. So clients wait here
-instead, for a fraction of a second, and are told the next leader. Nothing is waited for where no
-other replica can lead. The controller may be away: a produce request waits for its own time, a
-fetch too, and whoever names no time for `WAIT_MAX_S`.
+A client that is refused in this time asks a broker for the leader and gets the failed one again.
+Some clients then wait for seconds before they ask again, or have no retries left. So their requests
+wait here for a fraction of a second, and then get the next leader. They do not wait if no other
+replica can lead. If the controller is away, produce requests and fetches wait until their own
+timeout, and requests without a timeout wait for `WAIT_MAX_S`.
 
 Apache Kafka refuses at once; there the gap is the client's back-off.
 """

@@ -1,7 +1,7 @@
-"""The newest batches of the logs that are led here, kept in memory.
+"""The newest batches of the logs that this broker leads, kept in memory.
 
-Followers and tailing consumers want what has just been appended, so their fetches need no hop to a
-directory's thread. A cache holds the end of one log without a gap; what is older is read from the
+Followers and tailing consumers read what has just been appended, so their fetches need no call on a
+directory's thread. A cache holds the end of one log without a gap; older batches are read from the
 file. Sizes are in bytes and count whole batches.
 """
 

@@ -126,7 +126,7 @@ def _throttled(name: str, configs: Mapping[str, str]) -> ThrottledReplicas:
     try:
         return ThrottledReplicas(topic_keys.throttled_replicas(name, configs.get(name, "")))
     except ConfigError as error:
-        logger.warning("%s; nothing is throttled", error)
+        logger.warning("ignoring a throttle setting: %s", error)
         return ThrottledReplicas()
 
 
@@ -160,7 +160,7 @@ class _Chosen:
         try:
             return parse(text)
         except ValueError:
-            logger.warning("topic config %s=%s is not a number, the default applies", key, text)
+            logger.warning("topic config %s=%s is not a number; using the default", key, text)
             return default()
 
     def _of_broker(self, key: str, coarser: tuple[tuple[str, int], ...]) -> int:

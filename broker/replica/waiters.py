@@ -1,7 +1,8 @@
-"""Everybody who waits for one replica, and what each of them is told when it changes.
+"""Everything that waits for one replica, and how it is notified of changes.
 
-A produce request may wait for records to be written or for the high watermark, a fetch for either
-or for news of any kind, a fetch session for news; whoever came before the log waits for that.
+A produce request may wait until records are written or the high watermark advances, a fetch for
+either or for any change, and a fetch session for changes. Requests that arrive before the log
+exists wait for the log.
 """
 
 from __future__ import annotations
@@ -165,4 +166,4 @@ class Waiters:
                 observer.partition_changed(news)
             except Exception:
                 # Clients wait for what follows, and so do the other followers.
-                logger.exception("a fetch session did not hear of %s", news.name)
+                logger.exception("a fetch session failed to process %s", news.name)

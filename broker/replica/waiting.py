@@ -1,13 +1,13 @@
-"""Requests that wait, and what wakes them.
+"""Requests that wait, and the events that wake them.
 
-A produce request waits until its records are written here or, with acks=all, at every in-sync
-replica. A fetch waits until there is enough to send. Neither is ever looked for by a timer or a
-sweep: it stands in the partition that it waits for, and every event of that partition (records
-written, high watermark moved, role or epoch changed, ISR too small, directory failed, partition
-deleted) goes through what stands there at once. The request's own time-out is the last resort.
+A produce request waits until its records are written here or, with acks=all, on every in-sync
+replica. A fetch waits until there is enough to send. No timer or sweep looks for them: a request
+waits in its partition, and every event of that partition (records written, high watermark advanced,
+role or epoch changed, ISR too small, directory failed, partition deleted) checks all waiting
+requests at once. The timeout of the request is the last resort.
 
-Source: `kafka.server.DelayedProduce`, `DelayedFetch`. There an event that forgets to look for
-waiting requests leaves them to their time-out, 30 seconds by default; here an event cannot.
+Source: `kafka.server.DelayedProduce`, `DelayedFetch`. There an event that does not check waiting
+requests leaves them to their timeout, 30 seconds by default; here an event cannot forget them.
 """
 
 from __future__ import annotations
@@ -340,4 +340,4 @@ class FetchQueue:
                     fetch.wake(forced)
                 except Exception:
                     # Others wait here as well, and for what follows.
-                    logger.exception("a fetch did not hear of news")
+                    logger.exception("a waiting fetch failed to process a change")

@@ -322,10 +322,10 @@ def _translated(error: BaseException) -> KafkaError:
         case KafkaError():
             return error
         case CorruptRecordError():
-            logger.error("%s", error)
+            logger.error("a log is damaged: %s", error)
             return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
         case MemoryError():
             return ShortageError(str(error))
         case _:
-            logger.error("reading a log failed", exc_info=error)
+            logger.error("cannot read a log", exc_info=error)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

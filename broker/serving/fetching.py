@@ -1,11 +1,12 @@
-"""Fetch: what is there at once, what is waited for, what is read from files.
+"""Fetch: what is available at once, what a fetch waits for, and what is read from files.
 
-A fetch names partitions and offsets. If one of them has an error or there is enough to send, it is
-answered now, else it waits in every partition that it names (`delayed`). A partition in an offline
-directory or with a new leader so answers every fetch that names it at once.
+A fetch names partitions and offsets. If one of them has an error, or if there is enough to send,
+the fetch is answered at once. Otherwise it waits in every partition that it names
+(`replica/waiting.py`). So an offline directory or a new leader answers every fetch that names the
+partition at once.
 
-What lies in memory is sent without touching a disk. The rest is read on the directories' threads,
-all of them at the same time: `fetch_answer`.
+Records in memory are sent without disk access. The rest is read on the directories' threads, all of
+them at the same time: `fetch_answer`.
 
 Source: `kafka.server.ReplicaManager.fetchMessages`, KIP-74 (sizes), KIP-595 (diverging epochs).
 """

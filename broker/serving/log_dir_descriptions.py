@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies in each directory, and how full its disk is.
+"""DescribeLogDirs: the contents of each directory, and the space on its disk.
 
 Source: KIP-113, KIP-827 (sizes of the disk).
 """

@@ -135,7 +135,7 @@ async def _found(
         case _ if wanted in TIERED:
             return -1, NOT_FOUND
         case _ if wanted < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {wanted}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unsupported timestamp {wanted}")
         case _:
             return await _at_time(partition, log, wanted, reader)
 

@@ -1,9 +1,9 @@
-"""Produce requests of this broker to others that lead, for its own clients.
+"""Produce requests that this broker sends to other leaders for its own clients.
 
-A request has a connection for itself as long as it is under way: no client waits for another one,
-and what fails concerns one. The leader knows such requests by the client's id, and does with them
-as with any other, but for two things: it passes nothing on in its turn, and leaves the quotas to
-the broker that the client is connected to.
+A request uses a connection exclusively while it is in flight: no client waits for another one, and
+a failure concerns one request. The leader recognises such requests by their client id. It treats
+them like any others, with two exceptions: it does not forward them again, and it leaves the quotas
+to the broker of the client.
 """
 
 from __future__ import annotations
@@ -193,5 +193,5 @@ def _result(entry: AppendEntry, answer: Any) -> AppendResult:
 def _failed(
     leader: BrokerNode, entries: Sequence[AppendEntry], code: ErrorCode, reason: Exception
 ) -> list[AppendResult]:
-    logger.info("batches are not passed on to broker %d: %s", leader.id, reason or code.name)
+    logger.info("cannot forward batches to broker %d: %s", leader.id, reason or code.name)
     return [Unanswered(topic_partition=entry.topic_partition, error_code=code) for entry in entries]

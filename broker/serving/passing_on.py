@@ -1,11 +1,11 @@
-"""Appends what clients send: here, or with the leader, for those that were sent there in vain.
+"""Appends batches of clients here, or forwards those of redirected clients to the leader.
 
-A client that was told of another leader and comes back has its batches passed on to that one. Its
-connection starts nothing behind them until they are answered, so what comes over one connection
-reaches the leader in the order in which it came here; who changes the connection or the broker
-meanwhile has no order in Kafka either.
+If a client was told of another leader and sends the batch here again, this broker forwards it. The
+connection starts nothing after such batches until they are answered, so batches of one connection
+reach the leader in order. A client that changes the connection or the broker meanwhile has no order
+in Kafka either.
 
-Kafka has nothing of the kind: such a client waits for its own timer there.
+Kafka forwards nothing: there such a client waits for its own timer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DeleteRecords: the leader lets a log begin later, and answers when every replica does.
+"""DeleteRecords: the leader moves its log start, and answers when every replica has done so.
 
-Followers hear of the new log start with their next fetch, and say with the one after that where
-their own logs begin. The smallest of these is the partition's low watermark. The files go with the
-next look of the retention.
+Followers learn of the new log start with their next fetch, and report their own log start with the
+fetch after it. The smallest one is the partition's low watermark. The next retention check removes
+the files.
 
 Source: `kafka.server.ReplicaManager.deleteRecords`, `DelayedDeleteRecords`, KIP-107.
 """

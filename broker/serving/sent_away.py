@@ -1,21 +1,20 @@
-"""Who was told that another broker leads a partition, and comes back nevertheless.
+"""Producers that were told of another leader and send the same batch here again.
 
-Most clients ask for the metadata when they are sent away, and turn to the new leader. Some send the
-same batch to the same broker again and again, until a timer of their own has them look at the
-metadata: nothing of theirs is written for seconds. A batch that comes back shows that its client
-has been told, and does not listen. From then on, for a limited time, what it sends for the
-partition over this connection is better passed on than refused. A client with several connections
-may come back over another one than that over which it was told.
+Most clients fetch the metadata after NOT_LEADER_OR_FOLLOWER and use the new leader. Some send the
+same batch to the same broker again until a timer makes them fetch the metadata, so nothing of
+theirs is written for seconds. A batch that returns shows that its client ignores the error. From
+then on, for a limited time, this broker forwards what the client sends for the partition over this
+connection instead of refusing it. A client with several connections may use another one for the
+retry.
 
-Nothing that was under way when the first batch of a connection was refused is passed on: it would
-overtake that one. So it is the first refused batch that has to come back. It is known by what it
-says of its producer and by its records, as a client may build it anew, with another time, for each
-attempt. Of a producer without an id, equal batches cannot be told apart: where one is under way
-behind another that is refused, it is taken for that one, and what was sent between both comes
-behind it.
+Batches that were in flight when the first batch of a connection was refused are not forwarded: they
+would overtake that one. So the first refused batch must return first. It is recognised by its
+producer fields and its records, because a client may build it again with other timestamps for each
+attempt. Equal batches of a producer without an id look the same: if one is in flight behind another
+that is refused, it is mistaken for that one, and batches sent between both are written after both.
 
-A client is known by its address and its id. Several producers behind one address that call
-themselves the same are one client here: a batch of one may be taken for an equal one of another.
+A client is recognised by its address and its client id. Several producers with the same address and
+id count as one client: a batch of one may be mistaken for an equal one of another.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ def _rate(name: str, meaning: str) -> Key:
 
 
 DYNAMIC_ONLY: tuple[Key, ...] = (
-    _rate(LEADER_RATE, "bytes per second sent for throttled replicas"),
-    _rate(FOLLOWER_RATE, "bytes per second fetched for throttled replicas"),
-    _rate(MOVE_RATE, "bytes per second copied between log directories"),
+    _rate(LEADER_RATE, "maximum bytes per second that leaders of throttled replicas send"),
+    _rate(FOLLOWER_RATE, "maximum bytes per second that throttled replicas fetch"),
+    _rate(MOVE_RATE, "maximum bytes per second copied between log directories"),
 )
 """Settings that a property file does not have."""
 
@@ -111,7 +111,7 @@ def check(configs: Mapping[str, str], *, all_brokers: bool) -> None:
         raise ConfigError(
             CORDONED_LOG_DIRS,
             configs[CORDONED_LOG_DIRS],
-            f"{ALL_LOG_DIRS} must not stand beside other values",
+            f"{ALL_LOG_DIRS} must be the only value",
         )
 
 

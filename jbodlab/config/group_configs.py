@@ -22,9 +22,27 @@ GROUP_CONFIGS: Mapping[str, Key] = MappingProxyType(
     {
         key.name: key
         for key in (
-            Key(CONSUMER_SESSION_TIMEOUT, Kind.INTEGER, "45000", "silence that fences a member", 1),
-            Key(CONSUMER_HEARTBEAT_INTERVAL, Kind.INTEGER, "5000", "between two heartbeats", 1),
-            Key(CONSUMER_ASSIGNMENT_INTERVAL, Kind.INTEGER, "1000", "between two assignments", 0),
+            Key(
+                CONSUMER_SESSION_TIMEOUT,
+                Kind.INTEGER,
+                "45000",
+                "a member is removed after this time without heartbeats",
+                1,
+            ),
+            Key(
+                CONSUMER_HEARTBEAT_INTERVAL,
+                Kind.INTEGER,
+                "5000",
+                "interval between heartbeats of a member",
+                1,
+            ),
+            Key(
+                CONSUMER_ASSIGNMENT_INTERVAL,
+                Kind.INTEGER,
+                "1000",
+                "minimum time between two assignments",
+                0,
+            ),
         )
     }
 )

@@ -7,6 +7,7 @@ Unknown keys are returned, not refused: Kafka's own property files name many tha
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
@@ -104,7 +105,7 @@ class Values:
         try:
             number = parse_integer(text)
         except ValueError:
-            raise ConfigError(name, text, "not an integer") from None
+            raise ConfigError(name, text, "expected an integer") from None
         _check_range(self._table[name], number, text)
         return number
 
@@ -120,7 +121,7 @@ class Values:
                 raise ValueError(text)
             number = float(text)
         except ValueError:
-            raise ConfigError(name, text, "not a number") from None
+            raise ConfigError(name, text, "expected a number") from None
         _check_range(self._table[name], number, text)
         return number
 
@@ -168,6 +169,13 @@ def read(table: Mapping[str, Key], properties: Mapping[str, str]) -> tuple[Value
         if name in properties:
             _check(key, values)
     return values, sorted(set(properties) - set(table))
+
+
+def unknown_text(table: Mapping[str, Key], name: str) -> str:
+    """Return the warning about a key that the table does not have."""
+    similar = difflib.get_close_matches(name, table, n=1, cutoff=0.8)
+    hint = f" (did you mean {similar[0]}?)" if similar else ""
+    return f"unknown configuration {name} is ignored{hint}"
 
 
 def without_effect(table: Mapping[str, Key], names: Iterable[str]) -> list[Key]:

@@ -26,11 +26,10 @@ _VOTER = re.compile(r"^([0-9]+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
 
 TWO_FILES = (
     "a node has one role; write two property files, both with "
-    "controller.quorum.voters=1@localhost:9093 in place of controller.quorum.bootstrap.servers: "
-    "the controller's with process.roles=controller, node.id=1, listeners=CONTROLLER://:9093 and "
-    "neither advertised.listeners nor inter.broker.listener.name; the broker's with "
-    "process.roles=broker, another node.id, other log.dirs, and no CONTROLLER in listeners and "
-    "advertised.listeners"
+    "controller.quorum.voters=1@localhost:9093 instead of controller.quorum.bootstrap.servers. "
+    "Controller: process.roles=controller, node.id=1, listeners=CONTROLLER://:9093, without "
+    "advertised.listeners and inter.broker.listener.name. Broker: process.roles=broker, another "
+    "node.id, other log.dirs, without CONTROLLER in listeners and advertised.listeners"
 )
 """What to change in a file for both roles, such as the one of Kafka's quick start."""
 
@@ -126,9 +125,9 @@ def node_roles(values: Values) -> frozenset[str]:
     """
     words = [word.lower() for word in values.words("process.roles")]
     if not words:
-        raise ConfigError("process.roles", "", "must name broker or controller")
+        raise ConfigError("process.roles", "", "must be broker or controller")
     if len(set(words)) != len(words):
-        raise ConfigError("process.roles", ",".join(words), "a role is named twice")
+        raise ConfigError("process.roles", ",".join(words), "duplicate role")
     if len(words) > 1:
         raise ConfigError("process.roles", ",".join(words), TWO_FILES)
     return frozenset(words)
@@ -141,7 +140,7 @@ def _node_id(values: Values) -> BrokerId:
     if values.is_set("broker.id") and broker_id != node_id:
         raise ConfigError("broker.id", broker_id, f"must equal node.id, which is {node_id}")
     if node_id < 0:
-        raise ConfigError("node.id", node_id, "must be set to 0 or more")
+        raise ConfigError("node.id", node_id, "must be at least 0")
     return BrokerId(node_id)
 
 
@@ -186,9 +185,15 @@ def _endpoint(key: str, word: str, protocols: Mapping[str, str]) -> Listener:
     name = match[1].upper()
     protocol = protocols.get(name)
     if protocol is None:
-        raise ConfigError(key, word, f"no security protocol defined for listener {name}")
+        raise ConfigError(
+            key,
+            word,
+            f"listener.security.protocol.map has no security protocol for listener {name}",
+        )
     if protocol != "PLAINTEXT":
-        raise ConfigError(key, word, f"security protocol {protocol} is not served, only PLAINTEXT")
+        raise ConfigError(
+            key, word, f"unsupported security protocol {protocol}, expected PLAINTEXT"
+        )
     return Listener(
         name=name,
         host=match[2].strip("[]"),
@@ -220,7 +225,9 @@ def _check_listeners(
             "must not contain a name of controller.listener.names on a broker",
         )
     if "broker" in roles and not names - controllers:
-        raise ConfigError("listeners", ",".join(sorted(names)), "no listener for clients")
+        raise ConfigError(
+            "listeners", ",".join(sorted(names)), "a broker needs a listener for clients"
+        )
 
 
 def _check_voters(roles: frozenset[str], node_id: BrokerId, voters: tuple[Voter, ...]) -> None:
@@ -263,9 +270,11 @@ def _advertised(
     names = {listener.name for listener in listeners}
     for endpoint in advertised:
         if endpoint.host in ("", "0.0.0.0"):
-            raise ConfigError("advertised.listeners", endpoint.host, "needs a routable address")
+            raise ConfigError(
+                "advertised.listeners", endpoint.host, "expected an address that clients can reach"
+            )
         if endpoint.name not in names:
-            raise ConfigError("advertised.listeners", endpoint.name, "not among listeners")
+            raise ConfigError("advertised.listeners", endpoint.name, "must be a name of listeners")
     return tuple(endpoint for endpoint in advertised if endpoint.name not in controllers)
 
 
@@ -280,7 +289,7 @@ def _inter_broker_name(
     name = values.optional_text("inter.broker.listener.name")
     if name is not None:
         if "broker" in roles and name.strip().upper() not in clients:
-            raise ConfigError("inter.broker.listener.name", name, "not among listeners")
+            raise ConfigError("inter.broker.listener.name", name, "must be a name of listeners")
         return name.strip().upper()
     if "PLAINTEXT" in clients or not clients:
         return "PLAINTEXT"

@@ -42,18 +42,18 @@ def _flag(name: str, default: str, meaning: str) -> Key:
 
 
 def _unused(key: Key, reason: str) -> Key:
-    return replace(key, meaning=f"without effect: {reason}", has_effect=False)
+    return replace(key, meaning=f"ignored: {reason}", has_effect=False)
 
 
-_AS_THEY_CAME = "batches are kept as they came"
-_NO_TIERS = "tiered storage is not there"
+_AS_THEY_CAME = "batches are stored as producers sent them"
+_NO_TIERS = "tiered storage is not supported"
 
 _KEYS = (
     Key(
         "cleanup.policy",
         Kind.LIST,
         "delete",
-        "what happens to old data: delete, compact or both",
+        "what to do with old data: delete, compact or both",
         choices=("delete", "compact"),
     ),
     _unused(
@@ -75,17 +75,22 @@ _KEYS = (
         _AS_THEY_CAME,
     ),
     _unused(_integer("compression.zstd.level", 3, "", -131_072, 22), _AS_THEY_CAME),
-    _long("delete.retention.ms", 86_400_000, "how long compaction keeps a tombstone", 0),
-    _long("file.delete.delay.ms", 60_000, "time between renaming and removing a file", 0),
-    _long("flush.messages", LONG_MAX, "messages after which a log is flushed", 1),
-    _unused(_long("flush.ms", LONG_MAX, "", 0), "logs are not flushed by the clock"),
+    _long("delete.retention.ms", 86_400_000, "how long compaction keeps tombstones", 0),
+    _long(
+        "file.delete.delay.ms",
+        60_000,
+        "delay between the renaming and the removal of a deleted file",
+        0,
+    ),
+    _long("flush.messages", LONG_MAX, "flush a log after this many records", 1),
+    _unused(_long("flush.ms", LONG_MAX, "", 0), "logs are not flushed by time"),
     Key(
         FOLLOWER_THROTTLED,
         Kind.LIST,
         "",
         "replicas whose followers are throttled: partition:broker,... or *",
     ),
-    _integer("index.interval.bytes", 4_096, "log bytes between two index entries", 0),
+    _integer("index.interval.bytes", 4_096, "bytes of log between two index entries", 0),
     Key(
         LEADER_THROTTLED,
         Kind.LIST,
@@ -96,45 +101,62 @@ _KEYS = (
         SEGMENT_BYTES,
         Kind.INTEGER,
         None,
-        "a segment's size below what segment.bytes permits; for tests",
+        "segment size smaller than segment.bytes permits; for tests",
         14,
         INT_MAX,
         is_internal=True,
     ),
     _unused(_long("local.retention.bytes", -2, "", -2), _NO_TIERS),
     _unused(_long("local.retention.ms", -2, "", -2), _NO_TIERS),
-    _long("max.compaction.lag.ms", LONG_MAX, "age at which a record must be compacted", 1),
-    _integer("max.message.bytes", 1_048_588, "largest batch that is accepted", 0),
-    _long("message.timestamp.after.max.ms", 3_600_000, "newest accepted timestamp", 0),
-    _long("message.timestamp.before.max.ms", LONG_MAX, "oldest accepted timestamp", 0),
+    _long("max.compaction.lag.ms", LONG_MAX, "compact records that are older than this", 1),
+    _integer("max.message.bytes", 1_048_588, "largest record batch that is accepted", 0),
+    _long(
+        "message.timestamp.after.max.ms",
+        3_600_000,
+        "reject records whose timestamp is this far in the future",
+        0,
+    ),
+    _long(
+        "message.timestamp.before.max.ms",
+        LONG_MAX,
+        "reject records whose timestamp is older than this",
+        0,
+    ),
     Key(
         "message.timestamp.type",
         Kind.TEXT,
         "CreateTime",
-        "whose clock stamps a record",
+        "set record timestamps by the producer's or the broker's clock",
         choices=("CreateTime", "LogAppendTime"),
     ),
     Key(
         "min.cleanable.dirty.ratio",
         Kind.NUMBER,
         "0.5",
-        "part of a log that must be dirty before it is compacted",
+        "compact a log when this share of it is dirty",
         0,
         1,
     ),
-    _long("min.compaction.lag.ms", 0, "age at which a record may be compacted", 0),
-    _integer("min.insync.replicas", 1, "ISR below which acks=all is refused", 1),
-    _unused(_flag("preallocate", "false", ""), "segments grow as they are written"),
+    _long("min.compaction.lag.ms", 0, "do not compact records younger than this", 0),
+    _integer("min.insync.replicas", 1, "reject acks=all if the ISR is smaller", 1),
+    _unused(_flag("preallocate", "false", ""), "segment files grow as they are written"),
     _unused(_flag("remote.log.copy.disable", "false", ""), _NO_TIERS),
     _unused(_flag("remote.log.delete.on.disable", "false", ""), _NO_TIERS),
-    _flag(TIERED, "false", "keep old segments elsewhere; not there"),
-    _long("retention.bytes", -1, "size above which the oldest segments are deleted", -1),
-    _long("retention.ms", 604_800_000, "age at which a segment is deleted; -1 never", -1),
-    _integer("segment.bytes", 1_073_741_824, "size at which a segment is closed", 1 << 20),
-    _integer("segment.index.bytes", 10_485_760, "largest index of a segment", 4),
-    _unused(_long("segment.jitter.ms", 0, "", 0), "segments are closed at their full age"),
-    _long("segment.ms", 604_800_000, "age at which a segment is closed", 1),
-    _flag(UNCLEAN_ELECTION, "false", "elect replicas outside of the ISR"),
+    _flag(TIERED, "false", "tiered storage; not supported"),
+    _long(
+        "retention.bytes",
+        -1,
+        "log size above which the oldest segments are deleted; -1: no limit",
+        -1,
+    ),
+    _long("retention.ms", 604_800_000, "age at which a segment is deleted; -1: never", -1),
+    _integer("segment.bytes", 1_073_741_824, "size at which a segment is rolled", 1 << 20),
+    _integer("segment.index.bytes", 10_485_760, "maximum size of a segment's index", 4),
+    _unused(_long("segment.jitter.ms", 0, "", 0), "segments are rolled at their full age"),
+    _long("segment.ms", 604_800_000, "age at which a segment is rolled", 1),
+    _flag(
+        UNCLEAN_ELECTION, "false", "elect leaders outside the ISR if no replica in it is available"
+    ),
 )
 TOPIC_CONFIGS: Mapping[str, Key] = {key.name: key for key in _KEYS}
 
@@ -205,7 +227,7 @@ def check(configs: Mapping[str, str]) -> None:
         raise ConfigError(
             "min.compaction.lag.ms",
             values.text("min.compaction.lag.ms"),
-            f"more than max.compaction.lag.ms ({values.text('max.compaction.lag.ms')})",
+            f"must be at most max.compaction.lag.ms ({values.text('max.compaction.lag.ms')})",
         )
 
 
@@ -223,8 +245,6 @@ def throttled_replicas(name: str, value: str) -> frozenset[tuple[int, int]] | No
         return None
     for word in words:
         if _REPLICAS.fullmatch(word) is None:
-            raise ConfigError(
-                name, value, "must be * or a list of partition:broker, with commas in between"
-            )
+            raise ConfigError(name, value, "expected * or partition:broker,...")
     pairs = (word.split(":") for word in words)
     return frozenset((int(partition), int(broker)) for partition, broker in pairs)

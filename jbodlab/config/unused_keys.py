@@ -43,7 +43,7 @@ def _because(reason: str, *keys: Key) -> Iterator[Key]:
             key.name,
             key.kind,
             key.default,
-            f"without effect: {reason}",
+            f"ignored: {reason}",
             key.minimum,
             key.maximum,
             key.choices,
@@ -55,7 +55,7 @@ def _because(reason: str, *keys: Key) -> Iterator[Key]:
 
 UNUSED_KEYS: tuple[Key, ...] = (
     *_because(
-        "batches are kept as they came",
+        "batches are stored as producers sent them",
         _int("compression.gzip.level", "-1", -1, 9),
         _int("compression.lz4.level", "9", 1, 17),
         _int("compression.zstd.level", "3", -131072, 22),
@@ -71,7 +71,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         ),
     ),
     *_because(
-        "segments grow as written and close at their full age; the system flushes them",
+        "segment files grow as written and roll at their full age; the system flushes them",
         _key("log.preallocate", Kind.FLAG, "false"),
         _long("log.roll.jitter.ms", None, 0),
         _int("log.roll.jitter.hours", "0", 0),
@@ -79,7 +79,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _long("log.flush.scheduler.interval.ms", "9223372036854775807"),
     ),
     *_because(
-        "one event loop serves all connections, and each directory has threads of its own",
+        "one event loop serves all connections, and each directory has its own threads",
         _int("background.threads", "10", 1),
         _int("num.io.threads", "8", 1),
         _int("num.network.threads", "3", 1),
@@ -87,7 +87,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("num.replica.fetchers", "1", 1),
     ),
     *_because(
-        "the system chooses",
+        "the operating system chooses",
         _int("controller.socket.timeout.ms", "30000"),
         _int("replica.socket.receive.buffer.bytes", "65536"),
         _long("socket.connection.setup.timeout.max.ms", "30000"),
@@ -97,7 +97,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("socket.receive.buffer.bytes", "102400"),
     ),
     *_because(
-        "requests wait where they are woken, and what they may take is bounded in other ways",
+        "requests wait and are limited in other ways",
         _int("delete.records.purgatory.purge.interval.requests", "1"),
         _int("fetch.max.bytes", "57671680", 1024),
         _int("fetch.purgatory.purge.interval.requests", "1000"),
@@ -107,11 +107,11 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("queued.max.requests", "500", 1),
     ),
     *_because(
-        "connections are not counted that way",
+        "connections are not limited by their rate of creation",
         _int("max.connection.creation.rate", "2147483647", 0),
     ),
     *_because(
-        "windows of quotas are fixed",
+        "quota windows are fixed",
         _int("alter.log.dirs.replication.quota.window.num", "11", 1),
         _int("alter.log.dirs.replication.quota.window.size.seconds", "1", 1),
         _int("quota.window.num", "11", 1),
@@ -120,7 +120,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("replication.quota.window.size.seconds", "1", 1),
     ),
     *_because(
-        "Java classes are not loaded, and metrics are shown over HTTP",
+        "Java classes are not supported, and metrics are served over HTTP",
         _key("alter.config.policy.class.name", Kind.CLASS, None),
         _key("client.quota.callback.class", Kind.CLASS, None),
         _key("config.providers", Kind.LIST, ""),
@@ -134,12 +134,12 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("telemetry.max.bytes", "1048576", 1),
     ),
     *_because(
-        "each log directory has a cleaner of its own, which reads a megabyte at a time",
+        "each log directory has its own cleaner, which reads a megabyte at a time",
         _int("log.cleaner.io.buffer.size", "524288", 0),
         _int("log.cleaner.threads", "1", 0),
     ),
     *_because(
-        "tiered storage is not there",
+        "tiered storage is not supported",
         _key("follower.fetch.last.tiered.offset.enable", Kind.FLAG, "false"),
         _long("log.local.retention.bytes", "-2", -2),
         _long("log.local.retention.ms", "-2", -2),
@@ -174,7 +174,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _key("remote.log.storage.system.enable", Kind.FLAG, "false"),
     ),
     *_because(
-        "coordinators have no threads or buffers of their own",
+        "coordinators have no separate threads or buffers",
         _int("group.coordinator.append.linger.ms", "-1", -1),
         _int("group.coordinator.background.threads", "2", 1),
         _int("group.coordinator.cached.buffer.max.bytes", "1048588", 524288),
@@ -182,11 +182,11 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("offsets.load.buffer.size", "5242880", 1),
     ),
     *_because(
-        "the topic of the offsets is not compressed",
+        "the offsets topic is not compressed",
         _int("offsets.topic.compression.codec", "0"),
     ),
     *_because(
-        "share groups are not there",
+        "share groups are not supported",
         _int("group.share.assignment.interval.ms", "1000", 0),
         _key("group.share.assignors", Kind.LIST, "simple"),
         _int("group.share.delivery.count.limit", "5", 2, 10),
@@ -222,7 +222,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("share.fetch.purgatory.purge.interval.requests", "1000"),
     ),
     *_because(
-        "streams groups are not there",
+        "streams groups are not supported",
         _int("group.streams.assignment.interval.ms", "1000", 0),
         _int("group.streams.heartbeat.interval.ms", "5000", 1),
         _int("group.streams.initial.rebalance.delay.ms", "3000", 0),
@@ -238,7 +238,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _int("group.streams.session.timeout.ms", "45000", 1),
     ),
     *_because(
-        "transactions are not there",
+        "transactions are not supported",
         _int("add.partitions.to.txn.retry.backoff.max.ms", "100", 0),
         _int("add.partitions.to.txn.retry.backoff.ms", "20", 1),
         _int("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000", 1),
@@ -254,7 +254,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _short("transaction.state.log.replication.factor", "3", 1),
     ),
     *_because(
-        "encryption is not there",
+        "encryption is not supported",
         _key("ssl.allow.dn.changes", Kind.FLAG, "false"),
         _key("ssl.allow.san.changes", Kind.FLAG, "false"),
         _key("ssl.cipher.suites", Kind.LIST, ""),
@@ -280,7 +280,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _key("ssl.truststore.type", Kind.TEXT, "JKS"),
     ),
     *_because(
-        "authentication is not there",
+        "authentication is not supported",
         _key("authorizer.class.name", Kind.TEXT, ""),
         _int("connection.failed.authentication.delay.ms", "100", 0),
         _long("connections.max.reauth.ms", "0"),
@@ -355,7 +355,7 @@ UNUSED_KEYS: tuple[Key, ...] = (
         _key("security.providers", Kind.TEXT, None),
     ),
     *_because(
-        "one controller is the whole quorum",
+        "the quorum is one controller",
         _key("controller.quorum.auto.join.enable", Kind.FLAG, "false"),
         _key("controller.quorum.bootstrap.servers", Kind.LIST, ""),
         _int("controller.quorum.election.backoff.max.ms", "1000", 0),

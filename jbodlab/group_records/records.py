@@ -32,7 +32,7 @@ class UnknownRecordTypeError(DecodeError):
     """
 
     def __init__(self, record_type: int) -> None:
-        super().__init__(f"group record of type {record_type}")
+        super().__init__(f"unknown group record type {record_type}")
         self.record_type = record_type
 
 
@@ -59,7 +59,7 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
         DecodeError: anything else that is not a record.
     """
     if key is None:
-        raise DecodeError("group record without a key")
+        raise DecodeError("group record has no key")
     record_type = _number(key, "record type")
     key_type = KEY_TYPES.get(record_type)
     if key_type is None:
@@ -80,7 +80,7 @@ def decode_value(key_type: type[AnyKey], value: bytes) -> tuple[GroupValue, int]
     version = _number(value, "version")
     if not 0 <= version <= value_type.HIGHEST_VERSION:
         raise DecodeError(
-            f"{value_type.NAME} of version {version}, known are 0-{value_type.HIGHEST_VERSION}"
+            f"expected {value_type.NAME} of version 0-{value_type.HIGHEST_VERSION}, got {version}"
         )
     decoded, end = decode_body(value_type, version, value, _NUMBER.size)
     _check_end(end, value, f"{value_type.NAME} v{version}")
@@ -96,4 +96,4 @@ def _number(data: bytes, what: str) -> int:
 
 def _check_end(end: int, data: bytes, what: str) -> None:
     if end != len(data):
-        raise DecodeError(f"{len(data) - end} bytes left over behind {what}")
+        raise DecodeError(f"{len(data) - end} unexpected bytes after {what}")

@@ -78,7 +78,7 @@ class MetadataLoader:
         """
         if batch.base_offset > self.next_offset:
             raise ReplayError(
-                f"batch at offset {batch.base_offset} where {self.next_offset} comes next"
+                f"expected a batch at offset {self.next_offset}, got {batch.base_offset}"
             )
         if batch.last_offset < self.next_offset:
             return None

@@ -141,4 +141,6 @@ def _checked_directories(
         return directories
     if all(directory == directory_ids.MIGRATING for directory in directories):
         return (directory_ids.MIGRATING,) * len(replicas)
-    raise ReplayError(f"{len(directories)} directories for {len(replicas)} replicas {replicas}")
+    raise ReplayError(
+        f"expected {len(replicas)} directories for replicas {replicas}, got {len(directories)}"
+    )

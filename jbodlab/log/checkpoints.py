@@ -105,7 +105,7 @@ def read_offsets(fs: FileSystem, path: Path) -> dict[TopicPartition, int]:
     offsets, malformed = _parse_offsets(path, data)
     if malformed:
         logger.warning(
-            "checkpoint file %s has malformed lines, %d others are used: %s",
+            "ignoring malformed lines of checkpoint file %s (%d valid lines): %s",
             path,
             len(offsets),
             "; ".join(malformed[:MALFORMED_SHOWN]),
@@ -121,14 +121,14 @@ def _parse_offsets(path: Path, data: bytes) -> tuple[dict[TopicPartition, int], 
     malformed = []
     version = _natural(lines[0])
     if version is None:
-        malformed.append(f"line 1 is no version: {lines[0]!r}")
+        malformed.append(f"line 1: expected a version, got {lines[0]!r}")
     elif version != VERSION:
         raise CorruptRecordError(
             path, 0, f"Unrecognised version:{version}, expected version: {VERSION}"
         )
     expected = _natural(lines[1]) if len(lines) > 1 else 0
     if expected is None:
-        malformed.append(f"line 2 is no number of entries: {lines[1]!r}")
+        malformed.append(f"line 2: expected a number of entries, got {lines[1]!r}")
     offsets: dict[TopicPartition, int] = {}
     for number, line in enumerate(lines[2:], start=3):
         match line.split():
@@ -137,12 +137,14 @@ def _parse_offsets(path: Path, data: bytes) -> tuple[dict[TopicPartition, int], 
             case _:
                 partition = offset = None
         if partition is None or offset is None:
-            malformed.append(f"line {number} is no topic, partition and offset: {line!r}")
+            malformed.append(
+                f"line {number}: expected a topic, a partition and an offset, got {line!r}"
+            )
         else:
             offsets[TopicPartition(topic, partition)] = offset
     count = max(len(lines) - 2, 0)
     if expected is not None and count != expected:
-        malformed.append(f"line 2 names {expected} entries, there are {count}")
+        malformed.append(f"line 2: expected {expected} entries, got {count}")
     return offsets, malformed
 
 

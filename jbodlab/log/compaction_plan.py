@@ -194,7 +194,7 @@ class PacedLook:
                 return
             self._stop.wait(min(wait_s, FOLLOW_S))
             self._follow()
-        raise CleaningStoppedError("called off")
+        raise CleaningStoppedError("cancelled")
 
     def _follow(self) -> None:
         """Go on with the rate that holds now; what is waited for is waited for at that one."""

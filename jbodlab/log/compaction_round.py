@@ -219,7 +219,7 @@ class CompactionRound:
                 self._look(batch.header.size)
                 # The offset of a batch is not covered by its CRC.
                 if not next_offset <= batch.header.base_offset < segment.next_offset:
-                    reason = f"offset {batch.header.base_offset} where {next_offset} comes next"
+                    reason = f"expected offset {next_offset}, got {batch.header.base_offset}"
                     raise CorruptRecordError(path, batch.position, reason)
                 next_offset = batch.header.next_offset
                 end = batch.position + batch.header.size

@@ -1,4 +1,4 @@
-"""What becomes of bytes behind damage in a log: said with their offsets, and kept as `.damaged`."""
+"""Handles bytes after damage in a log: logs their offsets, and keeps the bytes as `.damaged`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequen
     """
     path = files.path(right.base_offset)
     logger.error(
-        "%s: damaged at byte %d of %d, offsets from %d on are lost here; %s",
+        "%s: damaged at byte %d of %d; this replica has lost the offsets from %d on; %s",
         path,
         right.size,
         size,
         right.next_offset,
-        f"{len(behind)} segments behind it, from offset {behind[0]} on, are kept as .damaged"
+        f"later segments ({len(behind)}, from offset {behind[0]} on) are kept as .damaged"
         if behind
-        else "no segment is behind it",
+        else "it is the last segment",
         extra={
             "path": str(path),
             "position": right.size,
@@ -54,7 +54,7 @@ def report_lost_end(files: LogFiles, known_end: int, end_offset: int) -> None:
     """
     if end_offset < known_end and files.is_current:
         logger.error(
-            "%s ends at offset %d: offsets from %d to %d, which were on the disk, are lost here",
+            "%s ends at offset %d; this replica has lost offsets %d to %d, which were on the disk",
             files.directory,
             end_offset,
             end_offset,
@@ -74,9 +74,7 @@ def lost_beginning(files: LogFiles, known_start: int | None, first: int) -> int 
     """
     if known_start is None or first <= known_start or not files.is_current:
         return None
-    logger.warning(
-        "%s begins with offset %d, it should with %d", files.directory, first, known_start
-    )
+    logger.warning("%s begins at offset %d, expected %d", files.directory, first, known_start)
     return known_start
 
 

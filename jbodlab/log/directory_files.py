@@ -1,9 +1,9 @@
-"""What the logs of one directory share on its thread: open files, and indexes that were read.
+"""Shared by the logs of one directory on its thread: open files, and indexes that were read.
 
-Both are bounded, and what was not used for longest goes first. An open `.log` file costs a
-descriptor, of which a process has only so many; the indexes of a closed segment cost two entries
-for each `index.interval.bytes`, and a disk full of closed segments may have more of them than the
-process has memory.
+Both are limited; the least recently used entries are dropped first. An open `.log` file costs a
+descriptor, and a process has a limited number of them. The indexes of a closed segment cost two
+entries for each `index.interval.bytes`, so a disk full of closed segments may need more memory than
+the process has.
 """
 
 from __future__ import annotations

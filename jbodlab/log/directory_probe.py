@@ -22,7 +22,9 @@ def check_identity(fs: FileSystem, path: Path, identity: tuple[int, int] | None)
         OSError: it does not, or leads nowhere.
     """
     if identity is not None and fs.identity(path) != identity:
-        raise FileNotFoundError(errno.ENOENT, "another directory took its place", str(path))
+        raise FileNotFoundError(
+            errno.ENOENT, "another directory was mounted or created at this path", str(path)
+        )
 
 
 def probe(fs: FileSystem, path: Path, identity: tuple[int, int] | None) -> None:

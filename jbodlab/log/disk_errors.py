@@ -1,9 +1,9 @@
 """Which `OSError` takes a log directory offline, and which is the process's own fault.
 
-After broker-rules any I/O error of a directory counts. Exceptions are those that would hit every
-directory alike, such as no free file descriptor or no memory; taking directories offline for them
-would turn one fault of the process into the loss of all its disks. Where there is something better
-to do about a full disk than to give it up, `is_no_space` is asked first.
+As a rule, any I/O error of a directory counts. The exceptions are errors that would affect all
+directories alike, such as no free file descriptor or no memory: otherwise one fault of the process
+would cost all its disks. For a full disk there is something better than giving it up: check
+`is_no_space` first.
 """
 
 from __future__ import annotations

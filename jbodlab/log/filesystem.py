@@ -1,8 +1,8 @@
-"""The narrow door to the file system: everything this package does to a disk goes through here.
+"""The interface to the file system: everything this package does to a disk goes through it.
 
-`FileSystem` lists the few operations that the log needs, so that a simulation can put a disk in
-memory behind it that fails, hangs, or forgets what was not synced. `PosixFileSystem` is the real
-one, in a module of its own.
+`FileSystem` lists the few operations that the log needs. A simulation can replace it by a disk in
+memory that fails, hangs, or forgets what was not synced. `PosixFileSystem`, in another module, is
+the real one.
 
 Every method may raise `OSError`; none translates it.
 """

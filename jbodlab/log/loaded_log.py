@@ -65,7 +65,7 @@ def create_log(
     directory = log_dir / (folder or name)
     # A creation that was interrupted may have left the directory, but no segment.
     if fs.exists(directory) and names.with_suffix(fs.listdir(directory), names.LOG_SUFFIX):
-        raise FileExistsError(errno.EEXIST, "there is a log already", str(directory))
+        raise FileExistsError(errno.EEXIST, "the directory already contains a log", str(directory))
     fs.mkdir(directory, exist_ok=True)
     write_topic_id(fs, directory / names.PARTITION_METADATA_FILE, topic_id, sync=False)
     files = LogFiles(fs, directory, topic_partition, topic_id, shared, config.index_interval_bytes)

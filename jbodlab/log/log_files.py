@@ -1,9 +1,9 @@
-"""The files of one replica's log: does what `LogState` asks for, reads, and decides nothing.
+"""The files of one replica's log: carries out the instructions of `LogState`, and reads.
 
-Everything here blocks and lets `OSError` pass to the caller, which takes the directory offline.
-Methods run on the thread of the log's directory, in the order in which they were asked for, except
-those that are given a file system: these touch only what nobody appends to or cuts just then, or
-what may be gone without harm, and run beside the others.
+Everything here blocks and passes `OSError` to the caller, which takes the directory offline.
+Methods run on the thread of the log's directory, in the order of the calls. Methods that get a file
+system run beside the others: they touch only files that nobody appends to or truncates at that
+time, or that may disappear without harm.
 
 Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.
 """
@@ -338,7 +338,7 @@ class LogFiles:
                     # It is cut off when it is opened again.
                     self._shared.close_file(key)
                 elif disk_errors.is_no_space(disk_errors.as_os_error(error)):
-                    text = f"{error}, and what it took cannot be cut off: {failed}"
+                    text = f"{error}, and the partial write cannot be truncated: {failed}"
                     raise OSError(errno.EIO, text, str(self.path(base_offset))) from error
             raise
 
@@ -386,7 +386,7 @@ class LogFiles:
             index = OffsetIndex.decode(path, self.fs.read_bytes(path), base_offset)
             times = TimeIndex.decode(times_path, self.fs.read_bytes(times_path), base_offset)
         except (FileNotFoundError, CorruptRecordError) as error:
-            logger.warning("index is made anew: %s", error)
+            logger.warning("rebuilding an index: %s", error)
             segment = ActiveSegment(base_offset)
             for _, header, _ in self.reader(place).scan():
                 segment.note(header, self._index_interval_bytes)

@@ -1,17 +1,17 @@
-"""Opening the files of a partition directory, and making them whole again after a crash.
+"""Opens the files of a partition directory, and repairs them after a crash.
 
-What lies below the recovery point is known to be on the disk and is not read: of each closed
-segment only its ends are looked at, whether they join on to the next one, and its size. From the
-segment with the recovery point on every batch is read and checked, and indexes, leader epochs,
-producer state and aborted transactions are made anew from what was read. After a clean shutdown
-the recovery point is the end of the log, and of the last segment the indexes are read. What a
-damaged index of aborted transactions held only the batches tell: it lowers the recovery point.
+Everything below the recovery point is known to be on the disk and is not read: of each closed
+segment only the size and the ends are checked, that is, whether the next segment continues it. From
+the segment with the recovery point on, every batch is read and checked, and indexes, leader epochs,
+producer state and aborted transactions are rebuilt. After a clean shutdown the recovery point is
+the end of the log, and only the indexes of the last segment are read. A damaged index of aborted
+transactions can only be rebuilt from the batches, so it lowers the recovery point.
 
-The log ends before the first byte that is not right. Behind a write that was torn by a crash there
-is nothing; where there is, records were lost: that is said, with their offsets, and what lies
-behind is kept aside as `.damaged`. A replica that has others copies it from them.
+The log ends before the first wrong byte. After a write that a crash interrupted nothing follows. If
+something follows, records were lost: their offsets are logged, and the bytes after the damage are
+kept as `.damaged`. A replica copies the lost records from the others, if there are any.
 
-A process may die at any moment, also in here; the next start then does the same again.
+A process may die at any moment, also during the load; the next start then repeats it.
 
 Source: `org.apache.kafka.storage.internals.log.LogLoader`, `ProducerStateManager`.
 """
@@ -331,7 +331,7 @@ class _Loader:
                 damage.keep_tail(self._files, active, size)
         elif size > active.size:
             logger.warning(
-                "segment was cut at its first invalid byte",
+                "truncated a segment at its first invalid byte",
                 extra={"path": str(path), "size": active.size},
             )
         for later in reversed(behind):
@@ -371,7 +371,7 @@ class _Loader:
             self._epochs = read_leader_epochs(self._fs, path)
             entries = self._epochs.entries
         except CorruptRecordError as error:
-            logger.warning("leader epochs are made anew from the batches: %s", error)
+            logger.warning("rebuilding leader epochs from the batches: %s", error)
         if not entries and trusted:
             segments: list[ClosedSegment | ActiveSegment] = list(self._closed)
             if self._active is not None:

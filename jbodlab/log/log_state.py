@@ -248,7 +248,7 @@ class LogState:
             KafkaError: OFFSET_OUT_OF_RANGE, behind the log end.
         """
         if offset > self.end_offset:
-            message = f"start {offset} of the log is behind its end {self.end_offset}"
+            message = f"start {offset} of the log is after its end {self.end_offset}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
         if offset <= self.start_offset:
             return ()

@@ -200,7 +200,7 @@ def without_lost_disks(ensemble: Ensemble) -> Ensemble:
     for directory, meta in ensemble.normal.items():
         fault = f"{missing} not found" if (missing := _missing_id(meta)) else ""
         if _is_cut_short(meta, ensemble.normal.values()):
-            fault = "it is cut short"
+            fault = "the file is truncated"
         if fault:
             del normal[directory]
             failed[directory] = f"{directory / META_PROPERTIES_FILE} is damaged: {fault}"

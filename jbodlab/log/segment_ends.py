@@ -100,7 +100,7 @@ def damaged_transaction_index(files: LogFiles, base_offsets: Sequence[int]) -> i
         try:
             files.read_aborted(base_offset)
         except CorruptRecordError as error:
-            logger.warning("log is read from offset %d on: %s", base_offset, error)
+            logger.warning("checking the log from offset %d on: %s", base_offset, error)
             return base_offset
     return None
 

@@ -223,7 +223,9 @@ class _Segment:
             self._broken(_Open(error.position, self.next_offset, error.reason))
         else:
             if self._position < size:
-                problem = f"a batch begins here, and the file ends {size - self._position} bytes on"
+                problem = (
+                    f"the batch at the end is incomplete: it has {size - self._position} bytes"
+                )
                 self._broken(_Open(self._position, self.next_offset, problem, is_cut_short=True))
 
     def forgive_tail(
@@ -250,7 +252,9 @@ class _Segment:
         if self._open is not None:
             self._close(None if self._next_base is None else end - 1)
         elif self.next_offset < end and not self._has_gaps:
-            self._note(self._position, "the segment ends here", self.next_offset, end - 1)
+            self._note(
+                self._position, "the segment ends before this position", self.next_offset, end - 1
+            )
         if sound and self._entries:
             self._entry_problem(self._entries[0], "no batch begins there")
         if sound and not self._entries and self._indexed_offset >= self.next_offset:
@@ -289,11 +293,11 @@ class _Segment:
         first, last = header.base_offset, header.last_offset
         beyond = self._next_base is not None and last >= self._next_base
         if first < self.next_offset or last < first or beyond:
-            return f"offsets {first} to {last} where {self.next_offset} comes next"
+            return f"expected offset {self.next_offset}, got offsets {first} to {last}"
         if first > self.next_offset and self._open is None and not self._has_gaps:
-            return f"offset {first} where {self.next_offset} comes next"
+            return f"expected offset {self.next_offset}, got {first}"
         if header.partition_leader_epoch < self._epochs.before:
-            return f"leader epoch {header.partition_leader_epoch} behind {self._epochs.latest}"
+            return f"leader epoch {header.partition_leader_epoch} after {self._epochs.latest}"
         return None
 
     def _meet_epoch(self, batch: ScannedBatch) -> None:

@@ -72,7 +72,7 @@ def data_batch(
     )
     if len(batch) > MAX_BATCH_BYTES:
         raise BatchTooLargeError(
-            f"{len(records)} records need {len(batch)} bytes, a batch has at most {MAX_BATCH_BYTES}"
+            f"{len(records)} records need {len(batch)} bytes, expected at most {MAX_BATCH_BYTES}"
         )
     return batch
 

@@ -57,7 +57,10 @@ def clean(log: MetadataLog, settings: MetadataLogSettings, now_ms: int) -> int:
     while _is_over(log, kept, settings, now_ms):
         if not checked and not snapshots.is_complete(log.fs, kept[-1].path):
             # Everything below would go for its sake.
-            logger.error("newest snapshot is damaged", extra={"path": str(kept[-1].path)})
+            logger.error(
+                "the newest metadata snapshot is damaged; keeping the log",
+                extra={"path": str(kept[-1].path)},
+            )
             return 0
         checked = True
         dropped = log.delete_segments_below(kept[0].end_offset)
@@ -70,7 +73,7 @@ def clean(log: MetadataLog, settings: MetadataLogSettings, now_ms: int) -> int:
         removed += dropped
     if removed:
         logger.info(
-            "oldest metadata removed",
+            "removed the oldest metadata",
             extra={"removed_bytes": removed, "log_start_offset": log.start_offset},
         )
     return removed

@@ -118,7 +118,7 @@ class MetadataLog:
             if not is_copy:
                 # A controller makes snapshots of what its log has on the disk.
                 logger.error(
-                    "metadata log ends before its newest snapshot; what came behind it is lost",
+                    "the metadata log ends before its newest snapshot; later records are lost",
                     extra={"end_offset": log.end_offset, "snapshot_end_offset": further[0]},
                 )
             log.reset_to(*further)
@@ -274,7 +274,7 @@ class MetadataLog:
         try:
             recorded = read_leader_epochs(self.fs, path)
         except CorruptRecordError as error:
-            logger.warning("leader epochs are built anew", extra={"reason": str(error)})
+            logger.warning("rebuilding leader epochs", extra={"reason": str(error)})
             recorded = LeaderEpochs()
         start = self.start_offset
         found = [entry for segment in self._segments for entry in segment.epoch_starts]

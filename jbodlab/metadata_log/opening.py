@@ -1,7 +1,7 @@
-"""Opens the segments of a metadata log, and decides what becomes of damaged ones.
+"""Opens the segments of a metadata log, and handles damaged ones.
 
-A tail that nothing valid follows is cut. Any other damage has hit records that were acknowledged: a
-controller's log is left as it is, a broker's copy is cut there.
+A tail that no valid batch follows is truncated. Any other damage affects acknowledged records: a
+controller's log stays unchanged and is not opened, and a broker's copy is truncated there.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def _refuse_loss(fs: FileSystem, directory: Path, end_offset: int) -> None:
         for offset in _base_offsets(fs, directory, suffix):
             path = directory / names.log_file(offset)
             if offset >= end_offset and not fs.exists(path) and fs.size(path.with_suffix(suffix)):
-                raise CorruptRecordError(path, 0, f"it is missing, but its {suffix} file is not")
+                raise CorruptRecordError(
+                    path, 0, f"the segment is missing, but its {suffix} file exists"
+                )
 
 
 def _damage(segment: MetadataSegment, later: list[int]) -> Damage | None:
@@ -105,7 +107,7 @@ def _cut(segment: MetadataSegment, damage: Damage, later: list[int], is_copy: bo
     if damage.valid_after is not None:
         follows = f"; a valid batch follows at position {damage.valid_after}"
     elif later:
-        follows = f"; the log goes on with {names.log_file(later[0])}"
+        follows = f"; the log continues with {names.log_file(later[0])}"
     if follows and not is_copy:
         raise CorruptRecordError(segment.path, damage.position, damage.reason + follows)
     values = {
@@ -115,11 +117,11 @@ def _cut(segment: MetadataSegment, damage: Damage, later: list[int], is_copy: bo
         "reason": damage.reason + follows,
     }
     if follows:
-        logger.error("copy of the metadata log is damaged and is cut there", extra=values)
+        logger.error("the copy of the metadata log is damaged; truncating it there", extra=values)
     else:
         if not is_copy:
             values["set_aside"] = str(segment.set_damage_aside())
-        logger.warning("metadata segment is cut behind its last valid batch", extra=values)
+        logger.warning("truncating a metadata segment after its last valid batch", extra=values)
     segment.rewrite()
 
 
@@ -130,5 +132,7 @@ def _base_offsets(fs: FileSystem, directory: Path, suffix: str) -> list[int]:
             try:
                 found.append(names.parse_offset(name))
             except ValueError:
-                logger.warning("file is no segment", extra={"path": str(directory / name)})
+                logger.warning(
+                    "ignoring a file that is not a segment", extra={"path": str(directory / name)}
+                )
     return sorted(found)

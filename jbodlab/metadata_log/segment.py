@@ -114,7 +114,7 @@ class MetadataSegment:
         except DecodeError as error:
             raise CorruptRecordError(self.path, position + end, str(error)) from error
         if not end:
-            raise CorruptRecordError(self.path, position, "batch is cut short")
+            raise CorruptRecordError(self.path, position, "batch is truncated")
         return data[:end]
 
     def flush(self) -> None:

@@ -93,7 +93,7 @@ class SegmentScan:
         data = self._file.pread(HEADER_SIZE, self._position)
         search_from = self._position + 1
         if len(data) < HEADER_SIZE:
-            reason = f"{len(data)} bytes are left where a batch header has {HEADER_SIZE}"
+            reason = f"expected a batch header of {HEADER_SIZE} bytes, got {len(data)}"
         else:
             header = BatchHeader(*HEADER.unpack(data))
             reason = self._reason(header)
@@ -112,18 +112,18 @@ class SegmentScan:
     def _misplaced(self, header: BatchHeader) -> str:
         """Return why a batch cannot stand here; empty if it can."""
         if header.base_offset != self._expected_offset:
-            return f"batch at offset {header.base_offset} where {self._expected_offset} comes next"
+            return f"expected a batch at offset {self._expected_offset}, got {header.base_offset}"
         where = f"batch at offset {header.base_offset}"
         epoch = header.partition_leader_epoch
         if epoch < self._epoch:
-            return f"{where} has leader epoch {epoch} behind one of epoch {self._epoch}"
+            return f"{where} has leader epoch {epoch} after one of epoch {self._epoch}"
         if self._epoch_max is not None and epoch > self._epoch_max:
             return f"{where} has leader epoch {epoch}, the highest was {self._epoch_max}"
         return f"{where} ends before it begins" if header.last_offset_delta < 0 else ""
 
     def _reason(self, header: BatchHeader) -> str:
         if header.magic != MAGIC:
-            return f"magic is {header.magic} where a batch has {MAGIC}"
+            return f"expected magic {MAGIC}, got {header.magic}"
         if header.batch_length < 0 or self._position + header.size > self._size:
             left = self._size - self._position
             return (

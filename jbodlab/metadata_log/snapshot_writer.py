@@ -1,8 +1,8 @@
 """Writes the snapshot of an image piece by piece.
 
-A piece is one batch, a few milliseconds of work, so that whoever shares the interpreter or the
-thread gets a turn in between. The file has the name of a snapshot only when it is complete and on
-the disk; what a kill leaves is a `.part`, which the next opening of the log removes.
+A piece is one batch, a few milliseconds of work, so that other users of the interpreter or the
+thread run in between. The file gets the name of a snapshot only when it is complete and on the
+disk. A killed process leaves a `.part` file, which the next opening of the log removes.
 """
 
 from __future__ import annotations

@@ -123,7 +123,9 @@ def read_latest(directory: Path, *, fs: FileSystem | None = None) -> Snapshot | 
         try:
             return read_snapshot(path, fs=fs)
         except CorruptRecordError as error:
-            logger.warning("snapshot is damaged", extra={"path": str(path), "reason": str(error)})
+            logger.warning(
+                "a metadata snapshot is damaged", extra={"path": str(path), "reason": str(error)}
+            )
     return None
 
 
@@ -255,19 +257,19 @@ def decode_snapshot(data: bytes) -> tuple[SnapshotHeaderRecord, tuple[VersionedR
     _check_frame(batches, len(data))
     header = batches[0].records[0][1]
     if not isinstance(header, SnapshotHeaderRecord):
-        raise DecodeError(f"snapshot begins with {header}")
+        raise DecodeError(f"expected a snapshot header, got {header}")
     if not isinstance(batches[-1].records[-1][1], SnapshotFooterRecord):
-        raise DecodeError("snapshot ends without a footer")
+        raise DecodeError("snapshot has no footer")
     return header, tuple(record for batch in batches for _, record in batch.data_records)
 
 
 def _check_frame(batches: Sequence[MetadataBatch], size: int) -> None:
     if not batches:
-        raise DecodeError("snapshot without a batch")
+        raise DecodeError("snapshot is empty")
     offset = 0
     for batch in batches:
         if batch.base_offset != offset:
-            raise DecodeError(f"batch at offset {batch.base_offset} where {offset} comes next")
+            raise DecodeError(f"expected a batch at offset {offset}, got {batch.base_offset}")
         offset = batch.last_offset + 1
     if sum(batch.size for batch in batches) != size:
         raise DecodeError("last batch is incomplete")

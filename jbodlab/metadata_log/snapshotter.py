@@ -146,10 +146,10 @@ class Snapshotter:
                 if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
                     raise
                 # Too many open files, for instance: the next snapshot is another chance.
-                logger.warning("metadata snapshot failed: %s", error)
+                logger.warning("cannot write a metadata snapshot: %s", error)
             except Exception:
                 # Without one the log grows and the next start takes longer; nothing else is wrong.
-                logger.exception("metadata snapshot failed")
+                logger.exception("cannot write a metadata snapshot")
 
     async def _wait_until_due(self) -> None:
         while True:
@@ -179,7 +179,7 @@ class Snapshotter:
             raise
         self.latest_bytes, self.latest_ms = writer.size_bytes, self._monotonic_ms()
         logger.info(
-            "metadata snapshot written",
+            "wrote a metadata snapshot",
             extra={
                 "path": str(writer.path),
                 "size_bytes": writer.size_bytes,

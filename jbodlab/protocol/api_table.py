@@ -268,7 +268,7 @@ def response_class(api_key: int, api_version: int) -> EntityClass:
 
 def _entity_class(api_key: int, api_version: int, module: str, suffix: str) -> EntityClass:
     if not is_served(api_key, api_version):
-        raise UnsupportedVersionError(f"API {api_key} version {api_version} is not served")
+        raise UnsupportedVersionError(f"unsupported API {api_key} version {api_version}")
     name = APIS[api_key].schema_name
     path = OWN_MESSAGES.get(ApiKey(api_key)) or f"kio.schema.{name}.v{api_version}.{module}"
     entity_class: EntityClass = getattr(import_module(path), _camel_case(name) + suffix)

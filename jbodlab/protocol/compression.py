@@ -95,7 +95,7 @@ def check_framing(codec: int, data: bytes | memoryview) -> None:
     """
     if codec == SNAPPY and data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:
         if len(data) < XERIAL_HEADER_SIZE or struct.unpack_from(">i", data, 12)[0] < 1:
-            raise DecodeError("snappy data of an incompatible version")
+            raise DecodeError("incompatible version of snappy data")
     elif codec == LZ4:
         try:
             end = _lz4_frame_end(data)
@@ -174,7 +174,7 @@ def _lz4_frame_end(data: bytes | memoryview) -> int:
     """Return where the frame ends that begins here; raises DecodeError if it is of another kind."""
     flags = data[len(LZ4_MAGIC)]
     if data[: len(LZ4_MAGIC)] != LZ4_MAGIC or flags & LZ4_KIND != LZ4_INDEPENDENT:
-        raise DecodeError("lz4 data that is no frame of independent blocks")
+        raise DecodeError("expected an lz4 frame of independent blocks")
     position = LZ4_HEADER_SIZE + (8 if flags & LZ4_CONTENT_SIZE else 0)
     checksum_size = 4 if flags & LZ4_BLOCK_CHECKSUMS else 0
     while size := struct.unpack_from("<I", data, position)[0]:
@@ -194,7 +194,7 @@ def _snappy_blocks(data: bytes) -> list[bytes]:
         (size,) = struct.unpack_from(">i", data, position)
         position += 4
         if size < 0 or position + size > len(data):
-            raise DecodeError(f"damaged snappy data: a block of {size} bytes does not fit")
+            raise DecodeError(f"damaged snappy data: a block of {size} bytes is too large")
         blocks.append(data[position : position + size])
         position += size
     return blocks

@@ -60,7 +60,7 @@ def read_request_header(frame: bytes | memoryview) -> RequestHeader:
             raise DecodeError(f"client id is not UTF-8: {error}") from error
         position = end
     elif length != -1:
-        raise DecodeError(f"client id has length {length}")
+        raise DecodeError(f"invalid client id length {length}")
     if is_flexible(api_key, api_version):
         position = _skip_tags(frame, position)
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
@@ -114,7 +114,7 @@ def read_response_header(
 def _skip_tags(data: bytes | memoryview, position: int) -> int:
     count, position = read_uvarint(data, position)
     if count > MAX_TAGS:
-        raise DecodeError(f"{count} header tags, at most {MAX_TAGS} are taken")
+        raise DecodeError(f"expected at most {MAX_TAGS} header tags, got {count}")
     for _ in range(count):
         _, position = read_uvarint(data, position)
         size, position = read_uvarint(data, position)

@@ -57,7 +57,7 @@ def bounds_check(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> Chec
         try:
             end, left = walk(data, position, max_items)
         except (IndexError, struct.error) as error:
-            raise BufferUnderflowError(f"{entity_class.__name__} ends too early") from error
+            raise BufferUnderflowError(f"{entity_class.__name__} is truncated") from error
         if end > len(data):
             raise BufferUnderflowError(f"{entity_class.__name__} reaches beyond the message")
         assert left >= 0
@@ -80,7 +80,7 @@ def refuse_length(length: int, left: int) -> None:
 
 def refuse_count(excess: int) -> None:
     """Raise for more items than are wanted."""
-    raise DecodeError(f"{excess} items more than are allowed")
+    raise DecodeError(f"{excess} items more than allowed")
 
 
 def refuse_null() -> None:

@@ -51,14 +51,14 @@ def reader(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> EntityRead
         except KeyError:
             return tolerant(data, position)
         except _ERRORS as error:
-            raise DecodeError(f"{entity_class.__name__} cannot be read: {error}") from error
+            raise DecodeError(f"cannot decode {entity_class.__name__}: {error}") from error
         return entity, position + size
 
     def tolerant(data: bytes | memoryview, position: int) -> tuple[Any, int]:
         try:
             return tolerant_reader(entity_class)(data, position)
         except _ERRORS as error:
-            raise DecodeError(f"{entity_class.__name__} cannot be read: {error}") from error
+            raise DecodeError(f"cannot decode {entity_class.__name__}: {error}") from error
 
     return read
 

@@ -148,9 +148,11 @@ def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> Batc
         )
     header = BatchHeader(*HEADER.unpack_from(data, position))
     if header.magic != MAGIC:
-        raise DecodeError(f"batch at position {position} has magic {header.magic}, not {MAGIC}")
+        raise DecodeError(
+            f"batch at position {position} has magic {header.magic}, expected {MAGIC}"
+        )
     if header.batch_length < HEADER_SIZE - SIZE_PREFIX:
-        raise DecodeError(f"batch at position {position} has length {header.batch_length}")
+        raise DecodeError(f"batch at position {position} has invalid length {header.batch_length}")
     return header
 
 
@@ -206,7 +208,9 @@ def iterate_records(
             f"batch at position {position} has {header.size} bytes, {len(data) - position} are left"
         )
     if header.records_count < 0:
-        raise DecodeError(f"batch at offset {header.base_offset} counts {header.records_count}")
+        raise DecodeError(
+            f"batch at offset {header.base_offset} claims {header.records_count} records"
+        )
     records = decompress(header.compression, memoryview(data)[position + HEADER_SIZE : end])
     log_append_time = bool(header.attributes & LOG_APPEND_TIME)
     cursor = 0
@@ -322,7 +326,7 @@ def _read_headers(
     for _ in range(count):
         raw_key, position = _read_bytes(data, position, end)
         if raw_key is None:
-            raise DecodeError("record header without a key")
+            raise DecodeError("record header has no key")
         try:
             key = raw_key.decode()
         except UnicodeDecodeError as error:
@@ -341,7 +345,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
         size, position = _read_varint(data, position)
     if size < 0:
         if size != -1:
-            raise DecodeError(f"field of {size} bytes in a record")
+            raise DecodeError(f"invalid field size {size} in a record")
         return None, position
     if position + size > end:
         raise BufferUnderflowError(f"field of {size} bytes where {end - position} are left")
@@ -363,7 +367,7 @@ def _read_zigzag(data: bytes, position: int, max_bytes: int) -> tuple[int, int]:
     shift = 7
     while byte & 0x80:
         if shift == 7 * max_bytes:
-            raise DecodeError(f"varint longer than {max_bytes} bytes")
+            raise DecodeError(f"varint is longer than {max_bytes} bytes")
         byte = data[position]
         position += 1
         number |= (byte & 0x7F) << shift

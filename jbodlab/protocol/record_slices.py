@@ -91,7 +91,7 @@ def _zigzag(data: bytes, position: int) -> tuple[int, int]:
     number, shift = byte & 0x7F, 7
     while byte & 0x80:
         if shift > 63:
-            raise DecodeError("varint longer than 10 bytes")
+            raise DecodeError("varint is longer than 10 bytes")
         position += 1
         byte = data[position]
         number |= (byte & 0x7F) << shift

@@ -378,7 +378,7 @@ def _varint(body: bytes, position: int, bytes_max: int = 5) -> tuple[int, int]:
     number, shift = byte & 0x7F, 7
     while byte >= 0x80:
         if shift == 7 * bytes_max:
-            raise DecodeError(f"varint longer than {bytes_max} bytes")
+            raise DecodeError(f"varint is longer than {bytes_max} bytes")
         position += 1
         byte = body[position]
         number |= (byte & 0x7F) << shift
@@ -393,7 +393,7 @@ def _size(body: bytes, position: int) -> tuple[int, int]:
         return byte >> 1, position + 1
     size, position = _varint(body, position)
     if size & 1:
-        raise DecodeError("record with a negative size")
+        raise DecodeError("negative record size")
     return size >> 1, position
 
 

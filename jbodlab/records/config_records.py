@@ -40,7 +40,7 @@ def unserved_resource(resource_type: int) -> str:
     """Return what a client is told that asks for the configs of another type."""
     known = {BROKER_LOGGER_RESOURCE: "broker loggers", CLIENT_METRICS_RESOURCE: "client metrics"}
     name = known.get(resource_type)
-    return f"{name} are not served" if name else f"unknown resource type {resource_type}"
+    return f"{name} are not supported" if name else f"unknown resource type {resource_type}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,7 +167,7 @@ def control_type(key: bytes | None) -> int:
         raise DecodeError(f"control record with key {key!r}")
     version, number = _KEY.unpack_from(key)
     if version < 0:
-        raise DecodeError(f"control record with key version {version}")
+        raise DecodeError(f"unsupported control record key version {version}")
     return int(number)
 
 
@@ -181,13 +181,13 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     number = control_type(key)
     cls = CONTROL_TYPES.get(number)
     if cls is None:
-        raise DecodeError(f"control record of type {number} in the metadata log")
+        raise DecodeError(f"unexpected control record of type {number} in the metadata log")
     if not value:
-        raise DecodeError(f"{cls.NAME} without a value")
+        raise DecodeError(f"{cls.NAME} has no value")
     version = 1 if cls is LeaderChangeMessage and value[:2] == b"\x00\x01" else 0
     record, end = decode_body(cls, version, value)
     if end != len(value):
-        raise DecodeError(f"{len(value) - end} bytes left over behind {cls.NAME}")
+        raise DecodeError(f"{len(value) - end} unexpected bytes after {cls.NAME}")
     return cast("ControlRecord", record)
 
 
@@ -203,7 +203,7 @@ def decode_end_transaction(key: bytes | None, value: bytes | None) -> EndTransac
     number = control_type(key)
     name = END_TRANSACTION_TYPES.get(number)
     if name is None:
-        raise DecodeError(f"control record of type {number} ends no transaction")
+        raise DecodeError(f"control record of type {number} is not a transaction marker")
     if value is None or len(value) < _END_TRANSACTION.size:
         raise DecodeError(f"{name} marker with value {value!r}")
     version, epoch = _END_TRANSACTION.unpack_from(value)

@@ -41,7 +41,7 @@ def encode(record: Record, version: int) -> bytes:
     if isinstance(record, RawRecord):
         return _envelope(record.api_key, record.version) + record.body
     if not 0 <= version <= record.HIGHEST_VERSION:
-        raise EncodeError(f"{record.NAME} has versions 0-{record.HIGHEST_VERSION}, not {version}")
+        raise EncodeError(f"{record.NAME} has versions 0-{record.HIGHEST_VERSION}, got {version}")
     return bytes((FRAME_VERSION, record.API_KEY, version)) + encode_body(record, version)
 
 
@@ -55,7 +55,7 @@ def decode(value: bytes | memoryview | None) -> VersionedRecord:
         DecodeError: anything else that is not a record.
     """
     if not value:
-        raise DecodeError("metadata record without a value")
+        raise DecodeError("metadata record has no value")
     data = value if isinstance(value, bytes) else bytes(value)
     if len(data) > 3 and data[0] == FRAME_VERSION and data[1] < 0x80 and data[2] < 0x80:
         api_key, version, position = data[1], data[2], 3
@@ -67,7 +67,7 @@ def decode(value: bytes | memoryview | None) -> VersionedRecord:
         return VersionedRecord(raw, version)
     record, end = decode_body(cls, min(version, cls.HIGHEST_VERSION), data, position)
     if end != len(data):
-        raise DecodeError(f"{len(data) - end} bytes left over behind {cls.NAME} v{version}")
+        raise DecodeError(f"{len(data) - end} unexpected bytes after {cls.NAME} v{version}")
     return VersionedRecord(cast("Record", record), version)
 
 

@@ -51,7 +51,7 @@ def write_string(value: str) -> bytes:
     """Return a compact string."""
     raw = value.encode()
     if len(raw) > MAX_STRING_BYTES:
-        raise EncodeError(f"string of {len(raw)} bytes, at most {MAX_STRING_BYTES} are possible")
+        raise EncodeError(f"string of {len(raw)} bytes, expected at most {MAX_STRING_BYTES}")
     return varint(len(raw) + 1) + raw
 
 
@@ -74,7 +74,7 @@ def write_wide_string(value: str) -> bytes:
     """Return a string behind a size of 16 bits."""
     raw = value.encode()
     if len(raw) > MAX_STRING_BYTES:
-        raise EncodeError(f"string of {len(raw)} bytes, at most {MAX_STRING_BYTES} are possible")
+        raise EncodeError(f"string of {len(raw)} bytes, expected at most {MAX_STRING_BYTES}")
     return _INT16.pack(len(raw)) + raw
 
 
@@ -111,7 +111,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     shift = 7
     while byte & 0x80:
         if shift == 35:
-            raise DecodeError("varint longer than 5 bytes")
+            raise DecodeError("varint is longer than 5 bytes")
         byte = data[position]
         position += 1
         number |= (byte & 0x7F) << shift
@@ -145,7 +145,7 @@ def read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
     """Read compact bytes that must not be null."""
     value, position = read_nullable_bytes(data, position)
     if value is None:
-        raise DecodeError("null where the field is not nullable")
+        raise DecodeError("the field is null, but not nullable")
     return value, position
 
 
@@ -155,7 +155,7 @@ def read_nullable_string(data: bytes, position: int) -> tuple[str | None, int]:
     if raw is None:
         return None, position
     if len(raw) > MAX_STRING_BYTES:
-        raise DecodeError(f"string of {len(raw)} bytes, at most {MAX_STRING_BYTES} are possible")
+        raise DecodeError(f"string of {len(raw)} bytes, expected at most {MAX_STRING_BYTES}")
     return raw.decode(), position
 
 
@@ -163,7 +163,7 @@ def read_string(data: bytes, position: int) -> tuple[str, int]:
     """Read a compact string that must not be null."""
     value, position = read_nullable_string(data, position)
     if value is None:
-        raise DecodeError("null where the field is not nullable")
+        raise DecodeError("the field is null, but not nullable")
     return value, position
 
 
@@ -178,7 +178,7 @@ def read_wide_string(data: bytes, position: int) -> tuple[str, int]:
     """Read a string behind a size of 16 bits that must not be null."""
     value, position = read_wide_nullable_string(data, position)
     if value is None:
-        raise DecodeError("null where the field is not nullable")
+        raise DecodeError("the field is null, but not nullable")
     return value, position
 
 
@@ -192,7 +192,7 @@ def read_wide_bytes(data: bytes, position: int) -> tuple[bytes, int]:
     """Read bytes behind a size of 32 bits that must not be null."""
     value, position = read_wide_nullable_bytes(data, position)
     if value is None:
-        raise DecodeError("null where the field is not nullable")
+        raise DecodeError("the field is null, but not nullable")
     return value, position
 
 
@@ -213,7 +213,7 @@ def read_wide_count(data: bytes, position: int) -> tuple[int, int]:
     """Read the element count of an array in 32 bits that must not be null."""
     count, position = read_wide_nullable_count(data, position)
     if count < 0:
-        raise DecodeError("null where the array is not nullable")
+        raise DecodeError("the array is null, but not nullable")
     return count, position
 
 
@@ -247,7 +247,7 @@ def read_count(data: bytes, position: int) -> tuple[int, int]:
     """Read the element count of an array that must not be null."""
     count, position = read_nullable_count(data, position)
     if count < 0:
-        raise DecodeError("null where the array is not nullable")
+        raise DecodeError("the array is null, but not nullable")
     return count, position
 
 

@@ -142,4 +142,4 @@ def to_error_code(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
     except ValueError:
-        raise DecodeError(f"{number} is not an error code of Kafka") from None
+        raise DecodeError(f"{number} is not a Kafka error code") from None

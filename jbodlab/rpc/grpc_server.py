@@ -138,7 +138,7 @@ def _addresses(listener: Listener) -> list[str]:
         if f"{numeric}:{listener.port}" not in addresses:
             addresses.append(f"{numeric}:{listener.port}")
     if not addresses:
-        raise ConfigError("listeners", where, "none of its addresses can be bound")
+        raise ConfigError("listeners", where, "no address of the host can be bound")
     return addresses
 
 

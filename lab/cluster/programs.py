@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
+from jbodlab.cli.choice import DEFAULT_CLUSTER
 from jbodlab.program_names import PROGRAMS, ROOT, name_of
 from lab.cluster import processes
 from lab.cluster.processes import CLUSTER_VARIABLE, ServerUser
@@ -39,6 +40,11 @@ def command(module: str) -> list[str]:
     The environment may be reached through a link in a folder that the servers' user cannot enter.
     """
     return [python(), "-m", name_of(module)]
+
+
+def tool(*words: str) -> list[str]:
+    """Return the command that runs `jbodlab` with words, as `command` does a program."""
+    return [python(), "-m", "jbodlab", *words]
 
 
 def python() -> str:
@@ -154,6 +160,17 @@ def _allows(found: os.stat_result, user: ServerUser, bit: int) -> bool:
     else:
         shift = 0
     return bool(found.st_mode >> shift & bit)
+
+
+def call(words: str, cluster: str) -> str:
+    """Return a `jbodlab` command about a cluster as it can be pasted into the shell.
+
+    Args:
+        words: The command, such as `status`.
+        cluster: Name of the cluster.
+    """
+    named = "" if cluster == DEFAULT_CLUSTER else f" --cluster {cluster}"
+    return f"{jbodlab()} {words}{named}"
 
 
 def jbodlab(called: str = sys.argv[0], variables: Mapping[str, str] = os.environ) -> str:

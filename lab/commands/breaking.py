@@ -1,49 +1,99 @@
-"""`jbodlab inject` and `heal`: faults of one cluster, with what its brokers make of them."""
+"""`jbodlab inject`, `heal` and `faults check`, with what brokers make of the faults.
+
+A fault is about a broker or directory of a cluster, or about a log directory by its path, whichever
+server uses it.
+"""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+import os
+from argparse import Namespace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fault_injection import kinds, operations
+from fault_injection import journal, kinds, operations, process_control, registry, targets
 from fault_injection.errors import FaultError
 from fault_injection.journal import read_faults
 from fault_injection.kinds import FaultSpec
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
+from jbodlab.cli.choice import machine_cluster
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import UsageError
 from lab.cluster import Cluster, Fault, NotInTimeError, programs
-from lab.cluster.noticing import Noticing, offline, revive
-from lab.commands import arguments, clusters
+from lab.cluster.faults import Faults
+from lab.cluster.log_dir_states import offline, revive
+from lab.commands import clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal.detecting import Detecting
 from lab.state_files import StateFiles
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    """Carry it out; returns the exit code."""
+@contextlib.contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Raise what the injector refuses as an error of the lab."""
+    try:
+        yield
+    except FaultError as error:
+        raise LabError(str(error)) from error
+
+
+def inject(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Inject a fault; returns the exit code."""
+    if _is_about_path(options):
+        return _inject_at_path(options, output, interrupts)
+    name = machine_cluster(options.cluster, output)
     files = StateFiles.open()
-    with files.lock(options.name):
-        cluster = clusters.opened(files, options.name, interrupts)
-        try:
-            if options.command == "inject":
-                return _inject(options, cluster, interrupts)
-            return _heal(options, cluster, interrupts)
-        except FaultError as error:
-            raise LabError(str(error)) from error
+    with files.lock(name), _in_one_line():
+        cluster = clusters.opened(files, name, interrupts)
+        return _inject(options, output, cluster, interrupts)
 
 
-def wanted(options: argparse.Namespace, cluster: Cluster, word: str) -> tuple[FaultSpec, Target]:
+def heal(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Heal faults; returns the exit code."""
+    files = StateFiles.open()
+    with _in_one_line():
+        name = _cluster_to_heal(options, output, files)
+        if name is None:
+            return _heal_anywhere(options, output, files, interrupts)
+        with files.lock(name):
+            cluster = clusters.opened(files, name, interrupts)
+            return _heal(options, output, cluster, interrupts)
+
+
+def check(options: Namespace, output: Output, _: Interrupts) -> int:
+    """Tell whether a fault can be injected; returns the exit code."""
+    files = StateFiles.open()
+    with _in_one_line():
+        if _is_about_path(options):
+            spec, target = _spec(options), _target_at_path(options, files)
+        else:
+            cluster = clusters.opened(files, machine_cluster(options.cluster, output), None)
+            spec, target = wanted(options, cluster, options.target)
+        mechanism = registry.choose(spec, target)
+    output.result(
+        {"kind": spec.kind, "path": str(target.path), "mechanism": mechanism},
+        f"{spec.kind} can be injected into {target.path} by {mechanism}",
+    )
+    return 0
+
+
+def wanted(options: Namespace, cluster: Cluster, word: str) -> tuple[FaultSpec, Target]:
     """Return the fault that the words of a command line describe, and its target.
 
     Raises:
         LabError, FaultError: the words are wrong.
     """
-    words = {key: getattr(options, f"word_{key}") for key in arguments.PARAMETERS}
-    return described(cluster, options.kind, word, words)
+    return described(cluster, options.kind, word, _words(options))
+
+
+def _words(options: Namespace) -> dict[str, Any]:
+    return {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
 
 
 def described(
@@ -59,36 +109,124 @@ def described(
     return spec, broker.target() if directory is None else directory.target()
 
 
-def _inject(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupts) -> int:
+def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
     spec, target = wanted(options, cluster, options.target)
-    noticing = Noticing(cluster, target)
+    detecting = Detecting(cluster, target)
     with interrupts.deferred():
         fault = cluster.faults.inject(spec, target)
-    text = f"fault {fault.id}: {fault.kind} on {options.target} by {fault.mechanism}, proved"
-    until = spec.length_s
-    text += "" if until is None else f"; heals by itself after {until:g} s"
-    data: dict[str, Any] = {**_described(fault), "length_s": until, "noticed": None}
+    text = _injected_line(fault, options.target, spec)
+    data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
     if not options.no_wait:
-        seen = noticing.wait(spec, fault.injected_ns)
+        seen = detecting.wait(spec, fault.injected_ns)
         data["noticed"] = None if seen is None else asdict(seen)
-        text += f"\n{options.target}: {seen}" if seen else f"\n{noticing.not_noticed}"
+        text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected}"
         broken = fault.broken
         data["broken"] = asdict(broken)
         text += f"\nbroken so far: {broken.count} {broken.what}"
-    clusters.show(options.json, data, text)
+    output.result(data, text)
     return 0
 
 
-def _heal(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupts) -> int:
-    lines, problems, healed = heal_open(cluster, options.ids, interrupts.deferred)
-    if not lines and not problems:
-        lines.append("no open faults")
-    to_do, came_back = afterwards(options.name, cluster, problems, reviving=options.revive)
-    clusters.show(
-        options.json,
-        {"healed": healed, "revived": came_back, "to_do": to_do, "problems": problems},
-        "\n".join([*lines, *(f"{path} is online again" for path in came_back), *to_do]),
+def _inject_at_path(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    files = StateFiles.open()
+    with _in_one_line():
+        spec, target = _spec(options), _target_at_path(options, files)
+        with interrupts.deferred():
+            fault = _faults_anywhere(files).inject(spec, target)
+    output.result(
+        {**_described(fault), "length_s": spec.length_s},
+        _injected_line(fault, str(fault.path), spec),
     )
+    return 0
+
+
+def _injected_line(fault: Fault, where: str, spec: FaultSpec) -> str:
+    line = f"fault {fault.id}: {fault.kind} on {where} by {fault.mechanism}, proved"
+    return line if spec.length_s is None else f"{line}; heals by itself after {spec.length_s:g} s"
+
+
+def _is_about_path(options: Namespace) -> bool:
+    """Return whether a fault is about a path, not about a cluster.
+
+    Raises:
+        UsageError: it is about both, or neither.
+    """
+    if (options.path is None) == (options.target is None):
+        raise UsageError("expected TARGET, such as broker-1/2, or --path DIR")
+    if options.path is None and options.user is not None:
+        raise UsageError("--user is only for --path")
+    if options.path is not None and options.cluster is not None:
+        raise UsageError("--cluster and --path exclude each other")
+    return options.path is not None
+
+
+def _spec(options: Namespace) -> FaultSpec:
+    return kinds.spec(options.kind, _words(options))
+
+
+def _target_at_path(options: Namespace, files: StateFiles) -> Target:
+    if kinds.kind_named(options.kind).scope is kinds.Scope.BROKER:
+        raise LabError(f"{options.kind} breaks a broker: name it, such as broker-1, not --path")
+    user = targets.patient_with(files.directory, options.path)
+    return operations.directory_target(options.path, options.user, user)
+
+
+def _faults_anywhere(files: StateFiles) -> Faults:
+    journal = lab_state.journal_file(files.directory)
+    return Faults(journal, start=process_control.start, outlives_us=True)
+
+
+def _cluster_to_heal(options: Namespace, output: Output, files: StateFiles) -> str | None:
+    """Return the cluster whose faults are healed; None where they are in none, or in any."""
+    if options.path is not None or options.all:
+        if options.ids or options.cluster or options.revive or (options.path and options.all):
+            raise UsageError("--path and --all exclude all other choices of faults, and --revive")
+        return None
+    if options.cluster is not None or not options.ids:
+        return machine_cluster(options.cluster, output)
+    found = {
+        fault.fault_id: fault for fault in read_faults(lab_state.journal_file(files.directory))
+    }
+    roots = {files.root(name): name for name in files.names()}
+    owners = {
+        next((roots[path] for path in found[number].path.parents if path in roots), None)
+        for number in options.ids
+        if number in found
+    }
+    return owners.pop() if len(owners) == 1 else None
+
+
+def _heal_anywhere(
+    options: Namespace, output: Output, files: StateFiles, interrupts: Interrupts
+) -> int:
+    faults = _faults_anywhere(files)
+    found = read_faults(faults.journal)
+    if options.path is not None:
+        top = Path(os.path.realpath(options.path))
+        found = [fault for fault in found if top == fault.path or top in fault.path.parents]
+    lines, problems, healed = _heal_each(faults, found, options.ids, interrupts.deferred)
+    return _show_healed(output, lines, problems, {"healed": healed})
+
+
+def _heal(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
+    lines, problems, healed = heal_open(cluster, options.ids, interrupts.deferred)
+    name = cluster.state.name
+    to_do, came_back = afterwards(name, cluster, problems, reviving=options.revive)
+    more = [*(f"{path} is online again" for path in came_back), *to_do]
+    found = {"healed": healed, "revived": came_back, "to_do": to_do}
+    return _show_healed(output, lines, problems, found, more)
+
+
+def _show_healed(
+    output: Output,
+    lines: list[str],
+    problems: list[str],
+    found: dict[str, Any],
+    more: Sequence[str] = (),
+) -> int:
+    if not lines and not problems:
+        lines = ["no open faults"]
+    output.result({**found, "problems": problems}, "\n".join([*lines, *more]))
     if problems:
         raise LabError("; ".join(problems))
     return 0
@@ -111,20 +249,30 @@ def heal_open(
         LabError: one of them is not open.
     """
     open_faults = [
-        fault
-        for fault in read_faults(cluster.faults.journal)[::-1]
-        if cluster.root in fault.path.parents
+        fault for fault in read_faults(cluster.faults.journal) if cluster.root in fault.path.parents
     ]
-    unknown = set(ids) - {fault.fault_id for fault in open_faults}
+    return _heal_each(cluster.faults, open_faults, ids, guard)
+
+
+def _heal_each(
+    faults: Faults,
+    found: list[journal.Fault],
+    ids: Collection[int],
+    guard: Callable[[], AbstractContextManager[None]],
+) -> tuple[list[str], list[str], list[dict[str, Any]]]:
+    unknown = set(ids) - {fault.fault_id for fault in found}
     if unknown:
-        raise LabError(f"cluster {cluster.state.name} has no open fault {min(unknown)}")
+        raise LabError(
+            f"fault {min(unknown)} is not open here; `jbodlab faults list` lists the open faults"
+        )
     lines, problems, healed = [], [], []
-    for fault in open_faults:
+    # Faults of one place are undone in reverse order.
+    for fault in found[::-1]:
         if ids and fault.fault_id not in ids:
             continue
         try:
             with guard():
-                healing = cluster.faults.heal(fault.fault_id)
+                healing = faults.heal(fault.fault_id)
         except FaultError as error:
             problems.append(str(error))
             continue
@@ -145,10 +293,8 @@ def afterwards(
         problems: Gets what could not be brought back.
         reviving: Whether directories are brought back.
     """
-    named = "" if name == lab_state.DEFAULT_NAME else f" --name {name}"
-    word = programs.jbodlab()
     to_do = [
-        f"broker-{broker.id} does not run: {word} start broker-{broker.id}{named}"
+        f"broker-{broker.id} does not run: {programs.call(f'start broker-{broker.id}', name)}"
         for broker in cluster.brokers
         if not broker.is_running
     ]
@@ -163,7 +309,8 @@ def afterwards(
         if not reviving:
             to_do.append(
                 f"broker-{broker.id}/{number} is still offline ({entry.cause}): "
-                f"{word} heal --revive{named}, or {word} restart broker-{broker.id}{named}"
+                f"{programs.call('heal --revive', name)}, or "
+                f"{programs.call(f'restart broker-{broker.id}', name)}"
             )
         elif refusal := revive(broker, entry.path):
             problems.append(f"broker-{broker.id}/{number} does not come back: {refusal}")

@@ -1,59 +1,144 @@
-"""`jbodlab completion`: what a shell needs to complete commands, options and words.
+"""`jbodlab completion`: what a shell needs to complete commands, options and their values.
 
-eval "$(jbodlab completion bash)"
+The script asks `jbodlab completion clusters`, `brokers` or `targets` for the values that change.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+import os
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from fault_injection import kinds
-from lab.interrupts import Interrupts
-from lab.rehearsal import plans
+from jbodlab.cli import program
+from jbodlab.cli.command import Command
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser
+from jbodlab.lab_state import ClusterState
 
-_WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
-    "inject": lambda: kinds.KINDS,
-    "rehearse": plans.shipped,
+SHELLS = ("bash", "zsh", "fish")
+
+
+def _names(cluster: ClusterState) -> Iterator[str]:
+    yield cluster.name
+
+
+def _brokers(cluster: ClusterState) -> Iterator[str]:
+    for node in cluster.brokers:
+        yield f"broker-{node.node_id}"
+
+
+def _targets(cluster: ClusterState) -> Iterator[str]:
+    for node in cluster.brokers:
+        yield f"broker-{node.node_id}"
+        yield from (f"broker-{node.node_id}/{1 + index}" for index in range(len(node.log_dirs)))
+
+
+LISTED: Mapping[str, Callable[[ClusterState], Iterator[str]]] = {
+    "clusters": _names,
+    "brokers": _brokers,
+    "targets": _targets,
 }
-"""What commands take beside their options, where that is known."""
+"""What a script asks for, and what the answer has of each cluster that runs."""
 
-_BASH = """\
-_jbodlab() {{
-    local command=${{COMP_WORDS[1]}} word=${{COMP_WORDS[COMP_CWORD]}} known
-    local before=${{COMP_WORDS[COMP_CWORD - 1]}}
-    if [ "$COMP_CWORD" -eq 1 ]; then known="{commands}"; else case "$command $before" in
-{cases}
-    esac; fi
-    COMPREPLY=($(compgen -W "$known" -- "$word"))
-}}
-complete -o default -F _jbodlab jbodlab
-"""
+_LIST_OF = {"cluster": "clusters", "nodes": "brokers", "target": "targets", "fail": "targets"}
+"""Arguments, by their names, that have such values."""
+
+_ASK = "jbodlab completion {} 2>/dev/null"
+_FUNCTIONS = {
+    "bash": '_jbodlab_{0}() {{ compgen -W "$({1})" -- "$1"; }}',
+    "zsh": '_jbodlab_{0}() {{ compadd -- ${{(f)"$({1})"}}; }}',
+    "fish": "",
+}
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    """Print it; returns the exit code."""
-    if options.shell == "zsh":
-        print("autoload -U +X bashcompinit && bashcompinit")
-    print(script(options.parser), end="")
+def _add_arguments(parser: Parser) -> None:
+    parser.description = "Print a completion script for a shell, to be loaded when it starts."
+    parser.add_argument("shell", choices=(*SHELLS, *LISTED), metavar="|".join(SHELLS))
+
+
+def _run(options: Namespace, output: Output) -> int:
+    if options.shell in LISTED:
+        for word in _listed(options.shell):
+            output.line(word)
+        return 0
+    output.line(script(options.shell))
     return 0
 
 
-def script(parser: argparse.ArgumentParser) -> str:
-    """Return what bash runs, made from the parser itself."""
-    (commands,) = (
-        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-    )
-    cases = []
-    for name, command in commands.choices.items():
-        words = list(_WORDS.get(name, tuple)())
-        for action in command._actions:
-            options = [word for word in action.option_strings if word.startswith("--")]
-            words += options
-            if action.choices and options:
-                before = "|".join(f'"{name} {option}"' for option in options)
-                cases.append(f'        {before}) known="{" ".join(map(str, action.choices))}";;')
-            elif action.choices:
-                words += map(str, action.choices)
-        cases.append(f'        "{name} "*) known="{" ".join(words)}";;')
-    return _BASH.format(commands=" ".join(commands.choices), cases="\n".join(cases))
+def _listed(what: str) -> list[str]:
+    from jbodlab import lab_state
+
+    clusters = lab_state.running_clusters(os.environ, os.geteuid())
+    return list(dict.fromkeys(word for each in clusters for word in LISTED[what](each)))
+
+
+def script(shell: str) -> str:
+    """Return what the shell loads."""
+    import shtab
+
+    functions = [_FUNCTIONS[shell].format(what, _ASK.format(what)) for what in LISTED]
+    text: str = shtab.complete(_whole_parser(), shell, preamble="\n".join(functions))
+    return text
+
+
+def _whole_parser() -> argparse.ArgumentParser:
+    """Return a parser of all commands, with what completes their arguments."""
+    top = Parser(program.NAME, "jbodlab")
+    nouns = _subcommands(top)
+    for name, noun in program.nouns().items():
+        found = program.commands_of(noun)
+        if isinstance(found, Command):
+            _add(nouns, name, name, found)
+            continue
+        parser = Parser(f"{program.NAME} {name}", noun.help)
+        nouns.add_parser(name, help=noun.help, made=parser)
+        verbs = _subcommands(parser)
+        for verb, command in found.items():
+            _add(verbs, verb, f"{name} {verb}", command)
+    return top
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> Any:
+    given: Any = lambda made, **_: made  # noqa: E731 - argparse calls it as a class
+    return parser.add_subparsers(parser_class=given)
+
+
+def _add(subcommands: Any, name: str, path: str, command: Command) -> None:
+    parser = program.parser_of(path, command)
+    for action in parser._actions:
+        _set_completion(action)
+    subcommands.add_parser(name, help=command.help, made=parser)
+
+
+def _set_completion(action: argparse.Action) -> None:
+    import shtab
+
+    from fault_injection import kinds
+    from lab.rehearsal import plans
+
+    completed: Any = action
+    if what := _LIST_OF.get(action.dest):
+        name = f"_jbodlab_{what}"
+        completed.complete = {"bash": name, "zsh": name, "fish": f"({_ASK.format(what)})"}
+    elif action.dest == "kind" and action.choices is None:
+        action.choices = list(kinds.KINDS)
+    elif action.dest == "plan":
+        action.choices = list(plans.shipped())
+    elif action.metavar == "DIR":
+        completed.complete = shtab.DIRECTORY
+    elif action.metavar in ("FILE", "PLAN"):
+        completed.complete = shtab.FILE
+
+
+COMMAND = Command(
+    help="print completions for bash, zsh or fish",
+    arguments=_add_arguments,
+    run=_run,
+    examples=(
+        "completion bash > ~/.local/share/bash-completion/completions/jbodlab",
+        "completion zsh > ~/.zfunc/_jbodlab",
+        "completion fish > ~/.config/fish/completions/jbodlab.fish",
+    ),
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 
+from jbodlab.cli.output import Output
 from lab.cluster import Broker, Cluster, Node, NotInTimeError
 from lab.commands import clusters
 from lab.errors import LabError
@@ -11,26 +12,44 @@ from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    """Carry it out; returns the exit code."""
+def start(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Start servers that do not run; returns the exit code."""
+    return _carry_out("start", options, output, interrupts)
+
+
+def stop(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """End servers cleanly; returns the exit code."""
+    return _carry_out("stop", options, output, interrupts)
+
+
+def kill(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Kill servers; returns the exit code."""
+    return _carry_out("kill", options, output, interrupts)
+
+
+def restart(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """End servers cleanly and start them again; returns the exit code."""
+    return _carry_out("restart", options, output, interrupts)
+
+
+def _carry_out(command: str, options: Namespace, output: Output, interrupts: Interrupts) -> int:
     files = StateFiles.open()
-    with files.lock(options.name):
-        cluster = clusters.opened(files, options.name, interrupts)
+    with files.lock(options.cluster):
+        cluster = clusters.opened(files, options.cluster, interrupts)
         chosen = clusters.nodes(cluster, options.nodes)
         try:
-            done = {_name(node): _act(options.command, node) for node in _ordered(options, chosen)}
-            if options.command in ("start", "restart") and not options.no_wait:
+            done = {_name(node): _act(command, node) for node in _ordered(command, chosen)}
+            if command in ("start", "restart") and not options.no_wait:
                 _wait_served(cluster, chosen)
         except NotInTimeError as error:
             raise LabError(str(error).splitlines()[0]) from error
-    text = "\n".join(f"{name} {what}" for name, what in done.items())
-    clusters.show(options.json, done, text)
+    output.result(done, "\n".join(f"{name} {what}" for name, what in done.items()))
     return 0
 
 
-def _ordered(options: argparse.Namespace, chosen: list[Node]) -> list[Node]:
+def _ordered(command: str, chosen: list[Node]) -> list[Node]:
     """Brokers first when they end: they hand their leadership over with the controller's help."""
-    is_ending = options.command in ("stop", "kill")
+    is_ending = command in ("stop", "kill")
     return sorted(chosen, key=lambda node: isinstance(node, Broker) != is_ending)
 
 

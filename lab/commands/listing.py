@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from fault_injection.journal import read_faults
 from jbodlab import lab_state
+from jbodlab.cli.output import Output, table
 from lab.commands import clusters
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    """Print them; returns the exit code."""
+def run(_: Namespace, output: Output, __: Interrupts) -> int:
+    """List them; returns the exit code."""
     files = StateFiles.open()
     found = [_described(files, name) for name in files.names()]
-    lines = [
-        f"{one['name']:<16} {one['running']} of {one['nodes']} servers run, "
-        f"{one['open_faults']} open faults  {one['bootstrap']}"
-        for one in found
-    ]
-    clusters.show(options.json, found, "\n".join(lines) or "no cluster is up")
+    columns = ("cluster", "servers", "running", "open faults", "bootstrap servers")
+    keys = ("name", "nodes", "running", "open_faults", "bootstrap")
+    rows = [[one[key] for key in keys] for one in found]
+    output.result(found, table(columns, rows) if found else "no clusters")
     return 0
 
 

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
+from argparse import Namespace
 from pathlib import Path
 
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import UsageError
 from jbodlab.lab_state import NodeState
 from lab.cluster import Cluster
 from lab.commands import clusters
-from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 POLL_S = 0.1
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
+def run(options: Namespace, output: Output, _: Interrupts) -> int:
     """Print them, until Ctrl-C with `--follow`; returns the exit code."""
     if options.lines < 0:
-        raise LabError(f"{options.lines} is no number of lines")
-    cluster = Cluster(clusters.read(StateFiles.open(), options.name))
+        raise UsageError(f"--lines: expected a number from 0, got {options.lines}")
+    cluster = Cluster(clusters.read(StateFiles.open(), options.cluster))
     tails = [_Tail(node.state) for node in clusters.nodes(cluster, options.nodes)]
     for tail in tails:
         for line in tail.last(options.lines):
-            _print(options, tail.name, line)
+            _print(output, tail.name, line)
     while options.follow:
         grown = [(tail.name, line) for tail in tails for line in tail.more()]
         for name, line in grown:
-            _print(options, name, line)
+            _print(output, name, line)
         if not grown:
             time.sleep(POLL_S)
     return 0
@@ -61,8 +62,8 @@ class _Tail:
         return [line.decode("utf-8", "replace") for line in lines]
 
 
-def _print(options: argparse.Namespace, name: str, line: str) -> None:
-    if options.json:
+def _print(output: Output, name: str, line: str) -> None:
+    if output.is_json:
         print(json.dumps({"server": name, "line": line}), flush=True)
     else:
         print(f"{name:<14} | {line}", flush=True)

@@ -5,19 +5,21 @@ What the page broke heals by itself after its length; when the command ends it h
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import json
 import secrets
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import UsageError
+from jbodlab.durations import duration_s
 from jbodlab.errors import JbodlabError
 from lab.cluster import NotInTimeError
 from lab.commands import breaking, clusters
@@ -33,16 +35,16 @@ END_DEADLINE_S = 10.0
 WORDS = ("kind", "where", "for", "told", "even_last_in_sync")
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
+def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     """Serve until Ctrl-C; returns the exit code."""
     files = StateFiles.open()
-    if options.bootstrap:
+    if options.cluster is None:
         if options.allow_faults:
-            raise LabError("--allow-faults needs a cluster of `jbodlab up`, not --bootstrap")
-        patient, actions = watching.foreign(options.bootstrap), None
+            raise UsageError("--allow-faults is only for a cluster of this machine")
+        patient, actions = watching.foreign(options.bootstrap_server), None
     else:
-        patient = watching.own(clusters.read(files, options.name), files.directory)
-        actions = PageActions(files, options.name) if options.allow_faults else None
+        patient = watching.own(clusters.read(files, options.cluster), files.directory)
+        actions = PageActions(files, options.cluster) if options.allow_faults else None
     token = secrets.token_urlsafe(24)
     server = Server(patient, start=secrets.token_hex(4), token=token, actions=actions)
     if actions is not None:
@@ -54,7 +56,9 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         url = f"http://{HOST}:{serving.result()}/"
         if actions is not None:
             url += f"#token={token}"
-        _tell(options, url, patient.state.name)
+        name = patient.state.name
+        output.result({"url": url, "name": name}, f"cluster {name}: {url}\nuntil Ctrl-C")
+        output.out.flush()
         thread.ended.wait()
         if thread.failure is not None:
             raise thread.failure
@@ -66,14 +70,6 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
                 for line in actions.end():
                     print(f"jbodlab: {line}", file=sys.stderr)
     return 0
-
-
-def _tell(options: argparse.Namespace, url: str, name: str) -> None:
-    text = f"cluster {name}: {url}\nuntil Ctrl-C"
-    if options.json:
-        print(json.dumps({"url": url, "name": name}), flush=True)
-    else:
-        print(text, flush=True)
 
 
 class _Thread(threading.Thread):
@@ -208,7 +204,7 @@ class PageActions:
             raise RefusedError("the length is `for` beside `told`")
         if kinds.kind_named(kind).name == "restart":
             return kind, where, told
-        length_s = kinds.duration_s(words.get("for"))
+        length_s = duration_s(words.get("for"))
         if not 0 < length_s <= LENGTH_S_MAX:
             raise RefusedError(f"a fault of the page has a length of up to {LENGTH_S_MAX:g} s")
         return kind, where, {**told, "for": length_s}

@@ -1,92 +1,112 @@
-"""`jbodlab run --fail broker-1/2 -- COMMAND`: a disk breaks while somebody's program runs.
+"""`jbodlab run --fail broker-1/2 -- COMMAND`: what a broken disk does to somebody's program.
 
-Beside the program a producer and two consumers in a group, of our own, measure: the longest gap
-between two acknowledgements, what was lost, and what came twice. Interrupted, it heals first, then
-ends what it started, and says what is left to be done.
+The run is a plan of the rehearsals: the program finds the cluster by `{bootstrap}` in its words and
+by `JBODLAB_BOOTSTRAP`, a producer and two consumers of ours measure the cluster beside it, and the
+measured time ends with the program. Then the fault is reverted, and every message is read back.
+
+Exit codes: the program's own; 64 for a wrong call; 70 where the cluster lost or duplicated
+messages; 75 where nobody knows, since a message could not be read or nothing was broken.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shutil
-import subprocess
 import sys
-import time
+import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
-from lab import experiment, traffic, verdict
-from lab.cluster import Cluster, Fault, processes
+from jbodlab.cli.choice import DEFAULT_CLUSTER
+from jbodlab.durations import duration_s
+from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal import actions, targets
+from lab.rehearsal.arguments import WRONG_USE
+from lab.rehearsal.facts import Event, FaultFacts
+from lab.rehearsal.metrics import Measured
+from lab.rehearsal.plan import (
+    At,
+    Attach,
+    Command,
+    End,
+    Entry,
+    Exit,
+    Plan,
+    Readers,
+    Steady,
+    Topic,
+    Writers,
+)
+from lab.rehearsal.run import Done, perform
+from lab.rehearsal.target_cluster import of_ours
+from lab.rehearsal.values import show_seconds
+from lab.screen import Screen
 from lab.state_files import StateFiles
-from lab.traffic import ConsumerGroup, Producer
 
+LOST, NOT_KNOWN = 70, 75
+"""Exit codes of our own."""
 PARTITIONS_PER_DIRECTORY = 2
 RATE_OF_PARTITION = 40
 """Messages per second: a gap is known to the time between two of them."""
 RATE_MAX = 500
 """Of all partitions together, as all are kept: 36 ms between two of one in a default cluster."""
-PATIENCE_S = 10.0
-JOIN_TIMEOUT_S = 10.0
-END_DEADLINE_S = 10.0
-POLL_S = 0.05
+CONSUMERS = 2
+STEADY_WITHIN_S = 40.0
+APP, FAULT = "app", "fault"
+LENGTH_MAX_S = 7 * 24 * 3600.0
+
+
+class WrongCallError(LabError):
+    """The command was called wrongly: nothing was run."""
 
 
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    """Carry it out; returns the program's exit code, or 1 if messages were lost or doubled."""
+    """Carry it out; returns the exit code."""
+    try:
+        return _run(options, interrupts)
+    except WrongCallError as error:
+        print(f"jbodlab run: {error}", file=sys.stderr)
+        return WRONG_USE
+    except LabError as error:
+        print(f"jbodlab run: {error}", file=sys.stderr)
+        return NOT_KNOWN
+
+
+def _run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if shutil.which(options.words[0]) is None:
-        raise LabError(f"cannot start {options.words[0]}: there is no such program")
+        raise WrongCallError(f"program {options.words[0]} not found")
     files = StateFiles.open()
     with files.lock(options.name):
         cluster = clusters.opened(files, options.name, interrupts)
-        try:
-            spec, target = breaking.wanted(options, cluster, options.fail)
-            after_s = kinds.duration_s(options.after)
-            if reason := cluster.faults.check(spec, target):
-                raise LabError(reason)
-        except (FaultError, ValueError) as error:
-            raise LabError(str(error)) from error
-        partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
-        faults: list[Fault] = []
+        plan = _plan(options, cluster)
+        screen = Screen(sys.stderr)
+        tell, faults = screen.teller("injected"), []
+
+        def note(event: Event) -> None:
+            if event.kind == "injected":
+                faults.append(event)
+            tell(event)
+
         with (
-            _remaining_told(options.name, cluster, faults),
-            _topic(cluster, partitions, interrupts) as topic,
+            _remaining_work_shown(options.name, cluster, faults),
+            _topic_deleted(cluster, plan.topics[0].name, interrupts) as keep,
+            tempfile.TemporaryDirectory(prefix="jbodlab-run-") as folder,
         ):
-            producer = Producer(cluster.bootstrap, topic, partitions, rate(partitions))
-            group = ConsumerGroup(cluster.bootstrap, topic, experiment.CONSUMERS)
-            command: subprocess.Popen[bytes] | None = None
-            producer.start()
-            group.start()
-            try:
-                experiment.warm_up(producer, group, partitions)
-                with interrupts.deferred():
-                    command = _start(options, cluster)
-                _wait(command, after_s)
-                with interrupts.deferred():
-                    faults.append(cluster.faults.inject(spec, target))
-                code = command.wait()
-                with interrupts.deferred():
-                    faults[0].heal()
-                producer.stop()
-                producer.join()
-                group.finish(experiment.ends(producer), PATIENCE_S)
-                group.join()
-            except FaultError as error:
-                raise LabError(str(error)) from error
-            finally:
-                with interrupts.deferred():
-                    _tidy_up(faults, command, producer, group)
+            found = judged(perform(plan, of_ours(cluster), Path(folder), note), plan)
+            if found["topic_kept"]:
+                keep()
         to_do, _ = breaking.afterwards(options.name, cluster, [], reviving=False)
-    found = _judged(producer, group, faults[0], code)
+    screen.line()
     clusters.show(options.json, {**found, "to_do": to_do}, _text(options, found, to_do))
-    return code or (1 if found["lost"] or found["duplicated"] else 0)
+    return exit_code(found)
 
 
 def rate(partitions: int) -> int:
@@ -94,115 +114,164 @@ def rate(partitions: int) -> int:
     return min(RATE_OF_PARTITION * partitions, RATE_MAX)
 
 
-@contextlib.contextmanager
-def _topic(cluster: Cluster, partitions: int, interrupts: Interrupts) -> Iterator[str]:
-    """Make a topic of our own that is gone afterwards, whatever happened; yields its name."""
-    topic = f"jbodlab-run-{uuid.uuid4().hex[:8]}"
+def exit_code(found: dict[str, Any]) -> int:
+    """Return the exit code of a run."""
+    if found["lost"] or found["duplicated"]:
+        return LOST
+    own: int = found["exit_code"] or 0
+    return NOT_KNOWN if not own and (found["unread"] or found["doubts"]) else own
+
+
+def _plan(options: argparse.Namespace, cluster: Cluster) -> Plan:
+    """Return the plan that a command line describes.
+
+    Raises:
+        WrongCallError: its words are wrong, or the fault cannot be made here.
+    """
+    try:
+        spec, target = breaking.wanted(options, cluster, options.fail)
+        after_s = duration_s(options.after)
+        if reason := cluster.faults.check(spec, target):
+            raise WrongCallError(reason)
+    except (FaultError, LabError, ValueError) as error:
+        raise WrongCallError(str(error)) from error
+    words = {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
+    broker, directory = clusters.target(cluster, options.fail)
+    number = 0 if directory is None else broker.log_dirs.index(directory) + 1
+    others = {}
+    if spec.other is not None:
+        del words["with"]
+        others["with"] = targets.Directory(broker.id, broker.paths.index(spec.other) + 1)
+    partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
     replicas = min(3, len(cluster.brokers))
-    try:
-        traffic.create_topic(
-            cluster.bootstrap,
-            topic,
-            partitions=partitions,
-            replication_factor=replicas,
-            # One replica may be missing, as long as the broken directory is.
-            min_isr=max(1, replicas - 1),
-        )
-        yield topic
-    finally:
-        with interrupts.deferred(), _only_told():
-            traffic.delete_topic(cluster.bootstrap, topic)
-
-
-@contextlib.contextmanager
-def _only_told() -> Iterator[None]:
-    """Say what cannot be tidied up; it hides neither what was found nor why there is an end."""
-    try:
-        yield
-    except (FaultError, LabError) as error:
-        print(f"jbodlab: {error}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _remaining_told(name: str, cluster: Cluster, faults: list[Fault]) -> Iterator[None]:
-    """Say what is still to be done if there is an end before that of the experiment."""
-    try:
-        yield
-    except (KeyboardInterrupt, LabError):
-        if faults:
-            with _only_told():
-                for line in breaking.afterwards(name, cluster, [], reviving=False)[0]:
-                    print(f"jbodlab: {line}", file=sys.stderr)
-        raise
-
-
-def _start(options: argparse.Namespace, cluster: Cluster) -> subprocess.Popen[bytes]:
-    words = [word.replace("{bootstrap}", cluster.bootstrap) for word in options.words]
-    try:
-        # In a session of its own, so that all that it starts is found and ended with it.
-        return subprocess.Popen(
-            words,
-            env={**os.environ, "JBODLAB_BOOTSTRAP": cluster.bootstrap},
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise LabError(f"cannot start {words[0]}: {error.strerror}") from error
-
-
-def _wait(command: subprocess.Popen[bytes], for_s: float) -> None:
-    end = time.monotonic() + for_s
-    while time.monotonic() < end:
-        if command.poll() is not None:
-            raise LabError(
-                f"the command ended with exit code {command.returncode} before anything was broken"
-            )
-        time.sleep(POLL_S)
-
-
-def _tidy_up(
-    faults: list[Fault],
-    command: subprocess.Popen[bytes] | None,
-    producer: Producer,
-    group: ConsumerGroup,
-) -> None:
-    for fault in faults:
-        with _only_told():
-            fault.heal()
-    if command is not None:
-        processes.end(processes.in_session(command.pid), deadline_s=END_DEADLINE_S)
-        command.wait(END_DEADLINE_S)
-    producer.abort()
-    group.stop()
-    for work in (producer, group):
-        work.join(JOIN_TIMEOUT_S)
-
-
-def _judged(producer: Producer, group: ConsumerGroup, fault: Fault, code: int) -> dict[str, Any]:
-    judged = verdict.judge(producer.acks, group.messages)
-    broken = fault.broken
-    return {
-        "exit_code": code,
-        "gap_ms": round(
-            verdict.longest_partition_gap_ms(producer.acks, after_ns=fault.injected_ns), 1
+    topic = Topic(
+        name=f"jbodlab-run-{uuid.uuid4().hex[:8]}",
+        partitions=partitions,
+        replicas=replicas,
+        # One replica may be missing, as long as the broken directory is.
+        config={"min.insync.replicas": str(max(1, replicas - 1))},
+    )
+    consumers = [
+        Readers(name=f"consumer-{one}", topic=topic.name, group=topic.name)
+        for one in range(1, CONSUMERS + 1)
+    ]
+    program = Command(
+        name=APP, command=tuple(options.words), waits_for_steady=True, owns_terminal=True
+    )
+    fault = Entry(
+        name=FAULT,
+        do=spec.kind,
+        instant=At(seconds=after_s),
+        where=targets.Directory(broker.id, number) if number else targets.Node(broker.id),
+        length_s=spec.length_s,
+        spec=spec,
+        given={key: value for key, value in words.items() if value is not None},
+        targets=others,
+    )
+    return Plan(
+        name="run",
+        cluster=Attach(name=options.name),
+        topics=(topic,),
+        load=(
+            Writers(name="producer", topic=topic.name, rate=rate(partitions), keys=4 * partitions),
+            *consumers,
+            program,
         ),
-        "acknowledged": judged.acknowledged,
-        "lost": judged.lost,
-        "duplicated": judged.duplicated,
-        "out_of_order": judged.out_of_order,
-        "never_acknowledged": len(producer.failures) + producer.unanswered,
-        "fault": f"{fault.kind} by {fault.mechanism}",
-        "broken": f"{broken.count} {broken.what}",
+        steady=Steady(within_s=STEADY_WITHIN_S, hold_s=0.5),
+        timeline=(fault,),
+        end=End(instant=Exit(name=APP), within_s=LENGTH_MAX_S),
+    )
+
+
+def judged(done: Done, plan: Plan) -> dict[str, Any]:
+    """Return what came of a run, as JSON values."""
+    facts, metrics = done.facts, done.json["metrics"]
+    code = facts.commands[APP].exit_code if APP in facts.commands else None
+    fault = facts.faults.get(FAULT, FaultFacts(name=FAULT, kind=plan.faults[0].do))
+    (topic,) = plan.topics
+    verdict = facts.writers["producer"].verdict
+    assert verdict is not None
+    injected_ns = fault.injected_ns
+    gap = None if injected_ns is None else Measured(facts).longest_gap(injected_ns)
+    doubts = [*facts.broken_off]
+    if fault.problem:
+        doubts.append(f"the fault was not injected: {fault.problem}")
+    elif injected_ns is None:
+        doubts.append("the program ended before the fault was injected, so nothing was tested")
+    return {
+        "exit_code": None if code is None else code if code >= 0 else 128 - code,
+        "gap_ms": None if gap is None else round(gap.seconds * 1000, 1),
+        "gap_partition": None if gap is None else str(gap.partition),
+        "gap_ended": None if gap is None else not gap.hole.is_open,
+        "acknowledged": verdict.acknowledged,
+        "lost": verdict.lost,
+        "unread": verdict.unread,
+        "duplicated": verdict.duplicated,
+        "out_of_order": verdict.out_of_order,
+        "never_acknowledged": int(metrics["producer.unknown"]["value"] or 0),
+        "fault": f"{fault.kind} by {fault.mechanism}" if fault.mechanism else fault.kind,
+        "broken": fault.broken,
+        "topic": topic.name,
+        "topic_kept": bool(verdict.lost or verdict.unread),
+        "doubts": doubts,
     }
 
 
 def _text(options: argparse.Namespace, found: dict[str, Any], to_do: list[str]) -> str:
-    return "\n".join(
-        [
-            f"fault        {found['fault']} on {options.fail}, {found['broken']}",
-            f"gap          {found['gap_ms']:.0f} ms, the longest of any partition",
-            f"lost         {found['lost']} of {found['acknowledged']} acknowledged messages",
-            f"duplicated   {found['duplicated']}",
-            f"exit code    {found['exit_code']}",
-            *to_do,
-        ]
-    )
+    broken = f", {found['broken']} broken" if found["broken"] else ""
+    lines = [f"fault        {found['fault']} on {options.fail}{broken}"]
+    if found["gap_ms"] is not None:
+        open_end = "" if found["gap_ended"] else ", not ended"
+        length = show_seconds(found["gap_ms"] / 1000)
+        lines.append(f"gap          {length} in {found['gap_partition']}{open_end}")
+    lines.append(f"lost         {found['lost']} of {found['acknowledged']} acknowledged messages")
+    if found["unread"]:
+        lines.append(f"unread       {found['unread']}: nobody knows whether they are lost")
+    lines += [
+        f"duplicated   {found['duplicated']}",
+        f"exit code    {'none' if found['exit_code'] is None else found['exit_code']}",
+        *found["doubts"],
+    ]
+    if found["topic_kept"]:
+        named = "" if options.name == DEFAULT_CLUSTER else f" --cluster {options.name}"
+        lines.append(
+            f"topic {found['topic']} is kept, so that you can look at it; delete it with: "
+            f"{programs.jbodlab()} topics delete {found['topic']}{named}"
+        )
+    return "\n".join([*lines, *to_do])
+
+
+@contextlib.contextmanager
+def _topic_deleted(
+    cluster: Cluster, name: str, interrupts: Interrupts
+) -> Iterator[Callable[[], None]]:
+    """Delete the topic of a run afterwards; yields what keeps it."""
+    kept = []
+    try:
+        yield lambda: kept.append(name)
+    finally:
+        if not kept:
+            with interrupts.deferred(), _only_printed():
+                actions.delete_topic(cluster, name)
+
+
+@contextlib.contextmanager
+def _only_printed() -> Iterator[None]:
+    """Print what cannot be tidied up; it hides neither the results nor why there is an end."""
+    try:
+        yield
+    except (FaultError, LabError) as error:
+        print(f"jbodlab run: {error}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _remaining_work_shown(name: str, cluster: Cluster, faults: list[Event]) -> Iterator[None]:
+    """Print what is still to be done if there is an end before that of the run."""
+    try:
+        yield
+    except (KeyboardInterrupt, LabError):
+        if faults:
+            with _only_printed():
+                for line in breaking.afterwards(name, cluster, [], reviving=False)[0]:
+                    print(f"jbodlab: {line}", file=sys.stderr)
+        raise

@@ -14,11 +14,12 @@ from lab.cluster import Cluster, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import targets
 from lab.rehearsal.observer import Observer
-from lab.rehearsal.patient import Patient
 from lab.rehearsal.plan import Entry, Topic
+from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
 
 DEADLINE_S = 60.0
+DELETE_DEADLINE_S = 10.0
 MOVE_DEADLINE_S = 300.0
 
 
@@ -30,20 +31,40 @@ def create_topic(cluster: Cluster, topic: Topic) -> None:
     """
     settings = {key.replace(".", "_"): value for key, value in topic.config.items()}
     _asked(
-        f"topic {topic.name} could not be created",
+        f"cannot create topic {topic.name}",
         lambda: cluster.create_topic(topic.name, topic.partitions, topic.replicas, **settings),
     )
     cluster.wait_isr(topic.name)
 
 
-def carry_out(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+def delete_topic(cluster: Cluster, name: str) -> None:
+    """Delete a topic, if it is there.
+
+    Raises:
+        LabError: the cluster refused, or did not answer.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    def ask() -> None:
+        try:
+            _done(cluster.admin().delete_topics([name], request_timeout=DELETE_DEADLINE_S))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+
+    _asked(f"cannot delete topic {name}", ask)
+
+
+def carry_out(
+    entry: Entry, target_cluster: TargetCluster, observer: Observer, chance: random.Random
+) -> str:
     """Carry out an action and wait for its end; returns what was done.
 
     Raises:
         LabError: it was refused, or did not end in time.
         ValueError: its target is not there now.
     """
-    cluster, told = patient.cluster, entry.details
+    cluster, told = target_cluster.cluster, entry.details
     match entry.do:
         case "note":
             return told["text"]
@@ -56,21 +77,18 @@ def carry_out(entry: Entry, patient: Patient, observer: Observer, chance: random
             create_topic(cluster, topic)
             return f"topic {topic.name} is created"
         case "delete-topic":
-            name = told["topic"]
-            _asked(
-                f"{name} could not be deleted", lambda: _done(cluster.admin().delete_topics([name]))
-            )
-            return f"topic {name} is deleted"
+            delete_topic(cluster, told["topic"])
+            return f"topic {told['topic']} is deleted"
         case "elect":
             return _elect(cluster, _partition(entry))
         case "revive":
-            return _revive(entry, patient, observer, chance)
+            return _revive(entry, target_cluster, observer, chance)
         case "set-config":
             return _set_config(entry, cluster, observer, chance)
         case "move":
-            return _move(entry, patient, observer, chance)
+            return _move(entry, target_cluster, observer, chance)
         case _:
-            return _reassign(entry, patient, observer)
+            return _reassign(entry, target_cluster, observer)
 
 
 def _partition(entry: Entry) -> TopicPartition:
@@ -84,16 +102,18 @@ def _elect(cluster: Cluster, partition: TopicPartition) -> str:
 
     wanted = confluent_kafka.TopicPartition(partition.topic, partition.partition)
     _asked(
-        f"no election of {partition}",
+        f"cannot elect a leader of {partition}",
         lambda: cluster.admin().elect_leaders(ElectionType.PREFERRED, [wanted]).result(DEADLINE_S),
     )
-    return f"the preferred leader of {partition} is asked for"
+    return f"election of the preferred leader of {partition}"
 
 
-def _revive(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+def _revive(
+    entry: Entry, target_cluster: TargetCluster, observer: Observer, chance: random.Random
+) -> str:
     assert entry.where is not None
     places = targets.resolve(entry.where, observer.picture, chance, directories=True)
-    return "; ".join(filter(None, map(patient.revive, places)))
+    return "; ".join(filter(None, map(target_cluster.revive, places)))
 
 
 def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: random.Random) -> str:
@@ -114,14 +134,16 @@ def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: rand
     ]
     resource = ConfigResource(ResourceType.BROKER, str(place.broker), incremental_configs=entries)
     _asked(
-        f"settings of {place} could not be changed",
+        f"cannot change settings of {place}",
         lambda: _done(cluster.admin().incremental_alter_configs([resource])),
     )
     shown = ", ".join(f"{one.name}={one.value}" for one in entries)
     return f"{place} has {shown}"
 
 
-def _move(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+def _move(
+    entry: Entry, target_cluster: TargetCluster, observer: Observer, chance: random.Random
+) -> str:
     """Move a replica to another directory of its broker (KIP-113)."""
     partition, picture = _partition(entry), observer.picture
     target = targets.resolve(entry.targets["to"], picture, chance, directories=True)[0]
@@ -129,9 +151,10 @@ def _move(entry: Entry, patient: Patient, observer: Observer, chance: random.Ran
     if target.broker not in replicas:
         raise LabError(f"{partition} has no replica on broker-{target.broker}")
     log_dirs = [
-        str(patient.path(target)) if replica == target.broker else "any" for replica in replicas
+        str(target_cluster.path(target)) if replica == target.broker else "any"
+        for replica in replicas
     ]
-    _execute(patient, partition, replicas, log_dirs)
+    _execute(target_cluster, partition, replicas, log_dirs)
     _wait_until(
         f"{partition} in {target}",
         lambda: partition in observer.picture.contents.get(target, {}),
@@ -139,7 +162,7 @@ def _move(entry: Entry, patient: Patient, observer: Observer, chance: random.Ran
     return f"the replica of {partition} has moved to {target}"
 
 
-def _reassign(entry: Entry, patient: Patient, observer: Observer) -> str:
+def _reassign(entry: Entry, target_cluster: TargetCluster, observer: Observer) -> str:
     """Give a partition other replicas, each in a directory where one is named."""
     partition = _partition(entry)
     replicas, log_dirs = [], []
@@ -147,8 +170,8 @@ def _reassign(entry: Entry, patient: Patient, observer: Observer) -> str:
         broker, _, directory = word.partition("/dir-")
         replicas.append(int(broker))
         place = Place(int(broker), int(directory or 0))
-        log_dirs.append(str(patient.path(place)) if directory else "any")
-    _execute(patient, partition, replicas, log_dirs)
+        log_dirs.append(str(target_cluster.path(place)) if directory else "any")
+    _execute(target_cluster, partition, replicas, log_dirs)
 
     def is_done() -> bool:
         now = observer.picture.replicas.get(partition, ())
@@ -159,7 +182,10 @@ def _reassign(entry: Entry, patient: Patient, observer: Observer) -> str:
 
 
 def _execute(
-    patient: Patient, partition: TopicPartition, replicas: Sequence[int], log_dirs: Sequence[str]
+    target_cluster: TargetCluster,
+    partition: TopicPartition,
+    replicas: Sequence[int],
+    log_dirs: Sequence[str],
 ) -> None:
     """Have a reassignment carried out by the administration tool, as an operator would."""
     plan = {
@@ -178,14 +204,13 @@ def _execute(
         file.write_text(json.dumps(plan), "utf-8")
         done = processes.run(
             [
-                *programs.command("admin_tool.reassign_partitions"),
-                *("--bootstrap-server", patient.cluster.bootstrap),
-                *("--reassignment-json-file", str(file), "--execute"),
+                *(programs.python(), "-m", "jbodlab", "reassign", "execute", str(file), "--yes"),
+                *("--bootstrap-server", target_cluster.cluster.bootstrap),
             ],
             user=processes.own_user(),
-            environment=patient.cluster.environment(),
+            environment=target_cluster.cluster.environment(),
         )
-    if done.returncode or "Success" not in done.stdout:
+    if done.returncode:
         raise LabError(" ".join((done.stderr or done.stdout).split())[-300:])
 
 

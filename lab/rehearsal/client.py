@@ -27,7 +27,7 @@ from typing import IO, Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from lab.rehearsal.facts import NOT_ANSWERED
+from lab.rehearsal.facts import NOT_ANSWERED, PENDING
 from lab.rehearsal.series import RECEIVED, SENT
 
 FLUSH_PERIOD_NS = 20_000_000
@@ -116,7 +116,8 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
         key, sequence = config["first_key"] + number % keys, number // keys
         partition = number % keys % partitions
         value = f"{sequence} ".ljust(config["size"], ".").encode()
-        pending[number] = (due_ns, time.monotonic_ns(), sequence, partition, key)
+        sent_ns = time.monotonic_ns()
+        pending[number] = (due_ns, sent_ns, sequence, partition, key)
         try:
             producer.produce(
                 topic,
@@ -130,6 +131,7 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
             producer.poll(POLL_MAX_S)
         else:
             number += 1
+            output.write(SENT.pack(due_ns, sent_ns, PENDING, sequence, -1, partition, key, 0))
             producer.poll(0)
         output.flush_now_and_then()
     end_ns = time.monotonic_ns()
@@ -144,8 +146,12 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
 def read(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
     """Consume until told to stop: by partitions, or as member of a group."""
     consumer = confluent_kafka.Consumer(config["client"])
+    assigned_ns: list[int] = []
     if config["group"]:
-        consumer.subscribe([config["topic"]])
+        consumer.subscribe(
+            [config["topic"]],
+            on_assign=lambda _client, _partitions: assigned_ns.append(time.monotonic_ns()),
+        )
     else:
         consumer.assign(_beginnings(config["topic"], config["partitions"]))
     errors: list[str] = []
@@ -160,7 +166,7 @@ def read(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
                 _take(message, output)
         output.flush_now_and_then()
     consumer.close()
-    return {"errors": errors}
+    return {"errors": errors, "assigned_ns": assigned_ns}
 
 
 def drain(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:

@@ -45,10 +45,10 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         if options.compare is not None:
             return _compare(options)
         if options.plan is None:
-            raise WrongCallError("name a plan, or --list shows those that are shipped")
+            raise WrongCallError("expected a plan; --list shows those that are shipped")
         plan = _read(options.plan)
         if options.check:
-            print(f"{options.plan}: {len(plan.timeline)} entries, no mistake")
+            print(f"{options.plan}: correct, {len(plan.timeline)} entries")
             return 0
         return _rehearse(plan, options, interrupts)
     except reader.PlanError as error:
@@ -68,7 +68,7 @@ def _list(options: argparse.Namespace) -> int:
     for name, text in plans.shipped().items():
         plan = reader.read(text, name)
         made_by = dict.fromkeys(" or ".join(KINDS[each.do].mechanisms) for each in plan.faults)
-        need = plan.patient
+        need = plan.cluster
         shown.append(
             {
                 "plan": name,
@@ -106,26 +106,26 @@ def _rehearse(plan: Plan, options: argparse.Namespace, interrupts: Interrupts) -
         _check_writable(options.junit)
     folder = _folder(options.output)
     screen = Screen(sys.stderr if options.json else sys.stdout)
-    patients = (OURS, KAFKA) if options.against else (OURS,)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in patients}
-    for patient in patients:
+    clusters = (OURS, KAFKA) if options.against else (OURS,)
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in clusters}
+    for whose in clusters:
         for number in range(1, options.repeat + 1):
-            parts = [patient] if options.against else []
+            parts = [whose] if options.against else []
             parts += [f"run-{number}"] if options.repeat > 1 else []
             screen.heading(" ".join([plan.name, *(f"[{part}]" for part in parts)]))
             done = run_once(
                 plan,
                 folder.joinpath(*parts),
-                lambda since_ns, text: screen.moment(since_ns, text),
-                kafka=patient == KAFKA,
+                screen.teller("steady"),
+                kafka=whose == KAFKA,
                 is_mine=options.is_mine,
                 interrupts=interrupts,
             )
-            runs[patient].append(done.json)
+            runs[whose].append(done.json)
             _print(done.json, screen)
     _keep(folder, runs, options, screen)
     everything = [one for each in runs.values() for one in each]
-    # Against Kafka the verdict is about ours; the other one stands beside it.
+    # Against Kafka the verdict is about our cluster; the other one is for comparison.
     judged = runs[OURS]
     if options.json:
         print(json.dumps(everything if len(everything) > 1 else everything[0], indent=1))
@@ -171,9 +171,12 @@ def _print(found: dict[str, Any], screen: Screen) -> None:
     for held in found["objectives"]:
         word = {True: "met", False: "missed", None: "not known"}[held["holds"]]
         tone = Tone.GOOD if held["holds"] else Tone.BAD
-        screen.line(f"  {held['text']:<44} {held['measured']:>12}  {word}", tone)
+        screen.line(f"  {word:<9}  {held['text']:<40}  measured {held['measured']}", tone)
+    shown = {held["text"] for held in found["objectives"]}
     for reason in [*found["missed"], *found["doubts"], *found["warnings"]]:
-        screen.detail(reason)
+        # A missed objective has its line already.
+        if not any(text in reason for text in shown):
+            screen.detail(reason)
     screen.line(found["sentence"], _TONES[found["verdict"]])
 
 
@@ -197,7 +200,7 @@ def _result(file: Path) -> dict[str, Any]:
             raise WrongCallError(f"{file} has schema {found['schema']}, expected {SCHEMA}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise WrongCallError(f"{file} is no result of a rehearsal: {reason}") from error
+        raise WrongCallError(f"{file} is not a result of a rehearsal: {reason}") from error
     return found
 
 

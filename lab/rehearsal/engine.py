@@ -10,24 +10,25 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from jbodlab.errors import JbodlabError
+from jbodlab.expressions import Expression, Metric
+from jbodlab.ids import TopicPartition
 from lab.cluster import NotInTimeError, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import actions
-from lab.rehearsal.expressions import Expression, Metric
 from lab.rehearsal.facts import Event, Facts, FaultFacts, WriterFacts, join
+from lab.rehearsal.injecting import Active, Injector
 from lab.rehearsal.load import Load
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.rehearsal.observer import Observer
-from lab.rehearsal.patient import Patient
-from lab.rehearsal.plan import LAST, After, At, Command, Entry, Plan, When, Writers
-from lab.rehearsal.striking import Active, Striker
+from lab.rehearsal.plan import LAST, After, At, Command, Entry, Exit, Plan, When, Writers
+from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
+from lab.rehearsal.telling import Tell, Telling
 from lab.rehearsal.values import show_seconds
 
 TICK_S = 0.05
@@ -35,41 +36,39 @@ REVIVE_PERIOD_NS = 500_000_000
 REVIVE_AGAIN_NS = 3_000_000_000
 RESTORED_DEADLINE_S = 60.0
 
-Tell = Callable[[int, str], None]
-"""Told of each step: nanoseconds since the steady state, and one line."""
-
 
 class Rehearsal:
     """One run of a plan.
 
     Args:
         plan: What shall happen.
-        patient: The cluster; it serves.
+        target_cluster: The cluster; it serves.
         folder: Where files of the run go.
-        tell: Told of each step.
+        tell: Is told of each step, and of what is seen of the cluster.
     """
 
-    def __init__(self, plan: Plan, patient: Patient, folder: Path, tell: Tell) -> None:
+    def __init__(self, plan: Plan, target_cluster: TargetCluster, folder: Path, tell: Tell) -> None:
         self._plan = plan
-        self._patient = patient
-        self._tell = tell
+        self._target_cluster = target_cluster
+        self._telling = Telling(tell)
+        self._told = 0
         self._chance = random.Random(plan.seed)
         self._partitions = {topic.name: topic.partitions for topic in plan.topics}
         self._observer = Observer(
-            patient.cluster.state.brokers,
-            patient.places,
-            patient.metadata_log,
+            target_cluster.cluster.state.brokers,
+            target_cluster.places,
+            target_cluster.metadata_log,
             self._partitions,
         )
         self._load = Load(
             plan,
             self._partitions,
-            patient.cluster.bootstrap,
+            target_cluster.cluster.bootstrap,
             folder,
-            programs.environment(patient.cluster.root, processes.own_user()),
+            programs.environment(target_cluster.cluster.root, processes.own_user()),
         )
-        self._striker = Striker(
-            patient, self._observer, self._partitions, self._chance, self._say, self._doubt
+        self._injector = Injector(
+            target_cluster, self._observer, self._partitions, self._chance, self._say, self._doubt
         )
         self._active: dict[str, Active] = {}
         self._moments: dict[tuple[str, str], int] = {}
@@ -81,6 +80,9 @@ class Rehearsal:
         self._revive_after_ns = 0
         self._begin_ns = 0
         self._end_ns = 0
+        self._measured: Measured | None = None
+        self._joined: tuple[tuple[int, int], list[Event]] = ((0, 0), [])
+        self._acked_again: set[tuple[str, TopicPartition]] = set()
         self._faults_thread = ThreadPoolExecutor(1, thread_name_prefix="faults")
         self._actions_thread = ThreadPoolExecutor(2, thread_name_prefix="actions")
 
@@ -92,7 +94,7 @@ class Rehearsal:
         """
         try:
             for topic in self._plan.topics:
-                actions.create_topic(self._patient.cluster, topic)
+                actions.create_topic(self._target_cluster.cluster, topic)
             self._observer.begin()
             try:
                 self._load.start()
@@ -101,19 +103,21 @@ class Rehearsal:
             if self._become_steady():
                 self._play()
             self._end_ns = time.monotonic_ns()
-            self._say("action", "load-ends", "the load ends")
+            self._say("action", "load-ends", "end of the measured time")
             self._heal_all()
             self._restore()
             self._load.stop()
+            self._say("action", "full-read", "reading every topic to its end")
+            self._tell_seen()
             self._judge_messages()
             return self.facts()
         finally:
             self._close()
 
-    def facts(self) -> Facts:
-        """Return all that is known, now or at the end."""
+    def facts(self, since_ns: int | None = None) -> Facts:
+        """Return all that is known, now or at the end, from the steady state or a moment on."""
         now = self._end_ns or time.monotonic_ns()
-        begin = self._begin_ns or now
+        begin = since_ns or self._begin_ns or now
         return Facts(
             begin_ns=begin,
             end_ns=now,
@@ -121,14 +125,30 @@ class Rehearsal:
                 name: active.facts for name, active in self._active.items() if active.entry.is_fault
             },
             writers=self._load.writers(begin, now),
-            readers=self._load.readers(begin),
+            readers=self._load.readers(begin, now),
             commands=self._load.commands(begin),
-            events=join(self._observer.events, self._events),
-            samples=tuple(self._observer.samples),
+            events=self._all_events(),
+            samples=tuple(self._observer.samples[-1:]),
             noise_ns=self._observer.noise_ns,
-            not_measured=self._patient.not_measured,
+            not_measured=self._target_cluster.not_measured,
             broken_off=tuple(self._broken_off),
         )
+
+    def _all_events(self) -> list[Event]:
+        """All events in the order of time, put together again when there are new ones."""
+        seen, ours = self._observer.events, self._events
+        count = len(seen), len(ours)
+        if count != self._joined[0]:
+            self._joined = count, join(seen[: count[0]], ours[: count[1]])
+        return self._joined[1]
+
+    def _measure(self) -> Measured:
+        """Measure what is known now; only what is new since the last time is looked at."""
+        if self._measured is None:
+            self._measured = Measured(self.facts())
+        else:
+            self._measured.look_at(self.facts())
+        return self._measured
 
     # Steady state
 
@@ -145,29 +165,24 @@ class Rehearsal:
             if since is not None and now - since >= steady.hold_s:
                 self._begin_ns = time.monotonic_ns()
                 self._observer.forget_noise()
-                self._say("action", "steady", "the steady state is reached")
+                self._load.go_on()
+                self._say("action", "steady", "steady state reached")
                 return True
             time.sleep(TICK_S)
         self._begin_ns = time.monotonic_ns()
-        self._doubt(f"no steady state within {steady.within_s:g} s: {missing}")
+        self._doubt(f"no steady state within {show_seconds(steady.within_s)}: {missing}")
         return False
 
     def _not_steady(self, since_s: float) -> str:
         """Return what is missing, by what was seen lately."""
         for name, why in self._load.check().items():
             return f"{name} has ended: {why}"
-        begin, now = int(since_s * 1e9), time.monotonic_ns()
-        facts = replace(
-            self.facts(),
-            begin_ns=begin,
-            writers=self._load.writers(begin, now),
-            commands=self._load.commands(begin),
-        )
+        facts = self.facts(int(since_s * 1e9))
         for load in self._plan.load:
-            if isinstance(load, Command) and load.probe:
+            if isinstance(load, Command) and load.probe and not load.waits_for_steady:
                 probes = facts.commands[load.name].probes
                 if not probes or not probes[-1].is_good:
-                    return f"the probe of {load.name} is not answered"
+                    return f"{load.name} does not answer its probe"
         measured = Measured(facts)
         for writer in self._plan.writers:
             if missing := _silent(facts.writers[writer.name], writer, self._partitions):
@@ -187,6 +202,7 @@ class Rehearsal:
         while not self._is_over(waiting):
             now = time.monotonic_ns()
             self._collect()
+            self._tell_seen()
             self._heal_due(now)
             self._revive_due(now)
             for entry in list(waiting):
@@ -202,7 +218,7 @@ class Rehearsal:
                     waiting.remove(entry)
                     self._make(entry)
             if aborting := self._aborts():
-                self._say("action", "abort", f"broken off: {aborting}")
+                self._say("action", "abort", f"aborted: {aborting}")
                 break
             time.sleep(TICK_S)
 
@@ -213,7 +229,7 @@ class Rehearsal:
         if at == NEVER:
             waiting.remove(entry)
             self._moments[entry.name, "skipped"] = now
-            self._doubt(f"{entry.name} was not made: {_shown(instant)} never came")
+            self._doubt(f"{entry.name} was not carried out: {_shown(instant)} never came")
             return False
         return now >= at
 
@@ -257,20 +273,20 @@ class Rehearsal:
             return facts.injected_ns
         if moment == "healed":
             return facts.healed_ns
-        value = Measured(self.facts())(Metric(name, moment))
+        value = self._measure()(Metric(name, moment))
         known = value not in (None, NEVER) and facts.begin_ns is not None
         return facts.begin_ns + value * 1e9 if known else None  # type: ignore[operator]
 
     def _holds_now(
         self, entry: Entry, instant: When, since: int, now: int, waiting: list[Entry]
     ) -> bool:
-        if instant.expression.holds(Measured(self.facts())):
+        if instant.expression.holds(self._measure()):
             return True
         if now - since > instant.within_s * 1e9:
             waiting.remove(entry)
             self._moments[entry.name, "skipped"] = now
             self._doubt(
-                f"{entry.name} was not made: {instant.expression} did not hold within "
+                f"{entry.name} was not carried out: {instant.expression} did not hold within "
                 f"{show_seconds(instant.within_s)}"
             )
         return False
@@ -278,23 +294,25 @@ class Rehearsal:
     def _is_over(self, waiting: list[Entry]) -> bool:
         end, now = self._plan.end, time.monotonic_ns()
         for name, why in self._load.check().items():
+            if end.instant == Exit(name=name):
+                return True
             if not any(name in text for text in self._broken_off):
                 self._doubt(f"{name} ended before the end of the run: {why}")
             return True
-        at = self._end_instant_ns(waiting)
+        at = None if isinstance(end.instant, Exit) else self._end_instant_ns(end.instant, waiting)
         if at is not None:
             return now >= at
         if now > self._begin_ns + end.within_s * 1e9:
-            self._doubt(f"the end never came: {_shown(end.instant)} within {end.within_s:g} s")
+            within = show_seconds(end.within_s)
+            self._doubt(f"{_shown(end.instant)}, the end of the load, did not come within {within}")
             return True
         return False
 
-    def _end_instant_ns(self, waiting: list[Entry]) -> float | None:
-        instant = self._plan.end.instant
+    def _end_instant_ns(self, instant: At | After, waiting: list[Entry]) -> float | None:
         if isinstance(instant, At):
             return self._begin_ns + instant.seconds * 1e9
         if instant.name == LAST and instant.moment == "healed":
-            # What has no length stands until the end, which does not wait for it.
+            # A fault without a length lasts until the end, which does not wait for it.
             if waiting or any(self._is_open(active) for active in self._active.values()):
                 return None
             ends = [self._settled_ns(active) for active in self._active.values()]
@@ -323,7 +341,7 @@ class Rehearsal:
         wanted = [one for one in self._plan.objectives if one.aborts]
         if not wanted:
             return ""
-        measured = Measured(self.facts())
+        measured = self._measure()
         for objective in wanted:
             known = all(measured(metric) is not None for metric in objective.that.metrics)
             if known and not objective.that.holds(measured):
@@ -338,13 +356,13 @@ class Rehearsal:
         self._active[entry.name] = active
         self._moments[entry.name, "made"] = now
         if entry.is_fault:
-            active.made = self._faults_thread.submit(self._striker.inject, active)
+            active.made = self._faults_thread.submit(self._injector.inject, active)
         else:
             active.made = self._actions_thread.submit(self._act, entry)
 
     def _act(self, entry: Entry) -> None:
         try:
-            text = actions.carry_out(entry, self._patient, self._observer, self._chance)
+            text = actions.carry_out(entry, self._target_cluster, self._observer, self._chance)
             self._say("action", entry.do, text, ref=entry.name)
         except (JbodlabError, NotInTimeError, ValueError) as error:
             self._doubt(f"{entry.name} could not be carried out: {str(error).splitlines()[0]}")
@@ -356,7 +374,7 @@ class Rehearsal:
             if length is None or injected is None or active.healing is not None:
                 continue
             if now >= injected + length * 1e9:
-                active.healing = self._faults_thread.submit(self._striker.heal, active)
+                active.healing = self._faults_thread.submit(self._injector.heal, active)
 
     def _collect(self) -> None:
         """Let errors of the threads come out, which are mistakes of this program."""
@@ -374,14 +392,14 @@ class Rehearsal:
             facts = active.facts
             is_open = facts.injected_ns is not None and active.healing is None
             if is_open and facts.first_bite_ns is None:
-                self._faults_thread.submit(self._striker.count, active)
+                self._faults_thread.submit(self._injector.count, active)
         standing: set[Place] = set()
-        struck: set[Place] = set()
+        healed: set[Place] = set()
         for active in self._active.values():
             is_healed = active.facts.healed_ns is not None
-            (struck if is_healed else standing).update(active.facts.places)
+            (healed if is_healed else standing).update(active.facts.places)
         stopped = {place.broker for place in standing if not place.directory}
-        healed = struck - standing
+        healed -= standing
         away = {place for place in healed if self._is_away(place, stopped)}
         wanted = [
             place
@@ -397,15 +415,15 @@ class Rehearsal:
     def _revive(self, places: list[Place]) -> None:
         """Bring back directories of one broker; only one thread at a time may start it."""
         for place in places:
-            self._striker.revive(place)
+            self._injector.revive(place)
             # What was brought back is seen a moment later.
             self._tried_ns[place] = time.monotonic_ns()
 
     def _is_away(self, place: Place, stopped: set[int]) -> bool:
         """Return whether a broker has ended over its disks, so that it has to be started."""
-        if not place.directory or not self._patient.may_start or place.broker in stopped:
+        if not place.directory or not self._target_cluster.may_start or place.broker in stopped:
             return False
-        return not self._patient.cluster.broker(place.broker).is_running
+        return not self._target_cluster.cluster.broker(place.broker).is_running
 
     def _heal_all(self) -> None:
         for active in self._active.values():
@@ -414,20 +432,21 @@ class Rehearsal:
             facts = active.facts
             is_open = active.handles and facts.healed_ns is None
             if is_open and active.healing is None:
-                active.healing = self._faults_thread.submit(self._striker.heal, active)
+                active.healing = self._faults_thread.submit(self._injector.heal, active)
             if active.healing is not None:
                 active.healing.result()
-        self._end_ns = max(self._end_ns, time.monotonic_ns())
+        self._tell_seen()
 
     def _restore(self) -> None:
         """Wait until every partition can be read, for what is not read cannot be judged."""
-        struck = {place for active in self._active.values() for place in active.facts.places}
+        hit = {place for active in self._active.values() for place in active.facts.places}
         since = time.monotonic_ns()
 
         def is_restored() -> bool:
+            self._tell_seen()
             self._revive_due(time.monotonic_ns())
             samples, picture = self._observer.samples, self._observer.picture
-            if any(self._is_away(place, set()) for place in struck):
+            if any(self._is_away(place, set()) for place in hit):
                 return False
             # What was told before may be about a broker that has ended meanwhile.
             is_new = bool(samples) and samples[-1].t_ns > since
@@ -437,23 +456,23 @@ class Rehearsal:
             wait_for("leaders of all partitions", is_restored, RESTORED_DEADLINE_S)
         except NotInTimeError:
             gone = [str(p) for p, leader in self._observer.picture.leaders.items() if leader < 0]
-            self._doubt(f"after the end {', '.join(sorted(gone))} had no leader")
+            self._doubt(f"no leader after the end: {', '.join(sorted(gone))}")
             return
+
         # A replica that comes back after the load has ended does come back.
+        def is_in_sync() -> bool:
+            self._tell_seen()
+            self._revive_due(time.monotonic_ns())
+            return all(map(self._observer.isr_is_full, self._observer.picture.leaders))
+
         with contextlib.suppress(NotInTimeError):
-            wait_for(
-                "every replica in sync",
-                lambda: all(map(self._observer.isr_is_full, self._observer.picture.leaders)),
-                RESTORED_DEADLINE_S,
-            )
+            wait_for("every replica in sync", is_in_sync, RESTORED_DEADLINE_S)
 
     def _judge_messages(self) -> None:
-        try:
-            self._load.judge()
-        except NotInTimeError as error:
-            self._doubt(str(error).splitlines()[0])
+        self._load.judge()
         for topic, unread in self._load.unread.items():
-            self._doubt(f"partitions {unread} of {topic} could not be read to their ends")
+            shown = ", ".join(f"{topic}-{partition}" for partition in unread)
+            self._doubt(f"could not be read to the end: {shown}")
 
     def _close(self) -> None:
         # First whatever is being made comes to its end, so that nothing is made behind our back.
@@ -466,8 +485,39 @@ class Rehearsal:
             self._load.kill()
             self._observer.stop()
             self._actions_thread.shutdown(cancel_futures=True)
+            self._tell_seen()
+            self._telling.tell_all()
 
     # Telling
+
+    def _tell_seen(self) -> None:
+        """Tell what was seen since the last time."""
+        if not self._begin_ns:
+            return
+        events = self._observer.events[self._told :]
+        self._told += len(events)
+        self._telling.add(
+            event
+            for event in events
+            if event.t_ns >= self._begin_ns
+            and (event.partition is None or event.partition.topic in self._partitions)
+        )
+        if not self._end_ns:
+            self._note_first_acks()
+        self._telling.tell_until(time.monotonic_ns())
+
+    def _note_first_acks(self) -> None:
+        """Make an event of the first acknowledgement that a new leader gave."""
+        for active in self._active.values():
+            name, facts = active.entry.name, active.facts
+            waiting = {each for each in facts.led if (name, each) not in self._acked_again}
+            if not waiting or facts.injected_ns is None:
+                continue
+            for partition, at_ns in self._measure().first_acks(facts).items():
+                if at_ns is not None and partition in waiting:
+                    self._acked_again.add((name, partition))
+                    text = f"first acknowledged message afterwards: {partition}"
+                    self._say("client", "first-ack", text, ref=name, at_ns=at_ns)
 
     def _doubt(self, text: str) -> None:
         if text not in self._broken_off:
@@ -485,33 +535,34 @@ class Rehearsal:
         place: Place | None = None,
     ) -> None:
         t_ns = time.monotonic_ns() if at_ns is None else at_ns
-        self._events.append(
-            Event(t_ns=t_ns, source=source, kind=kind, text=text, ref=ref, place=place)
-        )
-        self._tell(t_ns - self._begin_ns if self._begin_ns else 0, text)
+        event = Event(t_ns=t_ns, source=source, kind=kind, text=text, ref=ref, place=place)
+        self._events.append(event)
+        self._telling.add([event])
 
 
 def _silent(facts: WriterFacts, writer: Writers, partitions: Mapping[str, int]) -> str:
-    """Return whether a partition has not acknowledged anything yet, as a sentence."""
+    """Return which producer has no acknowledgement of a partition yet; empty if all have."""
     acked = {one.partition for one in facts.sent if one.is_acked}
     wanted = min(partitions[writer.topic], writer.keys)
     if not acked:
         return f"no message of {writer.name} was acknowledged"
     # At a low rate not every partition has its turn in so short a time.
     if writer.rate > 20 * wanted and len(acked) < wanted:
-        return f"{writer.name} had acknowledgements of {len(acked)} of {wanted} partitions"
+        return f"{writer.name}: only {len(acked)} of {wanted} partitions acknowledge messages"
     return ""
 
 
 def _found(expression: Expression, measured: Measured) -> str:
     values = [
-        f"{metric} is {'not known' if (value := measured(metric)) is None else f'{value:g}'}"
-        for metric in expression.metrics
+        f"{each.metric} is {measured.shown(each.metric, each.wanted.unit)}"
+        for each in expression.comparisons
     ]
-    return f"{expression} does not hold: {', '.join(values)}"
+    return f"expected {expression}; {', '.join(dict.fromkeys(values))}"
 
 
-def _shown(instant: At | After) -> str:
+def _shown(instant: At | After | Exit) -> str:
     if isinstance(instant, At):
         return f"{instant.seconds:g} s"
+    if isinstance(instant, Exit):
+        return f"the end of {instant.name}"
     return f"{instant.name}.{instant.moment}"

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from jbodlab.ids import TopicPartition
 from lab.rehearsal.targets import Place
-from lab.verdict import Verdict
 
 SAMPLES_MAX = 3_600
 """Samples of the clocks that are kept: an hour, as one is taken each second."""
 NOT_ANSWERED = -1
 """`done_ns` of a message without any answer."""
+PENDING = -2
+"""`done_ns` of a message that was handed over a moment ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Clock:
         self._offsets: deque[tuple[int, int]] = deque(maxlen=SAMPLES_MAX)
 
     def sample(self, monotonic_ns: int, wall_ns: int) -> None:
-        """Take notice of both clocks at one moment."""
+        """Take notice of both clocks in one moment."""
         self._offsets.append((wall_ns, monotonic_ns - wall_ns))
 
     def monotonic(self, wall_ns: int) -> int:
@@ -90,7 +91,33 @@ class Sent(NamedTuple):
     @property
     def is_acked(self) -> bool:
         """Whether the cluster has acknowledged it."""
-        return self.done_ns != NOT_ANSWERED and self.error == 0
+        return self.done_ns >= 0 and self.error == 0
+
+
+class Received(NamedTuple):
+    """A message that a consumer was given; the key tells the producer as well."""
+
+    at_ns: int
+    sequence: int
+    offset: int
+    partition: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How many messages were acknowledged and read, and how many of them went wrong in which way.
+
+    Attributes:
+        unread: Acknowledged messages of partitions that could not be read to their ends.
+    """
+
+    acknowledged: int
+    read: int
+    lost: int
+    unread: int = 0
+    duplicated: int
+    out_of_order: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +126,11 @@ class WriterFacts:
 
     Attributes:
         due: How many messages its schedule had.
-        sent: Those that it handed to the client library, with what became of them.
+        sent: What became of those that it handed to the client library; a message is in it as
+            soon as it has an answer, and without one at the end.
+        earlier: Messages that were due before the run: those that had their answer in it, and
+            before it the last one of each partition.
+        last_due: When the last message was due that it handed over, by partition.
         errors: What the numbers in `Sent.error` mean.
         verdict: Acknowledged against read, after the run; None while it lasts.
         failure: Why the process ended by itself; empty if it did not.
@@ -108,6 +139,8 @@ class WriterFacts:
     topic: str
     due: int
     sent: Sequence[Sent]
+    earlier: Sequence[Sent] = ()
+    last_due: Mapping[int, int] = field(default_factory=dict)
     errors: Mapping[int, str] = field(default_factory=dict)
     verdict: Verdict | None = None
     failure: str = ""
@@ -115,11 +148,17 @@ class WriterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFacts:
-    """What a consumer got: when each message came, its partition, and its errors."""
+    """What a consumer got.
+
+    Attributes:
+        received: Each message, in the order in which they came.
+        rebalances: How often its group gave it partitions again; known at the end.
+    """
 
     topic: str
-    received: Sequence[tuple[int, int]] = ()
+    received: Sequence[Received] = ()
     errors: Sequence[str] = ()
+    rebalances: int = 0
     failure: str = ""
 
 
@@ -146,15 +185,16 @@ class FaultFacts:
     """What became of one fault.
 
     Attributes:
-        places: What it struck, as its target was resolved in that moment.
+        places: What it hit, as its target was resolved in that moment.
         mechanism: What made it.
         injected_ns: When it took effect; None if it was not made.
         healed_ns: When it was undone; None while it stands.
         problem: Why it was not made or not proved; empty if it was.
-        counts: Whether the mechanism tells how many calls of the patient it broke.
+        counts: Whether the mechanism tells how many calls of the broker it broke.
         bites: So many; None where nobody counts.
+        broken: What it broke until it was healed, such as `12 calls`.
         first_bite_ns: When it broke the first one.
-        touched: Partitions of the load with a replica in what it struck.
+        touched: Partitions of the load with a replica in what it hit.
         led: Those that were led from there.
         growth: Bytes that came to the touched partitions while it stood, from whomever; None if
             nobody looked.
@@ -169,6 +209,7 @@ class FaultFacts:
     problem: str = ""
     counts: bool = False
     bites: int | None = None
+    broken: str = ""
     first_bite_ns: int | None = None
     touched: tuple[TopicPartition, ...] = ()
     led: tuple[TopicPartition, ...] = ()
@@ -197,7 +238,7 @@ class Facts:
 
     Attributes:
         begin_ns: End of the steady state.
-        end_ns: End of the load.
+        end_ns: End of the time that is measured; what stands still then has not ended.
         noise_ns: Longest delay of a tick in this process: what is shorter was not seen for sure.
         not_measured: What nobody could look at here, with the reason, by the metric's field.
         broken_off: Why the run did not go as planned: reasons to doubt it, one sentence each.

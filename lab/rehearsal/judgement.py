@@ -1,8 +1,8 @@
-"""PASS, FAIL or INCONCLUSIVE: what was measured against what was wanted.
+"""PASS, FAIL or INCONCLUSIVE: the measured values against the expected ones.
 
-A rehearsal proves something only if its fault bit, the cluster was well before, and somebody sent
-messages to what was struck; else it is inconclusive, whatever its figures say. One thing is never
-softened by that: an acknowledged message that is gone.
+A rehearsal proves something only if its fault had an effect, the cluster was well before, and
+somebody sent messages to what it hit; else it is inconclusive, whatever its figures say. One thing
+is never softened by that: an acknowledged message that is gone.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+from jbodlab.expressions import Expression, Metric
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Comparison, Lookup, Metric
 from lab.rehearsal.facts import Facts, FaultFacts
-from lab.rehearsal.metrics import Measured
+from lab.rehearsal.metrics import Measured, why_unknown
 from lab.rehearsal.plan import Command, Objective, Plan
-from lab.rehearsal.values import show
+from lab.rehearsal.values import show_seconds
 
 BEHIND_MAX = 0.05
 """Share of its schedule that a client may leave out."""
@@ -34,13 +34,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """One comparison of an objective.
+    """One comparison of an objective, or the whole of one with an "or".
 
     Attributes:
+        metrics: The metrics of it.
         holds: None where the metric has no value.
         measured: As a person reads it.
     """
 
+    metrics: tuple[Metric, ...]
     text: str
     holds: bool | None
     value: float | None
@@ -72,13 +74,13 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     """Judge a run."""
     lookup = Measured(facts)
     objectives = tuple(
-        _held(comparison, objective, lookup)
+        _held(required, objective, lookup)
         for objective in plan.objectives
-        for comparison in objective.that.comparisons
+        for required in objective.that.required
     )
     lost = tuple(_lost(plan, facts))
     missed = tuple(
-        f"{held.text} was wanted, and it is {held.measured}"
+        f"expected {held.text}, measured {held.measured}"
         for held in objectives
         if held.holds is False and not held.is_warning
     )
@@ -88,7 +90,7 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     ]
     if facts.noise_ns > NOISE_MAX_NS:
         warnings.append(
-            f"this machine was busy: a tick of 10 ms came {facts.noise_ns / 1e6:.0f} ms late"
+            f"this machine was busy: a tick of 10 ms came {show_seconds(facts.noise_ns / 1e9)} late"
         )
     if lost:
         outcome = Outcome.FAIL
@@ -106,13 +108,22 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     )
 
 
-def _held(comparison: Comparison, objective: Objective, lookup: Lookup) -> Held:
-    value = lookup(comparison.metric)
+def _held(required: Expression, objective: Objective, lookup: Measured) -> Held:
+    measured = {
+        each.metric: lookup.shown(each.metric, each.wanted.unit) for each in required.comparisons
+    }
+    values = [lookup(metric) for metric in measured]
+    holds = required.holds(lookup)
+    if len(measured) == 1:
+        (shown,) = measured.values()
+    else:
+        shown = ", ".join(f"{metric} {value}" for metric, value in measured.items())
     return Held(
-        text=str(comparison),
-        holds=None if value is None else comparison.holds(lookup),
-        value=value,
-        measured="not known" if value is None else show(value, comparison.wanted.unit),
+        metrics=tuple(measured),
+        text=str(required),
+        holds=None if None in values and not holds else holds,
+        value=values[0] if len(values) == 1 else None,
+        measured=shown,
         is_warning=objective.is_warning,
     )
 
@@ -127,12 +138,13 @@ def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
             comparison
             for objective in plan.objectives
             if not objective.is_warning
-            for comparison in objective.that.comparisons
-            if comparison.metric == Metric(name, "lost")
+            for required in objective.that.required
+            for comparison in required.comparisons
+            if len(required.comparisons) == 1 and comparison.metric == Metric(name, "lost")
         ]
         lookup = partial(_always, float(count))
         if not allowed or not all(each.holds(lookup) for each in allowed):
-            yield f"{count} of the acknowledged messages of {name} are lost"
+            yield f"{count} of the acknowledged messages of {name} were lost"
 
 
 def _always(value: float, _: Metric) -> float:
@@ -160,7 +172,7 @@ def _doubts(plan: Plan, facts: Facts) -> Iterator[str]:
     for entry in plan.faults:
         fault = facts.faults.get(entry.name)
         if fault is None:
-            yield f"{entry.name} was never made"
+            yield f"{entry.name} was never injected"
         else:
             yield from _doubts_of(fault, plan, facts)
 
@@ -170,12 +182,12 @@ def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[str]:
         yield f"{fault.name}: {fault.problem}"
         return
     if fault.counts and not fault.bites:
-        yield f"{fault.name} broke nothing: no call of the patient met it"
+        yield f"{fault.name} had no effect: the broker made no call that it breaks"
     where = ", ".join(map(str, fault.places))
     if not fault.touched:
-        yield f"{fault.name} proves nothing: {where} had no partition of this plan's topics"
+        yield f"{fault.name} proves nothing: {where} has no partition of the plan's topics"
     elif not _sent_meanwhile(fault, plan, facts):
-        yield f"nothing was sent to the partitions of {where} while {fault.name} stood"
+        yield f"nothing was sent to the partitions of {where} while {fault.name} was in effect"
 
 
 def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
@@ -193,6 +205,5 @@ def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
 def _not_measured(objectives: Sequence[Held], facts: Facts) -> Iterator[str]:
     for held in objectives:
         if held.holds is None and not held.is_warning:
-            field = held.text.split(" ", 1)[0].rpartition(".")[2].partition("(")[0]
-            why = facts.not_measured.get(field, "there was nothing of it to measure")
-            yield f"{held.text} cannot be judged: {why}"
+            why = dict.fromkeys(why_unknown(metric, facts) for metric in held.metrics)
+            yield f"cannot judge {held.text}: {', '.join(why)}"

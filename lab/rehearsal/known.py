@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jbodlab import expressions
 from jbodlab.config import topic_keys
 from jbodlab.errors import ConfigError
-from lab.rehearsal import expressions
+from jbodlab.expressions import Unit
 from lab.rehearsal.document import Item
 from lab.rehearsal.plan import LAST, Attach, ClusterNeed, Topic
-from lab.rehearsal.values import Unit
 from lab.rehearsal.vocabulary import ALL, Owners
 
 BROKERS_MAX, DISKS_MAX, PARTITIONS_MAX = 20, 64, 1000
@@ -25,13 +25,13 @@ class Known:
     """The names of a plan, while it is read.
 
     Attributes:
-        patient: The cluster.
+        cluster: The one of the plan.
         topics: The topics that the plan makes, before the load or in its timeline.
         owners: Who has metrics, and which.
         entries: Names of the entries of the timeline.
     """
 
-    patient: ClusterNeed | Attach = field(default_factory=ClusterNeed)
+    cluster: ClusterNeed | Attach = field(default_factory=ClusterNeed)
     topics: dict[str, Topic] = field(default_factory=dict)
     owners: dict[str, Mapping[str, Unit]] = field(default_factory=dict)
     entries: list[str] = field(default_factory=list)
@@ -63,11 +63,11 @@ class Known:
             self.check_topic(topic)
         except ValueError as error:
             item.wrong(str(error))
-        if isinstance(self.patient, ClusterNeed):
-            if topic.replicas > self.patient.brokers:
+        if isinstance(self.cluster, ClusterNeed):
+            if topic.replicas > self.cluster.brokers:
                 item.wrong(
                     f"{topic.replicas} replicas need as many brokers, and there are "
-                    f"{self.patient.brokers}"
+                    f"{self.cluster.brokers}"
                 )
             try:
                 topic_keys.check(topic.config)

@@ -2,48 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab import verdict
-from lab.cluster import processes, programs, wait_for
-from lab.rehearsal.facts import CommandFacts, ReaderFacts, Sent, WriterFacts
+from lab.cluster import NotInTimeError, processes, programs, wait_for
+from lab.rehearsal import messages
+from lab.rehearsal.facts import CommandFacts, ReaderFacts, Received, Sent, Verdict, WriterFacts
 from lab.rehearsal.plan import Command, Plan, Readers, Writers
 from lab.rehearsal.probes import Prober
-from lab.rehearsal.series import RECEIVED, SENT, GrowingSeries, Received
-from lab.verdict import Ack, Consumed, Verdict
+from lab.rehearsal.series import RECEIVED, SENT, GrowingSeries
 
 KEYS_OF_ONE = 10_000_000
 """Keys of the n-th producer begin with n times this, so that no two share one."""
 STOP_DEADLINE_S = 90.0
 DRAIN_DEADLINE_S = 120.0
 COMMAND_DEADLINE_S = 10.0
+LEFT_DEADLINE_S = 5.0
+ASK_DEADLINE_S = 10.0
 GONE_BY_US = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
 """Exit codes of an application that ended because it was asked to."""
 _QUIET = {"log_level": "0"}
 
 
 class Process:
-    """One process of the load, with its files; it runs where this one does."""
+    """One process of the load, with its files; it runs where this one does.
+
+    Args:
+        name: Its name in the plan.
+        folder: Gets its log.
+        command: Program and arguments.
+        environment: Its variables.
+        owns_terminal: Whether it reads and writes where this process does, and not into its log.
+    """
 
     def __init__(
-        self, name: str, folder: Path, command: Sequence[str], environment: Mapping[str, str]
+        self,
+        name: str,
+        folder: Path,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        owns_terminal: bool = False,
     ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 processes.ending_with_us(command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdin=None if owns_terminal else subprocess.DEVNULL,
+                stdout=None if owns_terminal else log,
+                stderr=None if owns_terminal else log,
                 env=environment,
+                # In a session of its own, so that all that it starts is found and ended with it.
                 start_new_session=True,
             )
 
@@ -57,12 +74,18 @@ class Process:
         self._signal(signal.SIGTERM)
 
     def end(self, deadline_s: float) -> int:
-        """Wait until it has ended, and kill it if it does not; returns its exit code."""
+        """Wait until it has ended, kill it if it does not, and all that it has left.
+
+        Returns:
+            Its exit code.
+        """
         try:
             return self._child.wait(deadline_s)
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
             return self._child.wait(deadline_s)
+        finally:
+            processes.end(processes.in_session(self._child.pid), deadline_s=LEFT_DEADLINE_S)
 
     @property
     def last_line(self) -> str:
@@ -137,17 +160,20 @@ class Load:
         self._verdicts: dict[str, Verdict] = {}
         self._exit_codes: dict[str, int] = {}
         self._ended_early: dict[str, str] = {}
+        self._topic_ids: dict[str, str] = {}
         self.unread: dict[str, list[int]] = {}
+        """Partitions that could not be read to their ends, by topic."""
 
     def start(self) -> None:
-        """Start all of them.
+        """Start all but the commands that wait for the steady state.
 
         Raises:
             OSError: a command cannot be executed.
         """
         for load in self._plan.load:
             if isinstance(load, Command) and shutil.which(load.command[0]) is None:
-                raise FileNotFoundError(f"{load.command[0]} is no program here")
+                raise FileNotFoundError(f"program {load.command[0]} not found")
+        self._topic_ids = self._ids_of_topics()
         for number, load in enumerate(self._plan.load):
             match load:
                 case Writers():
@@ -157,8 +183,14 @@ class Load:
                     client = self._client(load.name, self._reader(load))
                     series = GrowingSeries(client.output, Received, RECEIVED)
                     self._received[load.name] = series
-                case Command():
+                case Command() if not load.waits_for_steady:
                     self._start_command(load)
+
+    def go_on(self) -> None:
+        """Start the commands that wait for the steady state, which is reached."""
+        for load in self._plan.load:
+            if isinstance(load, Command) and load.waits_for_steady:
+                self._start_command(load)
 
     def check(self) -> dict[str, str]:
         """Return who has ended by itself, with the last thing it said."""
@@ -196,29 +228,43 @@ class Load:
         """Read all topics of producers to their ends, and compare with what was acknowledged."""
         topics = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
         isolation = {r.topic: r.isolation for r in self._plan.load if isinstance(r, Readers)}
+        ids = self._ids_of_topics()
         for topic in topics:
-            read = self._drain(topic, isolation.get(topic, "read_uncommitted"))
+            read: list[Received] = []
+            if ids and ids.get(topic) != self._topic_ids.get(topic):
+                # It was deleted; one of the same name that is there is another topic.
+                self.unread[topic] = list(range(self._partitions[topic]))
+            else:
+                read = self._drain(topic, isolation.get(topic, "read_uncommitted"))
             for number, load in enumerate(self._plan.load):
                 if isinstance(load, Writers) and load.topic == topic:
                     first = number * KEYS_OF_ONE
-                    mine = [
-                        Consumed(
-                            key=str(one.key),
-                            sequence=one.sequence,
-                            partition=one.partition,
-                            offset=one.offset,
-                        )
-                        for one in read
-                        if first <= one.key < first + KEYS_OF_ONE
-                    ]
-                    # Of what could not be read nobody knows whether it is lost.
+                    mine = [one for one in read if first <= one.key < first + KEYS_OF_ONE]
+                    acked = [one for one in self._sent[load.name].read() if one.is_acked]
                     unread = self.unread.get(topic, ())
-                    acks = [
-                        _ack(one)
-                        for one in self._sent[load.name].read()
-                        if one.is_acked and one.partition not in unread
-                    ]
-                    self._verdicts[load.name] = verdict.judge(acks, mine)
+                    self._verdicts[load.name] = messages.judge(acked, mine, unread)
+
+    def _ids_of_topics(self) -> dict[str, str]:
+        """Return the ids of the topics of producers that are there; empty if nobody answers."""
+        from confluent_kafka import KafkaException, TopicCollection
+        from confluent_kafka.admin import AdminClient
+
+        names = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
+        if not names:
+            return {}
+        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        asked = admin.describe_topics(TopicCollection(names), request_timeout=ASK_DEADLINE_S)
+        found = {}
+        for name, future in asked.items():
+            try:
+                found[name] = str(future.result(ASK_DEADLINE_S).topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != error.args[0].UNKNOWN_TOPIC_OR_PART:
+                    return {}
+                found[name] = ""
+            except TimeoutError:
+                return {}
+        return found
 
     # What they have done so far
 
@@ -226,33 +272,38 @@ class Load:
         """Return what producers did with the messages that were due in a span of time."""
         found = {}
         for load in self._plan.writers:
-            sent = [one for one in self._sent[load.name].read() if begin_ns <= one.due_ns]
+            series = self._sent[load.name]
+            sent = series.since(begin_ns)
             status = self._clients[load.name].status()
             last_ns = min(end_ns, status.get("end_ns", end_ns))
             found[load.name] = WriterFacts(
                 topic=load.topic,
                 due=max(0, int((last_ns - begin_ns) / 1e9 * load.rate)),
                 sent=sent,
-                errors=_names({one.error for one in sent}),
+                earlier=series.earlier,
+                last_due={
+                    partition: due_ns
+                    for partition, due_ns in series.last_due.items()
+                    if begin_ns <= due_ns
+                },
+                errors=_names(series.errors),
                 verdict=self._verdicts.get(load.name),
                 failure=self._ended_early.get(load.name, ""),
             )
         return found
 
-    def readers(self, begin_ns: int) -> dict[str, ReaderFacts]:
-        """Return what consumers got since a time."""
+    def readers(self, begin_ns: int, end_ns: int) -> dict[str, ReaderFacts]:
+        """Return what consumers got since a time; behind the end groups end, and rebalance."""
         found = {}
         for load in self._plan.load:
             if isinstance(load, Readers):
                 status = self._clients[load.name].status()
+                assigned_ns = status.get("assigned_ns", [])
                 found[load.name] = ReaderFacts(
                     topic=load.topic,
-                    received=[
-                        (one.at_ns, one.partition)
-                        for one in self._received[load.name].read()
-                        if one.at_ns >= begin_ns
-                    ],
+                    received=self._received[load.name].since(begin_ns),
                     errors=status.get("errors", []),
+                    rebalances=sum(begin_ns <= at_ns <= end_ns for at_ns in assigned_ns),
                     failure=self._ended_early.get(load.name, ""),
                 )
         return found
@@ -325,15 +376,17 @@ class Load:
         config = {**self._reader(reader), "role": "drain"}
         client = Client(name, self._folder, config, self._environment)
         try:
-            wait_for(
-                f"a full read of {topic}",
-                lambda: client.process.exit_code is not None,
-                DRAIN_DEADLINE_S,
-            )
+            with contextlib.suppress(NotInTimeError):
+                wait_for(
+                    f"a full read of {topic}",
+                    lambda: client.process.exit_code is not None,
+                    DRAIN_DEADLINE_S,
+                )
         finally:
             client.process.ask_to_end()
             client.process.end(1.0)
-        if unread := client.status().get("unread", []):
+        everything = list(range(self._partitions[topic]))
+        if unread := client.status().get("unread", everything):
             self.unread[topic] = unread
         return GrowingSeries(client.output, Received, RECEIVED).read()
 
@@ -345,7 +398,9 @@ class Load:
             processes.CLUSTER_VARIABLE: self._environment[processes.CLUSTER_VARIABLE],
             "JBODLAB_BOOTSTRAP": self._bootstrap,
         }
-        self._commands[load.name] = Process(load.name, self._folder, filled, variables)
+        self._commands[load.name] = Process(
+            load.name, self._folder, filled, variables, owns_terminal=load.owns_terminal
+        )
         if load.probe:
             self._probers[load.name] = Prober(
                 self._fill(load.probe), every_s=load.every_s, timeout_s=load.timeout_s
@@ -356,17 +411,7 @@ class Load:
         return word.replace("{bootstrap}", self._bootstrap)
 
 
-def _ack(one: Sent) -> Ack:
-    return Ack(
-        key=str(one.key),
-        sequence=one.sequence,
-        partition=one.partition,
-        offset=one.offset,
-        at_ns=one.done_ns,
-    )
-
-
-def _names(codes: set[int]) -> dict[int, str]:
+def _names(codes: Iterable[int]) -> dict[int, str]:
     from confluent_kafka import KafkaError
 
-    return {code: KafkaError(code).name() for code in codes if code}
+    return {code: KafkaError(code).name() for code in codes}

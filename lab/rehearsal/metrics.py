@@ -7,55 +7,135 @@ what there was nothing of: no partition was led from the directory, no message w
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
-from fault_injection.kinds import duration_s
+from jbodlab.durations import duration_s
+from jbodlab.expressions import Metric, Unit
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Metric
-from lab.rehearsal.facts import (
-    CommandFacts,
-    Facts,
-    FaultFacts,
-    ReaderFacts,
-    Sent,
-    WriterFacts,
+from lab.rehearsal.facts import CommandFacts, Facts, FaultFacts, ReaderFacts, WriterFacts
+from lab.rehearsal.tallies import (
+    SAMPLES_MIN,
+    Acks,
+    Answers,
+    Hole,
+    InTime,
+    Latencies,
+    Partitions,
+    Receipts,
+    Spans,
+    Tally,
+    Windows,
+    longest_of,
 )
 from lab.rehearsal.targets import Place
+from lab.rehearsal.values import show
 from lab.rehearsal.vocabulary import ALL
 
 NEVER = math.inf
 NS = 1e9
 TIMED_OUT = ("_MSG_TIMED_OUT", "_TIMED_OUT", "REQUEST_TIMED_OUT", "_PURGE_INFLIGHT")
 """Errors of the client after which nobody knows whether a message was kept."""
+SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+
+AnyTally = TypeVar("AnyTally", bound="Tally[Any]")
 
 
-@dataclass(slots=True)
+class Gap(NamedTuple):
+    """The longest time without an acknowledgement of one partition, and which one it is."""
+
+    partition: TopicPartition
+    hole: Hole
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return self.hole.length_ns / NS
+
+    def __str__(self) -> str:
+        open_end = ", not ended" if self.hole.is_open else ""
+        return f"{show(self.seconds, Unit.DURATION)} in {self.partition}{open_end}"
+
+
 class Measured:
-    """Measures facts; what several metrics need is worked out once."""
+    """Measures the facts of one run, also again and again while it lasts.
 
-    facts: Facts
-    _holes: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
-    _acks: dict[TopicPartition, list[int]] | None = None
+    Args:
+        facts: What is known of it.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._tallies: dict[Hashable, Any] = {}
+        self._partitions = Partitions()
+        self.look_at(facts)
+
+    def look_at(self, facts: Facts) -> None:
+        """Go on with the facts of the same run as they are later: what was there has only grown."""
+        self.facts = facts
+        self._partitions.take(
+            ((name, is_early), one.topic, one.earlier if is_early else one.sent)
+            for name, one in facts.writers.items()
+            for is_early in (True, False)
+        )
 
     def __call__(self, metric: Metric) -> float | None:
         """Return the value of a metric."""
         facts, owner = self.facts, metric.owner
         if metric.field in facts.not_measured:
             return None
+        if metric.field == "gap" and owner not in (*facts.readers, *facts.commands):
+            found = self.gap(metric)
+            return None if found is None else found.seconds
         if not owner:
             return self._of_cluster(metric.field)
-        if owner == ALL:
-            return self._longest_hole(self._partitions(), facts.begin_ns, facts.end_ns)
         if owner in facts.writers:
-            return _of_writers(facts.writers[owner], metric, facts, self._longest_hole)
+            return self._of_writers(owner, facts.writers[owner], metric)
         if owner in facts.readers:
-            return _of_readers(facts.readers[owner], metric.field)
+            return self._of_readers(owner, facts.readers[owner], metric.field)
         if owner in facts.commands:
-            return _of_command(facts.commands[owner], metric, facts)
+            return _of_command(facts.commands[owner], metric, self._spans)
         return self._of_faults(owner, metric.field)
+
+    def shown(self, metric: Metric, unit: Unit) -> str:
+        """Return the value of a metric as a person reads it."""
+        if metric.field == "gap" and (gap := self.gap(metric)) is not None:
+            return str(gap)
+        value = self(metric)
+        return "not known" if value is None else show(value, unit)
+
+    def gap(self, metric: Metric) -> Gap | None:
+        """Return the gap that a metric of faults, of producers or of all partitions is about."""
+        facts, owner = self.facts, metric.owner
+        if owner == ALL:
+            return self.longest_gap(facts.begin_ns)
+        if owner in facts.writers:
+            return self._longest(self._known(owner), facts.begin_ns, None)
+        found = [
+            self._longest(fault.touched, fault.injected_ns, fault.healed_ns)
+            for fault in self._faults_of(owner)
+            if fault.injected_ns is not None
+        ]
+        return max(filter(None, found), key=lambda gap: gap.seconds, default=None)
+
+    def longest_gap(self, since_ns: int) -> Gap | None:
+        """Return the longest gap of any partition that was there at a moment or after it."""
+        return self._longest(self._known(*self.facts.writers), since_ns, None)
+
+    def first_acks(self, fault: FaultFacts) -> dict[TopicPartition, int | None]:
+        """Return when each partition that was led from there had an acknowledgement again."""
+        source = "metric" if "elected" in self.facts.not_measured else "metadata"
+        return {
+            partition: None if at_ns is None else self._acks_of(partition).first_since(at_ns)
+            for partition, at_ns in self._elected(fault, source).items()
+        }
+
+    def _faults_of(self, owner: str) -> list[FaultFacts]:
+        """The repetitions of an entry, or the one entry."""
+        return [
+            fault
+            for fault in self.facts.faults.values()
+            if owner in (fault.name, fault.name.partition("#")[0])
+        ]
 
     def _of_cluster(self, name: str) -> float | None:
         if name == "noise":
@@ -64,11 +144,7 @@ class Measured:
 
     def _of_faults(self, owner: str, name: str) -> float | None:
         """The worst of the repetitions of an entry, or of the one entry."""
-        found = [
-            self._of_fault(fault, name)
-            for fault in self.facts.faults.values()
-            if owner in (fault.name, fault.name.partition("#")[0])
-        ]
+        found = [self._of_fault(fault, name) for fault in self._faults_of(owner)]
         known = [value for value in found if value is not None]
         if not known:
             return None
@@ -81,9 +157,6 @@ class Measured:
         match name:
             case "bites":
                 return fault.bites
-            case "gap":
-                end = fault.healed_ns or self.facts.end_ns
-                return self._longest_hole(fault.touched, fault.injected_ns, end)
             case "detected":
                 return _since(begin, _noticed(fault, self.facts, ("broker", "metric")))
             case "reported":
@@ -93,7 +166,7 @@ class Measured:
             case "leader_seen":
                 return _since(begin, self._elected(fault, "metric").values())
             case "first_ack":
-                return _since(begin, self._first_acks(fault))
+                return _since(begin, self.first_acks(fault).values())
             case "isr_back":
                 healed = fault.healed_ns
                 return None if healed is None else _since(healed, self._isr_back(fault, healed))
@@ -101,26 +174,15 @@ class Measured:
 
     def _elected(self, fault: FaultFacts, source: str) -> dict[TopicPartition, int | None]:
         """When each partition that was led from there had another leader."""
-        struck = {place.broker for place in fault.places}
+        hit = {place.broker for place in fault.places}
         found: dict[TopicPartition, int | None] = dict.fromkeys(fault.led)
         for event in self.facts.events:
             if event.source == source and event.kind == "leader" and event.partition in found:
                 is_news = event.t_ns + event.err_ns >= (fault.injected_ns or 0)
                 leader = event.data.get("leader", -1)
-                if is_news and leader >= 0 and leader not in struck:
+                if is_news and leader >= 0 and leader not in hit:
                     found[event.partition] = found[event.partition] or event.t_ns
         return found
-
-    def _first_acks(self, fault: FaultFacts) -> list[int | None]:
-        source = "leader_seen" if "elected" in self.facts.not_measured else "elected"
-        elected = self._elected(fault, "metric" if source == "leader_seen" else "metadata")
-        acks = self._acks_of_partitions()
-        return [
-            None
-            if at_ns is None
-            else next((ack for ack in acks.get(partition, ()) if ack >= at_ns), None)
-            for partition, at_ns in elected.items()
-        ]
 
     def _isr_back(self, fault: FaultFacts, healed_ns: int) -> list[int | None]:
         """When the ISR of each touched partition was whole, from the healing on."""
@@ -136,56 +198,142 @@ class Measured:
                 whole[event.partition] = event.t_ns
         return list(whole.values())
 
-    # Acknowledgements
+    # Messages
 
-    def _partitions(self) -> list[TopicPartition]:
-        return sorted(self._acks_of_partitions())
+    def _of_writers(self, name: str, writer: WriterFacts, metric: Metric) -> float | None:
+        facts, sent, judged = self.facts, writer.sent, writer.verdict
+        answers = self._answers(name)
+        match metric.field:
+            case "sent":
+                return len(sent)
+            case "acked":
+                return answers.acked
+            case "errors":
+                return answers.errors.total()
+            case "unknown":
+                timed_out = [
+                    count
+                    for error, count in answers.errors.items()
+                    if writer.errors.get(error, "") in TIMED_OUT
+                ]
+                return answers.unanswered + sum(timed_out)
+            case "lost":
+                return None if judged is None else judged.lost
+            case "unread":
+                return None if judged is None else judged.unread
+            case "duplicated":
+                return None if judged is None else judged.duplicated
+            case "reordered":
+                return None if judged is None else judged.out_of_order
+            case "behind":
+                return 0.0 if not writer.due else max(0.0, 1 - len(sent) / writer.due)
+            case "availability":
+                limit_ns = duration_s(metric.argument) * NS
+                in_time = self._tally((name, limit_ns), lambda: InTime(limit_ns)).take(sent)
+                # One that was due in the moment of the end may have been sent.
+                due = max(writer.due, len(sent))
+                return in_time.good / due if due else None
+            case "windows":
+                window_ns, begin_ns = duration_s(metric.argument) * NS, facts.begin_ns
+                key = (name, "windows", begin_ns, window_ns)
+                return self._tally(key, lambda: Windows(begin_ns, window_ns)).take(sent).share
+        side = metric.argument
+        spans = self._spans if side else ()
+        # As soon as a fault begins or ends, all are looked at once more.
+        latencies = self._tally((name, side, spans), lambda: Latencies(side, spans)).take(sent)
+        found = latencies.percentile_ns(SHARES[metric.field])
+        return None if found is None else found / NS
 
-    def _acks_of_partitions(self) -> dict[TopicPartition, list[int]]:
-        if self._acks is None:
-            found: dict[TopicPartition, list[int]] = defaultdict(list)
-            for writer in self.facts.writers.values():
-                for one in writer.sent:
-                    if one.is_acked:
-                        found[TopicPartition(writer.topic, one.partition)].append(one.done_ns)
-            self._acks = {partition: sorted(times) for partition, times in found.items()}
-        return self._acks
+    def _of_readers(self, name: str, reader: ReaderFacts, field: str) -> float | None:
+        match field:
+            case "consumed":
+                return len(reader.received)
+            case "errors":
+                return len(reader.errors)
+            case "rebalances":
+                return reader.rebalances
+        longest = self._tally((name, "receipts"), Receipts).take(reader.received).longest_ns
+        return None if longest is None else longest / NS
 
-    def _longest_hole(
-        self, partitions: Iterable[TopicPartition], begin_ns: int, end_ns: int
-    ) -> float | None:
+    @property
+    def _spans(self) -> Spans:
+        """When a fault was there."""
+        return tuple(
+            (fault.injected_ns, fault.healed_ns)
+            for fault in self.facts.faults.values()
+            if fault.injected_ns is not None
+        )
+
+    def _answers(self, name: str) -> Answers:
+        return self._tally((name, "answers"), Answers).take(self.facts.writers[name].sent)
+
+    def _tally(self, key: Hashable, new: Callable[[], AnyTally]) -> AnyTally:
+        """Return the tally of a key, which is new where there was none."""
+        if key not in self._tallies:
+            self._tallies[key] = new()
+        found: AnyTally = self._tallies[key]
+        return found
+
+    # Gaps
+
+    def _known(self, *writers: str) -> list[TopicPartition]:
+        """The partitions to which some producers have handed over messages."""
+        return sorted(
+            {
+                TopicPartition(self.facts.writers[name].topic, partition)
+                for name in writers
+                for partition in self._last_due_of(name)
+            }
+        )
+
+    def _last_due_of(self, name: str) -> dict[int, int]:
+        return {**self._answers(name).last_due, **self.facts.writers[name].last_due}
+
+    def _acks_of(self, partition: TopicPartition) -> Acks:
+        return self._partitions.acks[partition.topic, partition.partition]
+
+    def _longest(
+        self, partitions: Iterable[TopicPartition], begin_ns: int, until_ns: int | None
+    ) -> Gap | None:
         """The longest stretch without an acknowledgement that touches a span of time."""
-        holes = [
-            late - early
+        found = [
+            Gap(partition, hole)
             for partition in partitions
-            for early, late in self._holes_of(partition)
-            if late > begin_ns and early < end_ns
+            for hole in self._holes(partition, begin_ns, until_ns)
         ]
-        return max(holes) / NS if holes else None
+        return max(found, key=lambda gap: gap.hole.length_ns, default=None)
 
-    def _holes_of(self, partition: TopicPartition) -> list[tuple[int, int]]:
-        """Between acknowledgements; at the end, up to the last message that never had one."""
-        if partition not in self._holes:
-            times = self._acks_of_partitions().get(partition, [])
-            holes = list(pairwise(times))
-            unanswered = [
-                one.due_ns
-                for writer in self.facts.writers.values()
-                if writer.topic == partition.topic
-                for one in writer.sent
-                if one.partition == partition.partition and not one.is_acked
-            ]
-            last_due, first = max(unanswered, default=0), min(unanswered, default=0)
-            if unanswered and not times:
-                holes.append((first, max(last_due, self.facts.end_ns)))
-            elif unanswered and last_due > times[-1]:
-                holes.append((times[-1], last_due))
-            self._holes[partition] = holes
-        return self._holes[partition]
+    def _holes(
+        self, partition: TopicPartition, begin_ns: int, until_ns: int | None
+    ) -> Iterable[Hole]:
+        """The longest hole of one partition, and the one that is open now."""
+        now, acks = self.facts.end_ns, self._acks_of(partition)
+        if hole := acks.longest(begin_ns, until_ns, now):
+            yield hole
+        due = self._due(partition)
+        if due is None:
+            return
+        first_due, last_due = due
+        last_ack = acks.times[-1] if acks.times else first_due
+        is_meant = last_ack < (now if until_ns is None else until_ns)
+        # What was due after the last acknowledgement has none.
+        if is_meant and last_ack < now and (last_due > last_ack or not acks.times):
+            yield Hole(last_ack, now, is_open=True)
+
+    def _due(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """When the first and the last message of a partition was due; None: none was."""
+        firsts, lasts = [], []
+        for name, writer in self.facts.writers.items():
+            last_due = self._last_due_of(name).get(partition.partition)
+            if writer.topic == partition.topic and last_due is not None:
+                first = self._answers(name).first_due.get(partition.partition)
+                firsts.append(self.facts.begin_ns if first is None else first)
+                lasts.append(last_due)
+        return (min(firsts), max(lasts)) if lasts else None
 
 
 def _noticed(fault: FaultFacts, facts: Facts, sources: tuple[str, ...]) -> list[int | None]:
-    """When each place that was struck was known to be lost, from the surest of the sources.
+    """When each place that a fault hit was known to be lost, from the surest of the sources.
 
     A node is lost when the controller fences it. Where its log cannot be read, that is taken from
     the node's silence.
@@ -219,100 +367,7 @@ def _since(begin_ns: int, moments: Iterable[int | None]) -> float | None:
     return max(0.0, (max(moment for moment in known if moment is not None) - begin_ns) / NS)
 
 
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the smallest value that so large a share of the values does not exceed."""
-    if not values:
-        return None
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
-
-
-def _of_writers(
-    writer: WriterFacts,
-    metric: Metric,
-    facts: Facts,
-    longest_hole: Callable[[Iterable[TopicPartition], int, int], float | None],
-) -> float | None:
-    judged = writer.verdict
-    match metric.field:
-        case "sent":
-            return len(writer.sent)
-        case "acked":
-            return sum(one.is_acked for one in writer.sent)
-        case "errors":
-            return sum(one.error != 0 for one in writer.sent)
-        case "unknown":
-            return sum(_is_unknown(one, writer.errors) for one in writer.sent)
-        case "lost":
-            return None if judged is None else judged.lost
-        case "duplicated":
-            return None if judged is None else judged.duplicated
-        case "reordered":
-            return None if judged is None else judged.out_of_order
-        case "behind":
-            return 0.0 if not writer.due else max(0.0, 1 - len(writer.sent) / writer.due)
-        case "availability":
-            limit_ns = duration_s(metric.argument) * NS
-            good = sum(o.is_acked and o.done_ns - o.due_ns <= limit_ns for o in writer.sent)
-            # One that was due in the moment of the end may have been sent.
-            due = max(writer.due, len(writer.sent))
-            return good / due if due else None
-        case "windows":
-            return _windows(writer.sent, duration_s(metric.argument) * NS)
-        case "gap":
-            partitions = {TopicPartition(writer.topic, one.partition) for one in writer.sent}
-            return longest_hole(partitions, facts.begin_ns, facts.end_ns)
-    spans = [] if not metric.argument else _spans(facts)
-    latencies = [
-        (one.done_ns - one.due_ns) / NS
-        for one in writer.sent
-        if one.is_acked and _is_on_side(one.due_ns, metric.argument, spans)
-    ]
-    return _latency(latencies, metric.field)
-
-
-def _is_unknown(one: Sent, errors: Mapping[int, str]) -> bool:
-    return one.done_ns < 0 or errors.get(one.error, "") in TIMED_OUT
-
-
-def _windows(sent: Sequence[Sent], window_ns: float) -> float | None:
-    if not sent:
-        return None
-    begin = min(one.due_ns for one in sent)
-    count = int((max(one.due_ns for one in sent) - begin) // window_ns)
-    with_acks = {int((one.done_ns - begin) // window_ns) for one in sent if one.is_acked}
-    # The last window is not whole, and whoever counted it would blame the end of the run.
-    return len([each for each in with_acks if each < count]) / count if count else None
-
-
-def _spans(facts: Facts) -> list[tuple[int, int]]:
-    return [
-        (fault.injected_ns, fault.healed_ns or facts.end_ns)
-        for fault in facts.faults.values()
-        if fault.injected_ns is not None
-    ]
-
-
-def _is_on_side(at_ns: int, side: str, spans: Sequence[tuple[int, int]]) -> bool:
-    return not side or (side == "inside") == any(begin <= at_ns <= end for begin, end in spans)
-
-
-def _latency(values: Sequence[float], name: str) -> float | None:
-    return percentile(values, {"p50": 0.5, "p99": 0.99, "max": 1.0}[name])
-
-
-def _of_readers(reader: ReaderFacts, name: str) -> float | None:
-    if name == "consumed":
-        return len(reader.received)
-    if name == "errors":
-        return len(reader.errors)
-    by_partition: dict[int, list[int]] = defaultdict(list)
-    for at_ns, partition in reader.received:
-        by_partition[partition].append(at_ns)
-    holes = [b - a for times in by_partition.values() for a, b in pairwise(sorted(times))]
-    return max(holes) / NS if holes else None
-
-
-def _of_command(command: CommandFacts, metric: Metric, facts: Facts) -> float | None:
+def _of_command(command: CommandFacts, metric: Metric, spans: Spans) -> float | None:
     good = [probe for probe in command.probes if probe.is_good]
     match metric.field:
         case "exit":
@@ -327,12 +382,17 @@ def _of_command(command: CommandFacts, metric: Metric, facts: Facts) -> float | 
             ends = [probe.done_ns for probe in good]
             if command.probes and not command.probes[-1].is_good:
                 ends.append(command.probes[-1].done_ns)
-            holes = [b - a for a, b in pairwise(sorted(ends))]
-            return max(holes) / NS if holes else None
-    spans = [] if not metric.argument else _spans(facts)
-    latencies = [
-        (probe.done_ns - probe.due_ns) / NS
-        for probe in good
-        if _is_on_side(probe.due_ns, metric.argument, spans)
-    ]
-    return _latency(latencies, metric.field)
+            longest = longest_of(ends)
+            return None if longest is None else longest / NS
+    latencies = Latencies(metric.argument, spans)
+    for probe in good:
+        latencies.add_probe(probe)
+    found = latencies.percentile_ns(SHARES[metric.field])
+    return None if found is None else found / NS
+
+
+def why_unknown(metric: Metric, facts: Facts) -> str:
+    """Return why a metric has no value."""
+    if metric.field in ("p50", "p99"):
+        return f"fewer than {SAMPLES_MIN} were measured"
+    return facts.not_measured.get(metric.field, "there was nothing to measure")

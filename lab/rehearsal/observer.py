@@ -20,15 +20,32 @@ from lab.rehearsal.facts import Clock, Event, Sample
 from lab.rehearsal.sightings import MetadataNews, PolledNews, offline_in
 from lab.rehearsal.targets import Picture, Place
 
-POLL_PERIOD_S = 0.2
+POLL_PERIOD_S = 0.05
 READ_PERIOD_S = 0.02
 TICK_S = 0.01
+BUSY_SHARE = 10
+"""An answer is not to take more than a tenth of the time, of the broker's and of this process."""
+PERIOD_MAX_S = 0.5
 CLOCK_PERIOD_S = 1.0
+CLOCK_READINGS = 5
 ANSWER_DEADLINE_S = 1.0
 UNTOLD_AFTER = 10
 """So many times in a row a broker that serves may owe what it says of its directories."""
 MS = 1_000_000
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})")
+
+
+def both_clocks() -> tuple[int, int]:
+    """Return the monotonic clock and the wall clock in one moment, as near as they can be read.
+
+    Between two readings this process may have to wait: the nearest of some pairs is taken.
+    """
+    pairs = []
+    for _ in range(CLOCK_READINGS):
+        before, wall_ns, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        pairs.append((after - before, (before + after) // 2, wall_ns))
+    _, monotonic_ns, wall_ns = min(pairs)
+    return monotonic_ns, wall_ns
 
 
 class Observer(threading.Thread):
@@ -70,7 +87,7 @@ class Observer(threading.Thread):
             for node in self._brokers
         }
         self._topics = None if topics is None else frozenset(topics)
-        self._period_s = period_s
+        self._period_s = self._pause_max_s = period_s
         self._ask_log_dirs = questions.log_dirs_with_states if are_ours else questions.log_dirs
         self._polled = PolledNews()
         self._metadata = MetadataNews(places)
@@ -85,7 +102,7 @@ class Observer(threading.Thread):
 
     def begin(self) -> None:
         """Start, and wait until what lay in the files before has been read."""
-        self._clock.sample(time.monotonic_ns(), time.time_ns())
+        self._clock.sample(*both_clocks())
         for output in self._outputs.values():
             asyncio.run(output.read())  # What was printed before is no news.
         self.start()
@@ -161,6 +178,7 @@ class Observer(threading.Thread):
     async def _poll_metadata(self) -> None:
         turn, connection = 0, None
         while not self._stopping.is_set():
+            asked = time.monotonic()
             try:
                 if connection is None:
                     node = self._brokers[turn % len(self._brokers)]
@@ -183,7 +201,7 @@ class Observer(threading.Thread):
                 }
                 self.events += self._polled.partitions_are(ours, now, self._error_ns)
                 self.samples.append(self._sample(now))
-            await asyncio.sleep(self._period_s)
+            await self._pause(asked)
         if connection is not None:
             connection.close()
 
@@ -191,6 +209,7 @@ class Observer(threading.Thread):
         connection, paths = None, self._paths[node.node_id]
         owed = 0
         while not self._stopping.is_set():
+            asked = time.monotonic()
             found, serves = None, True
             try:
                 if connection is None:
@@ -220,13 +239,20 @@ class Observer(threading.Thread):
             self.events += self._polled.log_dirs_are(
                 node.node_id, paths, found, now, self._error_ns, serves=serves
             )
-            await asyncio.sleep(self._period_s)
+            await self._pause(asked)
         if connection is not None:
             connection.close()
 
+    async def _pause(self, asked_s: float) -> None:
+        """Wait for the next question; who needs long for an answer is asked less often."""
+        took_s = time.monotonic() - asked_s
+        pause_s = max(self._period_s, min(BUSY_SHARE * took_s, PERIOD_MAX_S))
+        self._pause_max_s = max(self._pause_max_s, pause_s)
+        await asyncio.sleep(pause_s)
+
     @property
     def _error_ns(self) -> int:
-        return int(self._period_s * 1e9)
+        return int(self._pause_max_s * 1e9)
 
     def _sample(self, now: int) -> Sample:
         views = self._polled.partitions.values()
@@ -273,6 +299,7 @@ class Observer(threading.Thread):
                 text=f"{place} is offline at its broker: {found[1]}",
                 place=place,
                 err_ns=err_ns,
+                data={"cause": found[1]},
             )
         )
 
@@ -284,5 +311,5 @@ class Observer(threading.Thread):
             late_ns = time.monotonic_ns() - before - int(TICK_S * 1e9)
             self.noise_ns = max(self.noise_ns, late_ns)
             if time.monotonic() - sampled > CLOCK_PERIOD_S:
-                self._clock.sample(time.monotonic_ns(), time.time_ns())
+                self._clock.sample(*both_clocks())
                 sampled = time.monotonic()

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fault_injection.kinds import KINDS, FaultSpec
+from jbodlab.expressions import Expression
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Expression
 from lab.rehearsal.targets import Target
 
-MOMENTS = ("injected", "proved", "detected", "reported", "elected", "healed")
+MOMENTS = ("injected", "proved", "detected", "reported", "elected", "first_ack", "healed")
 """What of an entry another one may come after."""
 LAST = "last"
 """In place of a name: all entries of the timeline; to an entry itself, those above it."""
@@ -101,6 +101,8 @@ class Command:
         every_s: Time between two probes.
         timeout_s: After which a probe has failed.
         ready_s: How long the first good probe may take.
+        waits_for_steady: Whether it is started at the end of the steady state, not before it.
+        owns_terminal: Whether it reads and writes where the lab does, and not into a log.
     """
 
     name: str
@@ -109,6 +111,8 @@ class Command:
     every_s: float = 0.1
     timeout_s: float = 1.0
     ready_s: float = 10.0
+    waits_for_steady: bool = False
+    owns_terminal: bool = False
 
 
 Load = Writers | Readers | Command
@@ -183,10 +187,17 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """When the load ends: so long after a moment, or after the steady state."""
+class Exit:
+    """As soon as a command of the load has ended."""
 
-    instant: At | After = field(default_factory=lambda: After(name=LAST, moment="healed"))
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """When the load ends: so long after a moment or the steady state, or with a command."""
+
+    instant: At | After | Exit = field(default_factory=lambda: After(name=LAST, moment="healed"))
     within_s: float = 600.0
 
 
@@ -207,7 +218,7 @@ class Plan:
     hypothesis: str = ""
     source: str = ""
     seed: int = 0
-    patient: ClusterNeed | Attach = field(default_factory=ClusterNeed)
+    cluster: ClusterNeed | Attach = field(default_factory=ClusterNeed)
     topics: tuple[Topic, ...] = ()
     load: tuple[Load, ...] = ()
     steady: Steady = field(default_factory=Steady)

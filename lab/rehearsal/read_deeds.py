@@ -13,7 +13,7 @@ from lab.rehearsal import targets
 from lab.rehearsal.document import Fields, Item, text, texts, whole
 from lab.rehearsal.known import BROKERS_MAX, DISKS_MAX, PARTITIONS_MAX, Known
 from lab.rehearsal.plan import Attach, ClusterNeed, Topic
-from lab.rehearsal.read_patient import NO_SETTINGS, words
+from lab.rehearsal.read_cluster import NO_SETTINGS, words
 from lab.rehearsal.targets import Target
 from lab.rehearsal.vocabulary import ACTIONS, OF_CONTROLLER
 
@@ -60,8 +60,8 @@ class Deeds:
     @property
     def _need(self) -> ClusterNeed | None:
         """The cluster that is started; None for one that is there."""
-        patient = self._known.patient
-        return None if isinstance(patient, Attach) else patient
+        found = self._known.cluster
+        return None if isinstance(found, Attach) else found
 
     # Faults
 
@@ -104,7 +104,7 @@ class Deeds:
             and kind.name not in OF_CONTROLLER
         ):
             known = ", ".join(OF_CONTROLLER)
-            item.wrong(f"{kind.name} strikes a broker; what strikes the controller is {known}")
+            item.wrong(f"{kind.name} is a fault of brokers; faults of the controller: {known}")
         elif self._need is not None and kind.mechanisms == ("loop",) and self._need.kind != "loop":
             item.wrong(f"{kind.name} needs disks of the kind loop, and these are {self._need.kind}")
 

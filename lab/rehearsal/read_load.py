@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fault_injection.kinds import duration_s, size_bytes
+from fault_injection.kinds import size_bytes
+from jbodlab.durations import duration_s
 from lab.rehearsal.document import Fields, Item, one_of, text, texts, truth, whole
 from lab.rehearsal.known import Known
 from lab.rehearsal.plan import Command, Load, Readers, Writers
-from lab.rehearsal.read_patient import words
+from lab.rehearsal.read_cluster import words
 from lab.rehearsal.values import parse_rate
 from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fault_injection.kinds import duration_s, kind_named
+from fault_injection.kinds import kind_named
+from jbodlab.durations import duration_s
 from lab.rehearsal.document import Fields, Item, whole
 from lab.rehearsal.known import Known
 from lab.rehearsal.plan import LAST, MOMENTS, After, At, Entry, Instant, When

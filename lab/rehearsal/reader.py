@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fault_injection.kinds import duration_s
+from jbodlab.durations import duration_s
 from jbodlab.errors import JbodlabError
 from lab.rehearsal import document
 from lab.rehearsal.document import Fields, Item, Mistakes, one_of, text, truth, whole
 from lab.rehearsal.known import Known
 from lab.rehearsal.plan import After, At, End, Entry, Objective, Plan, Steady
+from lab.rehearsal.read_cluster import read_cluster, read_topics
 from lab.rehearsal.read_load import positive, read_load
-from lab.rehearsal.read_patient import read_patient, read_topics
 from lab.rehearsal.read_timeline import Timeline
 
 VERSION = 1
@@ -49,7 +49,7 @@ def _plan(top: Fields, source: str) -> Plan:
     hypothesis = top.read("hypothesis", text, "")
     about = top.read("source", text, "")
     seed = top.read("seed", whole(0, 2**63 - 1), 0)
-    known = Known(patient=read_patient(top))
+    known = Known(cluster=read_cluster(top))
     topics = read_topics(top, known)
     load = tuple(read_load(item, known) for item in _list(top, "load", needed=True))
     timeline = Timeline(_list(top, "timeline"), known)
@@ -63,7 +63,7 @@ def _plan(top: Fields, source: str) -> Plan:
         hypothesis=hypothesis,
         source=about,
         seed=seed,
-        patient=known.patient,
+        cluster=known.cluster,
         topics=topics,
         load=load,
         steady=steady,

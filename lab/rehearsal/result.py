@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lab.rehearsal.expressions import Metric
+from jbodlab.expressions import Metric, Unit
 from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.rehearsal.plan import Command, Plan, Readers, Writers
 from lab.rehearsal.targets import CONTROLLER, Place
-from lab.rehearsal.values import Unit
 from lab.rehearsal.vocabulary import (
+    ALL,
     OF_CLUSTER,
     OF_COMMAND,
     OF_FAULT,
@@ -65,6 +65,7 @@ def to_json(
         ],
         "length": at(facts.end_ns),
         "metrics": metrics(plan, measured),
+        "gaps": gaps(plan, measured),
         "faults": [_fault(fault, at) for fault in facts.faults.values()],
         "clients": _clients(plan, facts),
         "directories": _directories(facts, at),
@@ -97,6 +98,19 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
     }
 
 
+def gaps(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
+    """Return the gap of all partitions and that of each fault: its partition, length and end."""
+    found = {}
+    for owner in (ALL, *(entry.name for entry in plan.faults)):
+        if gap := measured.gap(Metric(owner, "gap")):
+            found[owner] = {
+                "partition": str(gap.partition),
+                "seconds": _number(gap.seconds),
+                "ended": not gap.hole.is_open,
+            }
+    return found
+
+
 def _number(value: float | None) -> float | None:
     if value is None:
         return None
@@ -113,6 +127,7 @@ def _fault(fault: FaultFacts, at: Any) -> dict[str, Any]:
         "healed": at(fault.healed_ns),
         "first_bite": at(fault.first_bite_ns),
         "bites": fault.bites,
+        "broken": fault.broken,
         "problem": fault.problem,
         "touched": list(map(str, fault.touched)),
         "led": list(map(str, fault.led)),
@@ -153,7 +168,7 @@ def _clients(plan: Plan, facts: Facts) -> list[dict[str, Any]]:
                 "kind": "readers",
                 "topic": reader.topic,
                 "per": BUCKET_S,
-                "good": buckets(t_ns for t_ns, _ in reader.received),
+                "good": buckets(one.at_ns for one in reader.received),
                 "bad": [],
                 "errors": dict(Counter(reader.errors)),
             }

@@ -17,18 +17,21 @@ from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.kafka_servers import KafkaServers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
-from lab.rehearsal import patient as patients
 from lab.rehearsal import result
-from lab.rehearsal.engine import Rehearsal, Tell
+from lab.rehearsal.engine import Rehearsal
+from lab.rehearsal.facts import Event, Facts
 from lab.rehearsal.judgement import Judgement, judge
-from lab.rehearsal.patient import Patient
 from lab.rehearsal.plan import Attach, Plan
+from lab.rehearsal.target_cluster import TargetCluster, attached, started
+from lab.rehearsal.telling import Tell
+from lab.rehearsal.values import show_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """One run: its verdict, and the same as JSON values."""
+    """One run: what was seen, its verdict, and the same as JSON values."""
 
+    facts: Facts
     judgement: Judgement
     json: dict[str, Any]
 
@@ -42,61 +45,67 @@ def run(
     is_mine: bool = False,
     interrupts: Interrupts | None = None,
 ) -> Done:
-    """Run a plan once and keep what came of it in a folder.
+    """Run a plan once on the cluster that it names, and keep the results in a folder.
 
     Args:
         plan: What shall happen.
         folder: Gets `result.json`, `events.jsonl` and what clients wrote; made if missing.
-        tell: Told of each step.
-        kafka: Whether Apache Kafka is to be the patient.
+        tell: Is told of each step.
+        kafka: Whether the cluster is one of Apache Kafka.
         is_mine: Whether an attached cluster may be broken wherever it is.
         interrupts: Held back around what must not be interrupted.
 
     Raises:
         LabError: it could not be carried through.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    work = folder / "clients"
-    # What clients of a former run wrote there would be taken for what those of this one did.
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    began = datetime.now(UTC)
     root = make_folder()
     try:
         held_back = interrupts or Interrupts()
-        with _patient(plan, root, held_back, kafka=kafka, is_mine=is_mine) as patient:
-            for name, why in patient.not_measured.items():
-                tell(0, f"not measured: {name}: {why}")
-            facts = Rehearsal(plan, patient, work, tell).run()
-            mechanisms = sorted({f.mechanism for f in facts.faults.values() if f.mechanism})
-            surroundings = {
-                **patient.versions,
-                "began": began.isoformat(timespec="seconds"),
-                "mechanism": ", ".join(mechanisms),
-                "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
-                "python": platform.python_version(),
-                "noise": f"{facts.noise_ns / 1e6:.0f} ms",
-            }
+        with _cluster(plan, root, held_back, kafka=kafka, is_mine=is_mine) as target_cluster:
+            return perform(plan, target_cluster, folder, tell)
     finally:
         remove_folder(root)
+
+
+def perform(plan: Plan, target_cluster: TargetCluster, folder: Path, tell: Tell) -> Done:
+    """Run a plan once on a cluster that serves; otherwise as `run`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    work = folder / "clients"
+    # Files of an earlier run would be taken for those of this one.
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    began = datetime.now(UTC)
+    for name, why in target_cluster.not_measured.items():
+        text = f"not measured: {name}: {why}"
+        tell(Event(t_ns=time.monotonic_ns(), source="action", kind="not-measured", text=text))
+    facts = Rehearsal(plan, target_cluster, work, tell).run()
+    mechanisms = sorted({fault.mechanism for fault in facts.faults.values() if fault.mechanism})
+    surroundings = {
+        **target_cluster.versions,
+        "began": began.isoformat(timespec="seconds"),
+        "mechanism": ", ".join(mechanisms),
+        "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "noise": show_seconds(facts.noise_ns / 1e9),
+    }
     judgement = judge(plan, facts)
     found = result.to_json(plan, facts, judgement, surroundings)
     offset_ns = time.time_ns() - time.monotonic_ns()
     with (folder / "events.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in result.event_lines(facts, offset_ns))
     (folder / "result.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    return Done(judgement=judgement, json=found)
+    return Done(facts=facts, judgement=judgement, json=found)
 
 
-def _patient(
+def _cluster(
     plan: Plan, root: Path, interrupts: Interrupts, *, kafka: bool, is_mine: bool
-) -> AbstractContextManager[Patient]:
-    if isinstance(plan.patient, Attach):
+) -> AbstractContextManager[TargetCluster]:
+    if isinstance(plan.cluster, Attach):
         if kafka:
-            raise LabError("a plan that attaches to a cluster names its patient itself")
-        return patients.attached(plan, is_mine=is_mine)
+            raise LabError("a plan that attaches to a cluster names its cluster itself")
+        return attached(plan, is_mine=is_mine)
     if kafka:
         servers = KafkaServers()
         version = f"Apache Kafka {servers.release}"
-        return patients.started(plan, root / "cluster", interrupts, servers, version)
-    return patients.started(plan, root / "cluster", interrupts)
+        return started(plan, root / "cluster", interrupts, servers, version)
+    return started(plan, root / "cluster", interrupts)

@@ -5,32 +5,28 @@ Little-endian, without padding:
     sent      52   due 8 | sent 8 | done 8 | sequence 8 | offset 8 | partition 4 | key 4 | error 4
     received  32   at 8 | sequence 8 | offset 8 | partition 4 | key 4
 
-Times are nanoseconds of the monotonic clock; `done` is -1 for a message without any answer. `error`
-is the client library's number, 0 for an acknowledgement.
+Times are nanoseconds of the monotonic clock. A message is in the file twice: with a `done` of -2
+when it is handed to the client library, and once more when it has an answer, or with -1 when the
+client ends without one. `error` is the client library's number, 0 for an acknowledgement.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
+from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from lab.rehearsal.facts import Sent
+from lab.rehearsal.facts import NOT_ANSWERED, PENDING, Received, Sent
 
 SENT = struct.Struct("<qqqqqiii")
 RECEIVED = struct.Struct("<qqqii")
 
 
-class Received(NamedTuple):
-    """A message that a consumer was given; the key tells the producer as well."""
-
-    at_ns: int
-    sequence: int
-    offset: int
-    partition: int
-    key: int
-
+LOOKED_BACK_MAX = 20_000
+"""Messages among which the last one of each partition is looked for."""
 
 R = TypeVar("R", Sent, Received)
 
@@ -49,7 +45,18 @@ class GrowingSeries(Generic[R]):
         self._record: Callable[..., R] = record
         self._layout = layout
         self._position = 0
+        self._begin_ns: int | None = None
+        self._since: list[R] = []
+        self._taken = 0
+        self.earlier: list[R] = []
+        """Of the messages that were due before the last `since`: those that came after it all the
+        same, and before it the last one of each partition."""
         self.all: list[R] = []
+        """In the order in which they were written; without what is pending."""
+        self.last_due: dict[int, int] = {}
+        """When the last message was due that was handed over, by partition."""
+        self.errors: set[int] = set()
+        """The errors that messages had."""
 
     def read(self) -> list[R]:
         """Take in what was written since the last call; returns all."""
@@ -61,5 +68,46 @@ class GrowingSeries(Generic[R]):
             return self.all
         whole = len(data) // self._layout.size * self._layout.size
         self._position += whole
-        self.all += [self._record(*each) for each in self._layout.iter_unpack(data[:whole])]
+        for values in self._layout.iter_unpack(data[:whole]):
+            one = self._record(*values)
+            if isinstance(one, Sent) and one.done_ns == PENDING:
+                self.last_due[one.partition] = one.due_ns
+            else:
+                self.all.append(one)
+                if isinstance(one, Sent) and one.error:
+                    self.errors.add(one.error)
         return self.all
+
+    def since(self, begin_ns: int) -> list[R]:
+        """Take in what was written; returns what belongs to the time from a moment on.
+
+        A message belongs to the time when it was due, or else was received. Asked again for the
+        same moment it looks at what is new only, and returns the same list, grown.
+        """
+        found = self.read()
+        if begin_ns != self._begin_ns:
+            self._begin_ns, self._since = begin_ns, []
+            # An answer comes after its message was due.
+            self._taken = bisect_left(found, begin_ns, key=_written_ns)
+            self.earlier = self._last_ones(found, self._taken)
+        new = found[self._taken :]
+        self._since += [one for one in new if one[0] >= begin_ns]
+        self.earlier += [one for one in new if one[0] < begin_ns]
+        self._taken = len(found)
+        return self._since
+
+    def _last_ones(self, found: list[R], end: int) -> list[R]:
+        """Return the last answer of each partition among the first so many."""
+        last: dict[int, R] = {}
+        for position in range(end - 1, max(-1, end - 1 - LOOKED_BACK_MAX), -1):
+            last.setdefault(found[position].partition, found[position])
+            if len(last) == len(self.last_due):
+                break
+        return list(last.values())
+
+
+def _written_ns(one: Sent | Received) -> int:
+    if isinstance(one, Received):
+        return one.at_ns
+    # Without an answer it stands at the end.
+    return sys.maxsize if one.done_ns == NOT_ANSWERED else one.done_ns

@@ -1,33 +1,12 @@
-"""Rates and the values of objectives as a plan writes them, and how they are shown.
-
-Durations and sizes are those of the faults: `250ms`, `1m30s`, `64KiB`.
-"""
+"""Rates as a plan writes them, and how values are shown."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
-from enum import Enum
 
-from fault_injection.kinds import duration_s, size_bytes
-
-
-class Unit(Enum):
-    """What a number measures."""
-
-    COUNT = "a number"
-    DURATION = "a duration"
-    SHARE = "a share"
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number with what it measures: seconds for durations, 0 to 1 for shares."""
-
-    number: float
-    unit: Unit
-
+from fault_injection.kinds import size_bytes
+from jbodlab.expressions import Unit
 
 RATE_EXAMPLES = "500/s or 2MiB/s"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -52,31 +31,19 @@ def parse_rate(text: str, message_bytes: int) -> float:
     raise ValueError(f"{text!r} is not a rate, such as {RATE_EXAMPLES}")
 
 
-def parse_quantity(text: str) -> Quantity:
-    """Return the value at the end of a comparison: a number, a duration, or a share in percent.
-
-    Raises:
-        ValueError: it is none of them.
-    """
-    if _NUMBER.fullmatch(text):
-        return Quantity(float(text), Unit.COUNT)
-    if text.endswith("%") and _NUMBER.fullmatch(text[:-1]):
-        # Of the text and not of the number: 0.995 is nearer to 99.5 % than 99.5 / 100 is.
-        whole, _, rest = text[:-1].partition(".")
-        return Quantity(float(f"{whole}{rest}e-{2 + len(rest)}"), Unit.SHARE)
-    try:
-        return Quantity(duration_s(text), Unit.DURATION)
-    except ValueError:
-        raise ValueError(f"{text!r} is no number, duration or percentage") from None
-
-
 def show_seconds(seconds: float) -> str:
-    """Return a duration as a person reads it."""
+    """Return a duration as people write it: 34 ms, 9.5 s, 3 min 20 s."""
     if seconds == float("inf"):
         return "never"
-    if abs(seconds) < 10:
+    if abs(seconds) < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h" + (f" {minutes} min" if minutes else "")
 
 
 def show(number: float, unit: Unit) -> str:

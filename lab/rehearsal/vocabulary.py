@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from fault_injection.kinds import duration_s
-from lab.rehearsal.expressions import Metric
-from lab.rehearsal.values import Unit
+from jbodlab.durations import duration_s
+from jbodlab.expressions import Metric, Unit
 
 OF_CLUSTER: Mapping[str, Unit] = {
     "isr_full": Unit.SHARE,
@@ -30,6 +29,7 @@ OF_WRITERS: Mapping[str, Unit] = {
     "sent": Unit.COUNT,
     "acked": Unit.COUNT,
     "lost": Unit.COUNT,
+    "unread": Unit.COUNT,
     "duplicated": Unit.COUNT,
     "reordered": Unit.COUNT,
     "unknown": Unit.COUNT,
@@ -45,6 +45,7 @@ OF_WRITERS: Mapping[str, Unit] = {
 OF_READERS: Mapping[str, Unit] = {
     "consumed": Unit.COUNT,
     "errors": Unit.COUNT,
+    "rebalances": Unit.COUNT,
     "gap": Unit.DURATION,
 }
 OF_COMMAND: Mapping[str, Unit] = {
@@ -61,7 +62,7 @@ ALL = "all"
 """Owner of what is about all partitions: `all.gap`."""
 OF_ALL: Mapping[str, Unit] = {"gap": Unit.DURATION}
 
-AT_THE_END = frozenset({"lost", "duplicated", "reordered"})
+AT_THE_END = frozenset({"lost", "unread", "duplicated", "reordered", "rebalances"})
 """What only a full read after the load tells; nothing that is asked meanwhile may name it."""
 
 WINDOW = frozenset({"availability", "windows"})
@@ -71,7 +72,7 @@ SIDES = ("inside", "outside")
 LATENCIES = frozenset({"p50", "p99", "max"})
 
 OF_CONTROLLER = ("kill", "stop", "restart", "cut")
-"""The faults that strike the controller too."""
+"""The faults that a controller can have too."""
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "move": ("topic", "partition", "to"),

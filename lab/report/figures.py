@@ -12,7 +12,7 @@ CLIENT_LANE = 46.0
 PARTITIONS_MAX = 24
 TICKS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600)
 STAIRS = (
-    ("first_bite", "first bite"),
+    ("first_bite", "first call broken"),
     ("detected", "detected"),
     ("reported", "reported"),
     ("elected", "elected"),
@@ -112,7 +112,7 @@ def _bar(kind: str, begin: float, end: float, y: float, title: str, text: str = 
 def _fault(fault: Mapping[str, Any], scale: Scale, y: float) -> str:
     label = _label(fault["name"], y)
     if fault["injected"] is None:
-        return label + f'<text class="note" x="{LEFT}" y="{y + LANE - 5:.1f}">not made</text>'
+        return label + f'<text class="note" x="{LEFT}" y="{y + LANE - 5:.1f}">not injected</text>'
     begin = scale(fault["injected"])
     end = scale(scale.length if fault["healed"] is None else fault["healed"])
     text = f"{fault['kind']} on {', '.join(fault['places'])}"

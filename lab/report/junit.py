@@ -33,7 +33,7 @@ def _suite(run: Mapping[str, Any]) -> str:
 
 def _case(run: Mapping[str, Any], objective: Mapping[str, Any]) -> str:
     body = ""
-    text = f"{objective['text']} was wanted, and it is {objective['measured']}"
+    text = f"expected {objective['text']}, measured {objective['measured']}"
     if objective["holds"] is False and objective["severity"] == "fail":
         body = f"<failure message={quoteattr(text)}/>"
     elif objective["holds"] is None and objective["severity"] == "fail":
@@ -45,7 +45,7 @@ def _case(run: Mapping[str, Any], objective: Mapping[str, Any]) -> str:
 
 def _conclusive(run: Mapping[str, Any]) -> str:
     """Losses that no objective names stand here as well."""
-    lost = [text for text in run["missed"] if text.endswith("are lost")]
+    lost = [text for text in run["missed"] if text.endswith("were lost")]
     if lost:
         return _named(run, "nothing is lost", f"<failure message={quoteattr('; '.join(lost))}/>")
     doubts = "; ".join(run["doubts"])

@@ -10,7 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from lab.rehearsal.values import Unit, show
+from jbodlab.expressions import Unit
+from lab.rehearsal.values import show
 from lab.report import figures
 
 Run = Mapping[str, Any]
@@ -87,7 +88,6 @@ def _section(run: Run, heading: str) -> str:
         parts.append(f"<h2>{escape(heading)}</h2>")
     parts += [
         _verdict(run),
-        "<h2>Objectives</h2>",
         _objectives(run),
         "<h2>What happened</h2>",
         f'<div class="wide">{figures.picture(run)}</div>',
@@ -111,13 +111,15 @@ def _verdict(run: Run) -> str:
 
 
 def _objectives(run: Run) -> str:
+    if not run["objectives"]:
+        return ""
     rows = []
     for held in run["objectives"]:
         word, kind = _word(held)
         rows.append(
             (escape(held["text"]), escape(held["measured"]), f'<span class="{kind}">{word}</span>')
         )
-    return _table(("wanted", "measured", ""), rows, right=(1,))
+    return "<h2>Objectives</h2>" + _table(("expected", "measured", ""), rows, right=(1,))
 
 
 def _word(held: Mapping[str, Any]) -> tuple[str, str]:
@@ -145,7 +147,7 @@ def _faults(run: Run) -> str:
             where += f": {fault['problem']}"
         rows.append((escape(fault["name"]), escape(where), *steps, _seconds(back)))
     return "<h2>Each fault</h2>" + _table(
-        ("fault", "what", *labels, "ISR back after healing"),
+        ("fault", "what", *labels, "ISR complete after the fault"),
         rows,
         right=tuple(range(2, 3 + len(labels))),
     )
@@ -154,7 +156,7 @@ def _faults(run: Run) -> str:
 def _messages(run: Run) -> str:
     rows = []
     for client in run["clients"]:
-        fields = ("sent", "acked", "lost", "duplicated", "reordered", "unknown", "errors")
+        fields = ("sent", "acked", "lost", "unread", "duplicated", "reordered", "unknown", "errors")
         if client["kind"] != "writers":
             continue
         cells = [_shown(run, f"{client['name']}.{field}") for field in fields]
@@ -167,16 +169,19 @@ def _messages(run: Run) -> str:
         "sent",
         "acknowledged",
         "lost",
+        "unread",
         "duplicated",
         "out of order",
         "unknown",
         "errors",
         "which",
     )
-    return "<h2>Messages</h2>" + _table(heads, rows, right=tuple(range(1, 8)))
+    return "<h2>Messages</h2>" + _table(heads, rows, right=tuple(range(1, 9)))
 
 
 def _events(run: Run) -> str:
+    if not run["events"]:
+        return ""
     events = run["events"][:EVENTS_SHOWN]
     rows = "".join(
         f'<tr data-t="{event["t"]}"><td class="n">{_moment(event)}</td>'

@@ -21,7 +21,7 @@ from lab.cluster import processes, questions
 from lab.cluster.questions import NO_ANSWER
 from lab.errors import LabError
 from lab.rehearsal.observer import Observer
-from lab.rehearsal.patient import places_of
+from lab.rehearsal.target_cluster import places_of
 from lab.ui import model
 from lab.ui.model import BrokerSeen, Rates, Section, Seen, Sizes
 from lab.ui.news import News

@@ -124,7 +124,7 @@ def plain_decoder(class_name: str) -> Callable[[bytes], str | int]:
     decoder = _DECODERS.get(class_name.rpartition(".")[2])
     if decoder is None:
         raise FormatError(
-            f"decoder {class_name} is not available, only {', '.join(sorted(_DECODERS))} are"
+            f"unsupported decoder {class_name}, expected one of {', '.join(sorted(_DECODERS))}"
         )
     return decoder
 
@@ -138,7 +138,7 @@ def _number(code: str) -> Callable[[bytes], int]:
 
     def decode(data: bytes) -> int:
         if len(data) != packed.size:
-            raise DecodeError(f"a number of {packed.size} bytes cannot be read from {len(data)}")
+            raise DecodeError(f"expected a number of {packed.size} bytes, got {len(data)} bytes")
         return int(packed.unpack(data)[0])
 
     return decode

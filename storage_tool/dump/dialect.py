@@ -64,7 +64,7 @@ def of_release(release: str) -> Dialect:
     try:
         major, minor = (int(part) for part in release.split(".")[:2])
     except ValueError as error:
-        raise FormatError(f"{release} is no release of Kafka such as 3.9 or 4.3") from error
+        raise FormatError(f"expected a Kafka release such as 3.9 or 4.3, got {release}") from error
     if (major, minor) <= (4, 0):
         return UP_TO_4_0
     return FROM_4_1 if (major, minor) <= (4, 2) else LATEST

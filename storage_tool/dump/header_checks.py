@@ -29,16 +29,16 @@ class HeaderChecks:
         """Return what is wrong with the header of the next batch."""
         found = []
         if header.magic != MAGIC:
-            found.append(f"magic {header.magic} is not known, the batch is read as magic {MAGIC}")
+            found.append(f"unknown magic {header.magic}; reading the batch as magic {MAGIC}")
         epoch, previous = header.partition_leader_epoch, self._previous
         self._previous = epoch
         if not self._is_metadata:
             return found
         if self._epoch is not None:
             if epoch != self._epoch:
-                found.append(f"epoch {epoch} in a snapshot of epoch {self._epoch}")
+                found.append(f"expected at most epoch {self._epoch} in the snapshot, got {epoch}")
         elif epoch < (previous or 0):
-            found.append(f"epoch {epoch} behind epoch {previous or 0}")
+            found.append(f"epoch {epoch} follows epoch {previous or 0}")
         elif previous is not None and epoch > previous and not header.is_control:
-            found.append(f"epoch {epoch} behind epoch {previous} without a change of the leader")
+            found.append(f"epoch {epoch} follows epoch {previous} without a leader change")
         return found

@@ -147,13 +147,13 @@ class IndexDump:
                 lastStableOffset=stable,
             )
         if whole != len(data):
-            report.problem(shown, f"{len(data) - whole} bytes at the end are no whole entry")
+            report.problem(shown, f"the last entry is incomplete: it has {len(data) - whole} bytes")
 
     def _sanity(self, shown: str, size: int, entry_size: int, descending: bool) -> None:
         if descending:
             self._report.problem(shown, "the last entry is less than the first")
         elif size % entry_size:
-            self._report.problem(shown, f"{size} bytes are no multiple of {entry_size}")
+            self._report.problem(shown, f"expected a multiple of {entry_size} bytes, got {size}")
         else:
             self._report.remark(
                 "result", f"{shown} passed sanity check.", path=shown, passedSanityCheck=True
@@ -192,7 +192,7 @@ class _LogBeside:
             self._file = BatchFile(path)
         except OSError as error:
             report.problem(
-                shown, f"not compared with the log: cannot read {path.name}: {error.strerror}"
+                shown, f"cannot compare with the log: cannot read {path.name}: {error.strerror}"
             )
 
     def __enter__(self) -> _LogBeside:
@@ -216,7 +216,7 @@ class _LogBeside:
         if self._file is None:
             return
         if not 0 <= position <= self._file.size:
-            raise DecodeError(f"position {position} lies outside of the log")
+            raise DecodeError(f"position {position} is outside the log")
         for batch in self._file.batches(position):
             last = last_offset(batch)
             if last < offset:

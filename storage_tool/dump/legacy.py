@@ -64,7 +64,7 @@ def legacy_batch(report: Report, shown: str, batch: RawBatch, *, deep: bool) -> 
     if deep:
         report.problem(
             shown,
-            f"batch at position {position} has magic {magic}, its records are not read",
+            f"cannot read the records of the batch at position {position}: it has magic {magic}",
             position=position,
             offset=offset,
         )

@@ -91,8 +91,8 @@ class LogDump:
         except DecodeError as error:
             self._report.problem(
                 shown,
-                f"{error} at position {file.position}, "
-                f"the last {file.end - file.position} bytes cannot be read",
+                f"{error} at position {file.position}; "
+                f"cannot read the last {file.end - file.position} bytes",
                 position=file.position,
             )
         else:
@@ -107,7 +107,7 @@ class LogDump:
                     bytes=rest,
                 )
         if undecoded:
-            self._report.problem(shown, f"{undecoded} records could not be decoded")
+            self._report.problem(shown, f"cannot decode {undecoded} records")
         if gaps.pairs:
             self._report.mismatches(
                 "nonConsecutiveOffsets",

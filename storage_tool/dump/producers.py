@@ -28,19 +28,19 @@ def dump_producers(report: Report, shown: str, path: Path) -> None:
     report.file(shown, "producerSnapshot")
     data = path.read_bytes()
     if len(data) < _HEAD.size:
-        report.problem(shown, f"{len(data)} bytes are no producer snapshot")
+        report.problem(shown, f"expected a producer snapshot, got {len(data)} bytes")
         return
     version, crc, count = _HEAD.unpack_from(data)
     if version != VERSION:
-        report.problem(shown, f"producer snapshot of version {version}, only {VERSION} is known")
+        report.problem(shown, f"expected a producer snapshot of version {VERSION}, got {version}")
         return
     computed = crc32c(data[_CRC_START:])
     if crc != computed:
-        report.problem(shown, f"producer snapshot has the CRC {crc}, its bytes have {computed}")
+        report.problem(shown, f"expected CRC {computed} of the producer snapshot, got {crc}")
         return
     end = _HEAD.size + count * _ENTRY.size
     if count < 0 or len(data) < end:
-        report.problem(shown, f"producer snapshot of {len(data)} bytes counts {count} entries")
+        report.problem(shown, f"producer snapshot of {len(data)} bytes claims {count} entries")
         return
     # What stands behind them only our brokers know; Kafka and its tool do not look there.
     for entry in _ENTRY.iter_unpack(data[_HEAD.size : end]):

@@ -92,12 +92,14 @@ class BatchFile:
                 block, block_start, at = self._block(position, HEAD_SIZE), position, 0
             (size,) = _SIZE.unpack_from(block, at + _SIZE_OFFSET)
             if size < SIZE_MIN:
-                raise DecodeError(f"a batch cannot have the size {size}")
+                raise DecodeError(f"invalid batch size {size}")
             total = SIZE_PREFIX + size
             if total > self.end - position:
                 return
             if total > BATCH_BYTES_MAX:
-                raise DecodeError(f"a batch of {total} bytes, at most {BATCH_BYTES_MAX} are read")
+                raise DecodeError(
+                    f"expected a batch of at most {BATCH_BYTES_MAX} bytes, got {total}"
+                )
             if len(block) - at < total:
                 block, block_start, at = self._block(position, total), position, 0
             magic = block[at + MAGIC_OFFSET]
@@ -114,10 +116,10 @@ class BatchFile:
             OSError: the file cannot be read.
         """
         if position < 0 or position > self.size:
-            raise DecodeError(f"position {position} lies outside of {self.size} bytes")
+            raise DecodeError(f"position {position} is outside the file of {self.size} bytes")
         for batch in self.batches(position):
             return last_offset(batch)
-        raise DecodeError(f"no whole batch begins at position {position}")
+        raise DecodeError(f"the batch at position {position} is incomplete")
 
     def _block(self, position: int, least: int) -> memoryview:
         wanted = min(max(least, BLOCK_BYTES), self.end - position)
@@ -125,7 +127,7 @@ class BatchFile:
         while len(data) < least:
             more = os.pread(self._fd, wanted - len(data), position + len(data))
             if not more:
-                raise DecodeError(f"the file became shorter than {position + least} bytes")
+                raise DecodeError(f"the file was truncated below {position + least} bytes")
             data += more
         return memoryview(data)
 

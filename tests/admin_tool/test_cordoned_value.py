@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.cordon import change, cordoned
 from admin_tool.requests.configs import Change, ConfigEntry, Operation
 
@@ -36,13 +35,6 @@ def test_uncordoning_takes_out_and_leaves_the_others(
     before: list[str], wanted: list[str], after: list[str]
 ) -> None:
     assert cordoned(before, wanted, PATHS, is_cordon=False) == after
-
-
-def test_a_directory_must_be_one_of_the_brokers() -> None:
-    with pytest.raises(AdminError, match=r"^/x is no log directory of the broker: /a,/b,/c$"):
-        cordoned([], ["/a", "/x"], PATHS, is_cordon=True)
-    with pytest.raises(AdminError, match="no log directory is named"):
-        cordoned([], [], PATHS, is_cordon=True)
 
 
 def entry(*synonyms: tuple[str | None, int]) -> ConfigEntry:

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from admin_tool.log_dir_actions.described import described, exception_name
+from admin_tool.log_dir_actions import described
+from admin_tool.log_dir_actions.described import exception_name
 from admin_tool.log_dir_actions.table import (
     BrokerDirs,
     Move,
-    moves,
+    as_value,
     progress,
     render,
     size_text,
@@ -42,23 +41,44 @@ TWO = LogDir(path="/mnt/d2", error_code=56, replicas=())
 TARGET = LogDir(path="/mnt/d3", error_code=0, replicas=(held("foo-0", 100, 7, is_future=True),))
 
 
-def test_the_json_is_kafkas_to_the_letter() -> None:
-    assert described({0: [ONE, TWO], 1: []}) == (
-        '{"brokers":[{"broker":0,"logDirs":['
-        '{"partitions":[{"partition":"foo-0","size":400,"offsetLag":0,"isFuture":false},'
-        '{"partition":"bar-1","size":600,"offsetLag":0,"isFuture":false}],'
-        '"error":null,"logDir":"/mnt/d1"},'
-        '{"partitions":[],"error":"org.apache.kafka.common.errors.KafkaStorageException",'
-        '"logDir":"/mnt/d2"}]},{"broker":1,"logDirs":[]}],"version":1}'
-    )
+def test_the_json_is_kafkas() -> None:
+    assert described.as_value({0: [ONE, TWO], 1: []}) == {
+        "brokers": [
+            {
+                "broker": 0,
+                "logDirs": [
+                    {
+                        "partitions": [
+                            {"partition": "foo-0", "size": 400, "offsetLag": 0, "isFuture": False},
+                            {"partition": "bar-1", "size": 600, "offsetLag": 0, "isFuture": False},
+                        ],
+                        "error": None,
+                        "logDir": "/mnt/d1",
+                    },
+                    {
+                        "partitions": [],
+                        "error": "org.apache.kafka.common.errors.KafkaStorageException",
+                        "logDir": "/mnt/d2",
+                    },
+                ],
+            },
+            {"broker": 1, "logDirs": []},
+        ],
+        "version": 1,
+    }
 
 
-def test_topics_filter_the_output_only() -> None:
-    found = json.loads(described({1: [ONE, TARGET]}, ["foo"]))
+def test_topics_filter_the_replicas() -> None:
+    found = described.as_value({1: [ONE, TARGET]}, ["foo"])
     assert [
         [one["partition"] for one in log_dir["partitions"]]
         for log_dir in found["brokers"][0]["logDirs"]
     ] == [["foo-0"], ["foo-0"]]
+    assert described.as_text({1: [ONE, TARGET]}, ["foo"]).splitlines() == [
+        "DIR         PATH     PARTITION  SIZE   OFFSET LAG  REPLICA",
+        "broker-1/1  /mnt/d1  foo-0      400 B           0  current",
+        "broker-1/2  /mnt/d3  foo-0      100 B           7  future",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -77,53 +97,56 @@ def test_errors_are_shown_as_java_classes(code: int, name: str | None) -> None:
     assert exception_name(code) == expected
 
 
-def test_the_table_shows_id_state_space_and_moves() -> None:
-    detail = DirDetail(directory_id="b4d9ExdORgaQq38CyHwWTA")
-    gone = DirDetail(directory_id="", cause="[Errno 5] Input/output error")
-    brokers = [
-        BrokerDirs(
-            broker=1,
-            log_dirs=(TARGET, ONE, TWO),
-            details={"/mnt/d1": detail, "/mnt/d2": gone},
-        ),
-        BrokerDirs(broker=2, problem="no connection to broker 2"),
+DETAILS = {
+    "/mnt/d1": DirDetail(directory_id="b4d9ExdORgaQq38CyHwWTA"),
+    "/mnt/d2": DirDetail(directory_id="", cause="[Errno 5] Input/output error"),
+}
+
+
+def test_the_table_shows_state_space_id_and_moves() -> None:
+    broker = BrokerDirs(broker=1, log_dirs=(ONE, TWO, TARGET), details=DETAILS)
+    assert render([broker], rates={(1, "foo-0", "/mnt/d3"): 100.0}, compacted=["foo"]) == (
+        """\
+DIR         PATH     STATE    USED     FREE     TOTAL     DATA    REPLICAS  FUTURE  ID
+broker-1/1  /mnt/d1  ONLINE   6.0 GiB  4.0 GiB  10.0 GiB  1000 B  2         0       b4d9ExdORgaQq38CyHwWTA
+broker-1/2  /mnt/d2  OFFLINE  -        -        -         -       -         -       -
+broker-1/3  /mnt/d3  ONLINE   -        -        -         100 B   0         1       -
+broker-1/2: [Errno 5] Input/output error
+
+MOVE   BROKER    FROM     TO       PROGRESS
+foo-0  broker 1  /mnt/d1  /mnt/d3  [#####---------------]  25%  100 B of 400 B, 7 offsets behind, """  # noqa: E501 - a table
+        "100 B/s, 3 s left, compaction paused"
+    )
+
+
+def test_the_json_of_the_table_has_none_for_what_is_unknown() -> None:
+    value = as_value([BrokerDirs(broker=1, log_dirs=(ONE, TWO, TARGET), details=DETAILS)])
+    assert value["directories"][1] == {
+        "broker": 1,
+        "number": 2,
+        "path": "/mnt/d2",
+        "id": None,
+        "state": "OFFLINE",
+        "cause": "[Errno 5] Input/output error",
+        "used_bytes": None,
+        "free_bytes": None,
+        "total_bytes": None,
+        "data_bytes": None,
+        "replicas": None,
+        "future_replicas": None,
+    }
+    assert value["moves"] == [
+        {
+            "partition": "foo-0",
+            "broker": 1,
+            "source": "/mnt/d1",
+            "target": "/mnt/d3",
+            "copied_bytes": 100,
+            "total_bytes": 400,
+            "offset_lag": 7,
+            "compaction_paused": False,
+        }
     ]
-    lines = render(brokers, rates={(1, "foo-0", "/mnt/d3"): 100.0}).splitlines()
-
-    assert [line.split() for line in lines[:4]] == [
-        line.split()
-        for line in (
-            "BROKER LOG DIR DIRECTORY ID STATE USED FREE TOTAL DATA REPLICAS FUTURE",
-            "1 /mnt/d1 b4d9ExdORgaQq38CyHwWTA ONLINE 6.0 GiB 4.0 GiB 10.0 GiB 1000 B 2 0",
-            "1 /mnt/d2 - OFFLINE - - - - - -",
-            "1 /mnt/d3 - ONLINE - - - 100 B 0 1",
-        )
-    ]
-    assert lines[4:6] == [
-        "broker 1: /mnt/d2: [Errno 5] Input/output error",
-        "broker 2: no connection to broker 2",
-    ]
-    assert lines[6] == ""
-    assert lines[7].split() == ["MOVE", "BROKER", "FROM", "TO", "PROGRESS"]
-    assert lines[8].split(maxsplit=4) == [
-        *("foo-0", "1", "/mnt/d1", "/mnt/d3"),
-        "[#####---------------]  25%  100 B of 400 B, 7 offsets behind, 100 B/s, 3 s left",
-    ]
-
-
-def test_a_move_of_a_compacted_log_says_that_there_is_no_compaction_of_it() -> None:
-    (*_, move) = render(
-        [BrokerDirs(broker=1, log_dirs=(ONE, TARGET))], compacted=["foo"]
-    ).splitlines()
-    assert move.endswith("7 offsets behind, compaction paused")
-
-
-def test_a_topic_that_is_not_asked_for_is_not_counted() -> None:
-    broker = BrokerDirs(broker=1, log_dirs=(ONE, TARGET))
-    assert render([broker], ["bar"]).count("\n") == 2
-    assert moves([broker], ["bar"]) == []
-    (move,) = moves([broker])
-    assert (move.source, move.target, move.total_bytes) == ("/mnt/d1", "/mnt/d3", 400)
 
 
 def move(copied_bytes: int, total_bytes: int) -> Move:

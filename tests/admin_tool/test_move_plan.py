@@ -83,18 +83,17 @@ def test_what_does_not_fit_is_refused_with_figures() -> None:
 
     assert str(refused.value) == (
         "/a does not fit into the other log directories: 2 replicas with 110 bytes, the largest "
-        "with 60 bytes, have to go\n"
-        "  /b: room for 55 bytes\n"
-        "  /c: room for 30 bytes\n"
-        "  /d: takes nothing\n"
-        "  in all: room for 85 bytes, 25 bytes are missing"
+        "with 60 bytes; /b has room for 55 bytes, /c has room for 30 bytes, /d takes nothing; "
+        "25 bytes are missing"
     )
 
 
 def test_room_in_all_does_not_help_where_no_directory_has_enough() -> None:
     dirs = [state("/a", 60), state("/b", room_bytes=50), state("/c", room_bytes=50)]
 
-    with pytest.raises(DoesNotFitError, match=r"in all: room for 100 bytes$"):
+    with pytest.raises(
+        DoesNotFitError, match=r"/b has room for 50 bytes, /c has room for 50 bytes$"
+    ):
         drain(dirs, "/a")
 
 

@@ -1,30 +1,32 @@
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from admin_tool.errors import AdminError
-from admin_tool.log_dir_actions.balance import _movable
-from admin_tool.log_dir_actions.drain import _check, _returning
+from admin_tool.log_dir_actions.balance import movable
+from admin_tool.log_dir_actions.drain import check_source, returning
 from admin_tool.log_dir_actions.move_plan import Move, balance, drain
 from admin_tool.log_dir_actions.planning import (
     MISSING_POLLS_MAX,
     Awaited,
-    begin,
+    carry_out,
     dir_states,
     immovable,
+    report,
     shown_effect,
     shown_plan,
-    standstill,
-    told,
+    why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.reassignment import moves as reassignment_moves
 from admin_tool.reassignment.moves import why_refused
 from admin_tool.requests.dir_details import DirDetail
 from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
+from jbodlab.cli.output import Output
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 
@@ -106,28 +108,28 @@ def test_a_drain_ends_the_moves_into_the_directory() -> None:
         log_dir("/a", held(0, 10, is_future=True), held(1, 20)), log_dir("/b", held(0, 30))
     )
 
-    assert _returning(one, "/a") == [Move(TopicPartition("foo", 0), "/a", "/b", 30)]
+    assert returning(one, "/a") == [Move(TopicPartition("foo", 0), "/a", "/b", 30)]
     assert drain(dir_states(one), "/a") == [Move(TopicPartition("foo", 1), "/a", "/b", 20)]
 
 
 def test_only_an_online_directory_of_the_broker_is_drained() -> None:
     one = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
-    _check(one, "/a")
-    with pytest.raises(AdminError, match="/c is no log directory of broker 1: /a,/b"):
-        _check(one, "/c")
-    with pytest.raises(AdminError, match="/b of broker 1 cannot be read, it is OFFLINE"):
-        _check(one, "/b")
+    with pytest.raises(AdminError, match="cannot read /b of broker 1: it is OFFLINE"):
+        check_source(one, one.log_dirs[1])
+    with pytest.raises(AdminError, match="broker 1 moves nothing while a log directory is offline"):
+        check_source(one, one.log_dirs[0])
+    check_source(broker(log_dir("/a")), log_dir("/a"))
 
 
 def test_a_broker_with_an_offline_directory_moves_nothing() -> None:
     whole = broker(log_dir("/a"), log_dir("/b"))
     broken = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
     reason = "broker 1 moves nothing while a log directory is offline: /b"
-    assert standstill(whole) is None
-    assert standstill(broken) == reason
-    assert _movable([whole]) == [whole]
+    assert why_blocked(whole) is None
+    assert why_blocked(broken) == reason
+    assert movable([whole], Output()) == [whole]
     with pytest.raises(AdminError, match=f"^{reason}$"):
-        _movable([broken])
+        movable([broken], Output())
 
 
 def test_brokers_that_move_are_balanced_without_those_that_do_not(
@@ -135,9 +137,9 @@ def test_brokers_that_move_are_balanced_without_those_that_do_not(
 ) -> None:
     broken = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
     whole = BrokerDirs(broker=2, log_dirs=(log_dir("/a"),), details={})
-    assert _movable([broken, whole]) == [whole]
-    assert capsys.readouterr().out == (
-        "Left out: broker 1 moves nothing while a log directory is offline: /b\n"
+    assert movable([broken, whole], Output()) == [whole]
+    assert capsys.readouterr().err == (
+        "skipped: broker 1 moves nothing while a log directory is offline: /b\n"
     )
 
 
@@ -150,21 +152,21 @@ def test_a_plan_is_shown_with_its_effect() -> None:
     dirs = dir_states(one)
 
     assert shown_plan(one, dirs, balance(dirs)).splitlines() == [
-        "Plan for broker 1: 1 move, 3.0 MiB",
+        "plan for broker 1: 1 move, 3.0 MiB",
         "",
-        "MOVE      SIZE  FROM     TO",
+        "MOVE   SIZE     FROM     TO",
         "foo-0  3.0 MiB  /mnt/d1  /mnt/d3",
         "",
-        "LOG DIR  STATE      BEFORE    AFTER      ROOM",
+        "PATH     STATE     BEFORE   AFTER    ROOM",
         "/mnt/d1  ONLINE    6.0 MiB  3.0 MiB  50.0 MiB",
-        "/mnt/d2  CORDONED      0 B      0 B       0 B",
-        "/mnt/d3  ONLINE        0 B  3.0 MiB  70.0 MiB",
-        "Distance of the fullest from the emptiest: 6.0 MiB before, 3.0 MiB after",
+        "/mnt/d2  CORDONED  0 B      0 B      0 B",
+        "/mnt/d3  ONLINE    0 B      3.0 MiB  70.0 MiB",
+        "spread (fullest minus emptiest): 6.0 MiB before, 3.0 MiB after",
     ]
     assert shown_plan(one, dirs, []).splitlines()[:3] == [
-        "Plan for broker 1: 0 moves, 0 B",
+        "plan for broker 1: 0 moves, 0 B",
         "",
-        "LOG DIR  STATE      BEFORE    AFTER      ROOM",
+        "PATH     STATE     BEFORE   AFTER    ROOM",
     ]
 
 
@@ -173,11 +175,11 @@ def test_the_effect_is_what_the_broker_has_afterwards() -> None:
     now = broker(log_dir("/a", held(1, 120)), log_dir("/b", held(0, 310)))
 
     assert shown_effect(before, now).splitlines() == [
-        "Broker 1:",
-        "LOG DIR  STATE   BEFORE  AFTER   ROOM",
-        "/a       ONLINE   400 B  120 B  880 B",
-        "/b       ONLINE     0 B  310 B  880 B",
-        "Distance of the fullest from the emptiest: 400 B before, 190 B after",
+        "broker 1:",
+        "PATH  STATE   BEFORE  AFTER  ROOM",
+        "/a    ONLINE  400 B   120 B  880 B",
+        "/b    ONLINE  0 B     310 B  880 B",
+        "spread (fullest minus emptiest): 400 B before, 190 B after",
     ]
 
 
@@ -195,7 +197,7 @@ def test_a_plan_knows_which_replicas_have_names_too_long_to_be_moved() -> None:
     (refused,) = immovable(one, "/a").items()
     assert refused[0] == Replica(1, LONG, 0)
     assert "the topic's name is too long" in refused[1]
-    assert "move the replica to another broker by jbod-reassign-partitions" in refused[1]
+    assert "move the replica to another broker with `jbodlab reassign execute`" in refused[1]
     assert immovable(one, "/b") == {}
     assert balance(dir_states(broker(log_dir("/a", long), log_dir("/b")))) == []
 
@@ -211,7 +213,7 @@ def test_the_wait_goes_on_for_the_others_when_one_replica_is_lost() -> None:
         awaited.saw(BAR, ReplicaDirs("/a", "/b"))
 
     assert set(awaited.pending) == {BAR}
-    assert "is over before its end, and it is still in /a" in awaited.lost[FOO]
+    assert "ended early, and it is still in /a" in awaited.lost[FOO]
     awaited.saw(BAR, ReplicaDirs("/b", None))
     assert awaited.pending == {}
     assert set(awaited.lost) == {FOO}
@@ -231,8 +233,8 @@ def test_a_replica_that_is_missed_at_one_look_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("where", "problem", "why"),
     [
-        (ReplicaDirs("/a", "/c"), "", "goes to /c instead of /b"),
-        (ReplicaDirs(None, "/b"), "", "the log directory it comes from is offline"),
+        (ReplicaDirs("/a", "/c"), "", "sent it to /c instead of /b"),
+        (ReplicaDirs(None, "/b"), "", "its source directory is offline"),
         (ReplicaDirs(None, None), "", "in no online log directory of broker 1"),
         (ReplicaDirs(None, None), "no connection to broker 1", "no connection to broker 1"),
     ],
@@ -246,27 +248,28 @@ def test_a_lost_replica_has_its_reason(where: ReplicaDirs, problem: str, why: st
     assert why in awaited.lost[FOO]
 
 
-def test_what_is_refused_is_told_and_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told({}) == 0
-    assert told({FOO: "why", BAR: "because"}) == 1
-    assert capsys.readouterr().err == (
-        "bar-0-1 was not moved: because\nfoo-0-1 was not moved: why\n"
-    )
+def test_refused_moves_are_noted_and_are_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(Output(), {}) == 0
+    with pytest.raises(AdminError, match=r"^2 replicas not moved$"):
+        report(Output(), {FOO: "why", BAR: "because"})
+    assert capsys.readouterr().err == "bar-0-1: because\nfoo-0-1: why\n"
 
 
-def test_all_moves_but_the_refused_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_moves_but_the_refused_begin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     codes = {"foo": ErrorCode.KAFKA_STORAGE_ERROR, "bar": ErrorCode.NONE}
 
     def answer(_: object, broker: int, wanted: Mapping[TopicPartition, str]) -> dict[Any, int]:
         return {each: int(codes[each.topic]) for each in wanted}
 
     monkeypatch.setattr(reassignment_moves, "alter_replica_log_dirs", answer)
-    plan = [Move(each.topic_partition, "/a", "/b", 1) for each in (FOO, BAR)]
     connection: Any = None
+    options = Namespace(wait=False)
 
-    begun, refused = begin(connection, 1, plan)
+    refused = carry_out(connection, {FOO: "/b", BAR: "/b"}, options, Output())
 
-    assert begun == {BAR: "/b"}
+    assert capsys.readouterr().out == "started 1 move\n"
     assert set(refused) == {FOO}
     assert "/b is full" in refused[FOO]
 
@@ -277,10 +280,10 @@ def test_all_moves_but_the_refused_begin(monkeypatch: pytest.MonkeyPatch) -> Non
         (Replica(1, LONG, 0), ErrorCode.INVALID_TOPIC_EXCEPTION, "name is too long"),
         (FOO, ErrorCode.KAFKA_STORAGE_ERROR, "offline, or /b is full"),
         (FOO, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "/b is cordoned: uncordon it"),
-        (FOO, ErrorCode.LOG_DIR_NOT_FOUND, "/b is no log directory of broker 1"),
-        (FOO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition any more"),
+        (FOO, ErrorCode.LOG_DIR_NOT_FOUND, "/b is not a log directory of broker 1"),
+        (FOO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist any more"),
         (FOO, ErrorCode.REPLICA_NOT_AVAILABLE, "broker 1 does not have it"),
-        (FOO, ErrorCode.UNKNOWN_SERVER_ERROR, "see its log, and try again"),
+        (FOO, ErrorCode.UNKNOWN_SERVER_ERROR, "see its log"),
     ],
 )
 def test_each_refusal_is_a_sentence(replica: Replica, code: ErrorCode, why: str) -> None:

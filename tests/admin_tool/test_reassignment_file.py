@@ -1,18 +1,14 @@
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from admin_tool.errors import AdminError
-from admin_tool.reassignment.json_form import (
-    check_plan,
-    parse_plan,
-    parse_topics,
-    read_file,
-    render,
-)
+from admin_tool.reassignment.json_form import as_value, parse_plan, read_plan
 from admin_tool.requests.log_dirs import Replica
 from jbodlab.ids import TopicPartition
 
@@ -39,40 +35,42 @@ def test_a_plan_names_brokers_and_directories() -> None:
     assert plan.log_dirs == {Replica(1, "foo", 0): "/mnt/d1", Replica(3, "foo", 0): "/mnt/d2"}
 
 
-def test_what_is_printed_can_be_read_again() -> None:
+def test_a_printed_assignment_can_be_read_again() -> None:
     replicas = {TopicPartition("foo", 10): (2, 1), TopicPartition("foo", 2): (1,), FOO_0: (3,)}
     log_dirs = {Replica(2, "foo", 10): "/mnt/ä"}
 
-    printed = render(replicas, log_dirs)
+    value = as_value(replicas, log_dirs)
 
-    assert parse_plan(printed).replicas == replicas
-    assert parse_plan(printed).log_dirs == log_dirs
-    assert render({FOO_0: (0, 1)}, {}) == (
-        '{"version":1,"partitions":'
-        '[{"topic":"foo","partition":0,"replicas":[0,1],"log_dirs":["any","any"]}]}'
-    )
-    indexes = [one["partition"] for one in json.loads(printed)["partitions"]]
-    assert indexes == [0, 2, 10]
+    plan = parse_plan(json.dumps(value))
+    assert (plan.replicas, plan.log_dirs) == (replicas, log_dirs)
+    assert [one["partition"] for one in value["partitions"]] == [0, 2, 10]
+    assert as_value({FOO_0: (0, 1)}, {}) == {
+        "version": 1,
+        "partitions": [
+            {"topic": "foo", "partition": 0, "replicas": [0, 1], "log_dirs": ["any", "any"]}
+        ],
+    }
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("garbage", "not valid JSON: "),
-        ("[]", "Expected a JSON object"),
-        (text(version=2), "Not supported version field value 2"),
-        (text(version=True), "Not supported version field value true"),
-        (text(1), "Expected a list of JSON objects in the field `partitions`"),
-        (text({"topic": "foo", "replicas": [1]}), "No such field exists: `partition`"),
-        (text(part()), "No such field exists: `replicas`"),
-        (text(part(partition="0", replicas=[1])), "Expected `Integer` value in `partition`"),
-        (text(part(topic=5, replicas=[1])), "Expected `String` value in `topic`, received 5"),
-        (text(part(replicas=1)), "Expected a list in the field `replicas`, received 1"),
+        ("garbage", "not a reassignment: JSON is malformed"),
+        ("[]", "not a reassignment: Expected `object`, got `array`"),
+        (text(version=2), "not a reassignment: Invalid enum value 2 - at `$.version`"),
+        (text(part()), "not a reassignment: Object missing required field `replicas`"),
+        (
+            text(part(partition="0", replicas=[1])),
+            "not a reassignment: Expected `int`, got `str` - at `$.partitions[0].partition`",
+        ),
         (
             text(part(replicas=[1, 2], log_dirs=["any"])),
-            "Size of replicas list [1, 2] is different from size of log dirs list [any] for "
-            "partition foo-0",
+            "foo-0: expected as many log_dirs as replicas (2), got 1",
         ),
+        (text(), "the reassignment has no partitions"),
+        (text(part(replicas=[])), "foo-0 has no replicas"),
+        (text(part(replicas=[1]), part(replicas=[2])), "duplicate partitions: foo-0"),
+        (text(part(replicas=[1, 2, 2, 1])), "duplicate brokers of foo-0: 1,2"),
     ],
 )
 def test_wrong_files_are_refused(wrong: str, message: str) -> None:
@@ -81,44 +79,18 @@ def test_wrong_files_are_refused(wrong: str, message: str) -> None:
     assert str(refused.value).startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("partitions", "message"),
-    [
-        ([], "Partition reassignment list cannot be empty"),
-        ([part(replicas=[])], "Partition replica list cannot be empty"),
-        (
-            [part(replicas=[1]), part(replicas=[2])],
-            "Partition reassignment contains duplicate topic partitions: foo-0",
-        ),
-        (
-            [part(replicas=[1, 1]), part(partition=1, replicas=[1, 2, 2, 1])],
-            "Partition replica lists may not contain duplicate entries: "
-            "foo-0 contains multiple entries for 1. foo-1 contains multiple entries for 1,2",
-        ),
-    ],
-)
-def test_plans_that_cannot_be_executed_are_refused(
-    partitions: list[dict[str, object]], message: str
-) -> None:
-    with pytest.raises(AdminError) as refused:
-        check_plan(parse_plan(text(*partitions)))
-    assert str(refused.value) == message
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    with pytest.raises(AdminError, match=f"^cannot read {path}: No such file or directory$"):
+        read_plan(str(path))
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(AdminError, match=f"^cannot read {path}: expected UTF-8$"):
+        read_plan(str(path))
+    path.write_text("{bad")
+    with pytest.raises(AdminError, match=f"^{path}: not a reassignment: "):
+        read_plan(str(path))
 
 
-def test_topics_are_named_once() -> None:
-    assert parse_topics('{"version":1,"topics":[{"topic":"foo"},{"topic":"bar"}]}') == [
-        "foo",
-        "bar",
-    ]
-    with pytest.raises(
-        AdminError, match=r"List of topics to reassign contains duplicate entries: \[foo\]"
-    ):
-        parse_topics('{"topics":[{"topic":"foo"},{"topic":"foo"}]}')
-
-
-def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(AdminError, match=r"Unable to read file .*: No such file or directory"):
-        read_file(str(tmp_path / "none"))
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(AdminError, match=r"Unable to read file .*: it is not UTF-8"):
-        read_file(str(tmp_path / "bytes"))
+def test_a_dash_is_the_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text(part(replicas=[1]))))
+    assert read_plan("-").replicas == {FOO_0: (1,)}

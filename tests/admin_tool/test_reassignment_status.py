@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from admin_tool.reassignment.listing import listed
-from admin_tool.reassignment.status import partition_status, replica_status
+import pytest
+
+from admin_tool.reassignment.status import Status, partition_status, replica_status
 from admin_tool.reassignment.throttles import partition_moves, throttled_replicas
 from admin_tool.requests.configs import Change, Operation
 from admin_tool.requests.log_dirs import Replica, ReplicaDirs
@@ -17,67 +18,44 @@ FOO_0, FOO_1, FOO_2, BAR_0 = (
 ADDING = Reassignment(replicas=(0, 1, 3), adding=(3,), removing=())
 
 
-def test_partitions_are_completed_in_progress_or_otherwise() -> None:
+def test_partitions_are_done_moving_or_elsewhere() -> None:
     wanted = {FOO_2: (0, 1, 2), FOO_0: (0, 1), FOO_1: (1, 3), BAR_0: (1,)}
-    status = partition_status(
+    found = partition_status(
         wanted, {FOO_1: ADDING}, {FOO_0: (0, 1), FOO_1: (0, 1, 3), FOO_2: (0, 1)}
     )
-    assert status.lines == (
-        "There is no active reassignment of partition bar-0, but replica set is  rather than 1.",
-        "Reassignment of partition foo-0 is completed.",
-        "Reassignment of partition foo-1 is still in progress.",
-        "There is no active reassignment of partition foo-2, but replica set is 0,1 rather than "
-        "0,1,2.",
-    )
-    assert not status.is_done
+    assert [(one.partition, one.state, one.text, one.is_over) for one in found] == [
+        (BAR_0, "elsewhere", "not moving: expected replicas 1, got none", True),
+        (FOO_0, "done", "done", True),
+        (FOO_1, "moving", "moving", False),
+        (FOO_2, "elsewhere", "not moving: expected replicas 0,1,2, got 0,1", True),
+    ]
 
 
-def test_any_reassignment_of_the_cluster_keeps_the_throttles() -> None:
-    assert not partition_status({FOO_0: (1,)}, {BAR_0: ADDING}, {FOO_0: (1,)}).is_done
-    assert partition_status({FOO_0: (1,)}, {}, {FOO_0: (2,)}).is_done
-
-
-def test_replicas_are_where_they_should_be_or_not() -> None:
-    replicas = [Replica(1, "foo", index) for index in range(6)]
-    found = {
-        replicas[0]: ReplicaDirs("/t", None),
-        replicas[1]: ReplicaDirs("/c", "/t"),
-        replicas[2]: ReplicaDirs("/c", "/o"),
-        replicas[3]: ReplicaDirs("/c", None),
-        replicas[4]: ReplicaDirs(None, None),
-    }
-    lines = (
-        "Reassignment of replica foo-0-1 completed successfully.",
-        "Reassignment of replica foo-1-1 is still in progress.",
-        "Partition foo-2 on broker 1 is being moved to log dir /o instead of /t.",
-        "Partition foo-3 on broker 1 is not being moved from log dir /c to /t.",
-        "Partition foo-4 is not found in any live log dir on broker 1. There is likely an offline "
-        "log directory on the broker.",
-        "Partition foo-5 cannot be found in any live log directory on broker 1.",
-    )
-    done = [True, False, False, True, False, False]
-
-    assert replica_status(dict.fromkeys(replicas, "/t"), found).lines == lines
-    for replica, line, is_done in zip(replicas, lines, done, strict=True):
-        status = replica_status({replica: "/t"}, found)
-        assert (status.lines, status.is_done) == ((line,), is_done)
+@pytest.mark.parametrize(
+    ("where", "state", "text", "is_over"),
+    [
+        (ReplicaDirs("/t", None), "done", "done, in /t", True),
+        (ReplicaDirs("/c", "/t"), "moving", "moving to /t", False),
+        (ReplicaDirs("/c", "/o"), "elsewhere", "moving to /o, expected /t", False),
+        (ReplicaDirs("/c", None), "elsewhere", "not moving: in /c, expected /t", True),
+        (ReplicaDirs(None, None), "offline", "in no online log directory", False),
+    ],
+)
+def test_replicas_are_done_moving_elsewhere_or_offline(
+    where: ReplicaDirs, state: str, text: str, is_over: bool
+) -> None:
+    replica = Replica(1, "foo", 0)
+    assert replica_status({replica: "/t"}, {replica: where}) == [
+        Status(FOO_0, 1, state, text, is_over)
+    ]
 
 
 def test_replicas_are_sorted_by_broker_first() -> None:
     wanted = [Replica(2, "a", 0), Replica(1, "b", 0), Replica(1, "a", 9)]
-    status = replica_status(dict.fromkeys(wanted, "/t"), {})
-    assert [line.split()[1] for line in status.lines] == ["a-9", "b-0", "a-0"]
-    assert replica_status({}, {}).lines == ()
-
-
-def test_the_list_leaves_out_what_is_empty() -> None:
-    assert listed({}) == "No partition reassignments found."
-    both = Reassignment(replicas=(0, 1, 2, 3), adding=(3,), removing=(0,))
-    assert listed({FOO_1: ADDING, BAR_0: both}) == (
-        "Current partition reassignments:\n"
-        "bar-0: replicas: 0,1,2,3. adding: 3. removing: 0.\n"
-        "foo-1: replicas: 0,1,3. adding: 3."
+    found = replica_status(
+        dict.fromkeys(wanted, "/t"), dict.fromkeys(wanted, ReplicaDirs("/t", None))
     )
+    assert [str(one.partition) for one in found] == ["a-9", "b-0", "a-0"]
 
 
 def test_sources_are_throttled_as_leaders_and_only_new_ones_as_followers() -> None:

@@ -1,13 +1,9 @@
-"""What a reassignment file names as targets is looked at before anything begins."""
+"""The target directories of a reassignment file are checked before anything begins."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from admin_tool.errors import AdminError
-from admin_tool.reassignment.json_form import read_plan, read_topics
 from admin_tool.reassignment.target_dirs import problem_of
 from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica
 
@@ -50,7 +46,7 @@ def test_a_directory_that_is_there_and_has_room_is_no_problem() -> None:
 def test_an_unknown_directory_is_named_with_those_that_there_are() -> None:
     assert problem_of({HERE: "/d3"}, log_dirs()) == (
         HERE,
-        "/d3 is no log directory of broker 1, which has /d1, /d2",
+        "/d3 is not a log directory of broker 1, which has /d1, /d2",
     )
 
 
@@ -101,11 +97,3 @@ def test_what_does_not_fit_is_refused_with_figures() -> None:
         OTHER,
         "/d2 of broker 1 has 15.0 MiB left, and 20.0 MiB would come in",
     )
-
-
-def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    path.write_text("{bad")
-    for read in (read_plan, read_topics):
-        with pytest.raises(AdminError, match=f"^{path} is not valid JSON: "):
-            read(str(path))

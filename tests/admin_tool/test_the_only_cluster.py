@@ -1,4 +1,4 @@
-"""Which cluster a tool takes where no address is given, and what it says of that."""
+"""Which cluster a command takes where no address is given, and what it says about that."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from admin_tool import log_dirs, topics
 from jbodlab import lab_state
+from jbodlab.cli.program import main
 from tests.state_files import cluster, node, this_process, write
 
-DELETE = ["--delete", "--topic", "orders"]
+DELETE = ["topics", "delete", "orders"]
 
 
 @pytest.fixture
@@ -26,16 +26,14 @@ def written(state_dir: Path, name: str, *, ticks_earlier: int = 0) -> None:
     write(state_dir, cluster(name, node(process=process)))
 
 
-def test_the_cluster_that_a_tool_took_is_said(
-    state_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_chosen_cluster_is_named(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(state_dir, "mine")
 
-    assert topics.main(DELETE) == 1
+    assert main(DELETE) == 1
 
-    said = capsys.readouterr()
-    assert said.err == "cluster mine at 127.0.0.1:1\n"
-    assert "cannot connect to 127.0.0.1:1" in said.out
+    assert capsys.readouterr().err == (
+        "cluster mine at 127.0.0.1:1\njbodlab: cannot connect to 127.0.0.1:1: Connection refused\n"
+    )
 
 
 def test_several_clusters_are_an_error_that_names_them(
@@ -44,12 +42,12 @@ def test_several_clusters_are_an_error_that_names_them(
     written(state_dir, "mine")
     written(state_dir, "yours")
 
-    assert topics.main(DELETE) == 1
+    assert main(DELETE) == 1
 
-    assert capsys.readouterr().out == (
-        "Error while executing topic command : several clusters run on this machine, give an "
-        "address by --bootstrap-server: mine at 127.0.0.1:1; yours at 127.0.0.1:1\n"
-    )
+    said = capsys.readouterr().err
+    assert "(mine, yours); choose one with --cluster" in said
+    assert main([*DELETE, "--cluster", "yours"]) == 1
+    assert "cannot connect to 127.0.0.1:1" in capsys.readouterr().err
 
 
 def test_a_cluster_whose_pid_another_process_has_is_not_taken(
@@ -57,10 +55,9 @@ def test_a_cluster_whose_pid_another_process_has_is_not_taken(
 ) -> None:
     written(state_dir, "former", ticks_earlier=1)
 
-    assert topics.main(DELETE) == 1
+    assert main(DELETE) == 1
 
-    said = capsys.readouterr()
-    assert said.err.startswith('Missing required argument "[bootstrap-server]"')
+    assert capsys.readouterr().err.startswith("jbodlab: no cluster runs on this machine")
 
 
 def test_an_address_that_is_given_is_taken_without_a_word(
@@ -69,19 +66,6 @@ def test_an_address_that_is_given_is_taken_without_a_word(
     written(state_dir, "mine")
     written(state_dir, "yours")
 
-    assert topics.main([*DELETE, "--bootstrap-server", "127.0.0.1:2"]) == 1
+    assert main([*DELETE, "--bootstrap-server", "127.0.0.1:2"]) == 1
 
-    said = capsys.readouterr()
-    assert (said.err, "127.0.0.1:2" in said.out) == ("", True)
-
-
-def test_to_verify_asks_no_cluster(
-    state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written(state_dir, "mine")
-    written(state_dir, "yours")
-
-    assert log_dirs.main(["verify", "--dir", str(tmp_path / "none")]) == 1
-    assert "several clusters" not in capsys.readouterr().err
-    assert log_dirs.main(["verify", "--mend", "--dir", str(tmp_path / "none")]) == 1
-    assert "several clusters" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("jbodlab: cannot connect to 127.0.0.1:2")

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
+import re
+from argparse import ArgumentTypeError
 from uuid import UUID
 
 import pytest
 
 from admin_tool.errors import AdminError
-from admin_tool.options import parse
 from admin_tool.requests.topics import TopicListing
-from admin_tool.topic_actions.assignment import parse_assignment
-from admin_tool.topic_actions.create import new_topic, parse_configs
-from admin_tool.topic_actions.selection import expect, select
-from admin_tool.topics import OPTIONS
+from admin_tool.topic_actions.changes import assignment, config
+from admin_tool.topic_actions.selection import expression, select
 
 TOPICS = [
     TopicListing(name=name, topic_id=UUID(int=1), is_internal=name.startswith("__"))
@@ -19,68 +18,69 @@ TOPICS = [
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("names", "found"),
     [
-        (None, ["__offsets", "bar", "foo", "foo.1", "foobar"]),
-        ("foo", ["foo"]),
-        ("foo.*", ["foo", "foo.1", "foobar"]),
-        ("'bar, foo'", ["bar", "foo"]),
-        ("none", []),
+        ([], ["__offsets", "bar", "foo", "foo.1", "foobar"]),
+        (["foo"], ["foo"]),
+        (["foo.1", "__offsets"], ["__offsets", "foo.1"]),
     ],
 )
-def test_topics_are_named_by_whole_matches(wanted: str | None, found: list[str]) -> None:
-    assert select(TOPICS, wanted, exclude_internal=False) == found
+def test_a_name_is_a_name_and_not_an_expression(names: list[str], found: list[str]) -> None:
+    assert select(TOPICS, names, None) == found
+    with pytest.raises(AdminError, match=re.escape("unknown topic 'fo.'")):
+        select(TOPICS, ["fo."], None)
 
 
-def test_internal_topics_can_be_left_out() -> None:
-    assert "__offsets" not in select(TOPICS, None, exclude_internal=True)
+def test_an_expression_matches_whole_names() -> None:
+    assert select(TOPICS, [], re.compile("foo")) == ["foo"]
+    assert select(TOPICS, [], re.compile("foo.*|bar")) == ["bar", "foo", "foo.1", "foobar"]
 
 
-def test_a_missing_topic_is_a_failure_where_one_was_named() -> None:
+def test_an_expression_never_matches_internal_topics() -> None:
+    assert select(TOPICS, [], re.compile(".*")) == ["bar", "foo", "foo.1", "foobar"]
+    with pytest.raises(AdminError, match=re.escape("no topic matches '__.*'")):
+        select(TOPICS, [], re.compile("__.*"))
+
+
+def test_a_missing_topic_is_a_failure_with_a_suggestion_unless_it_may_miss() -> None:
     with pytest.raises(AdminError) as refused:
-        expect([], "foo", must_exist=True)
-    assert str(refused.value) == "Topic 'foo' does not exist as expected"
-    expect([], "foo", must_exist=False)
-    expect([], None, must_exist=True)
+        select(TOPICS, ["bar", "fobar"], None)
+    assert str(refused.value) == "unknown topic 'fobar' (did you mean foobar?)"
+    assert select(TOPICS, ["bar", "fobar"], None, may_miss=True) == ["bar"]
 
 
-def test_a_bad_pattern_is_refused() -> None:
-    with pytest.raises(AdminError, match="is an invalid regex"):
-        select(TOPICS, "(", exclude_internal=False)
+def test_with_may_miss_no_topic_at_all_is_not_everything() -> None:
+    assert select(TOPICS, ["none"], None, may_miss=True) == []
+    assert select(TOPICS, [], re.compile("none"), may_miss=True) == []
+
+
+def test_a_bad_expression_is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match="invalid expression"):
+        expression("(")
 
 
 def test_an_assignment_names_the_brokers_of_each_partition() -> None:
-    assert parse_assignment("1:2,2:3") == [[1, 2], [2, 3]]
+    assert assignment("1:2,2:3") == [[1, 2], [2, 3]]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1:1", "Partition replica lists may not contain duplicate entries: 1"),
-        ("1:2,2", r"Partition 1 has different replication factor: \[2\]"),
-        ("x:1", 'For input string: "x"'),
-        ("", 'For input string: ""'),
+        ("1:1", "a broker occurs twice in '1:1'"),
+        ("1:2,2", "'2' has 1 replica, the first partition has 2"),
+        ("x:1", "expected brokers of each partition, such as 1:2,2:3, got 'x:1'"),
+        ("", "expected brokers of each partition, such as 1:2,2:3, got ''"),
     ],
 )
 def test_wrong_assignments_are_refused(text: str, message: str) -> None:
-    with pytest.raises(AdminError, match=message):
-        parse_assignment(text)
+    with pytest.raises(ArgumentTypeError) as refused:
+        assignment(text)
+    assert str(refused.value) == message
 
 
-def test_settings_are_pairs() -> None:
-    assert parse_configs(["a = b=c", "d="]) == {"a": "b=c", "d": ""}
-    with pytest.raises(AdminError, match='must be in the format "key=val"'):
-        parse_configs(["a"])
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("--partitions 0", "The partitions must be greater than 0"),
-        ("--replication-factor 0", "The replication factor must be between 1 and 32767 inclusive"),
-        ("--replication-factor 32768", "The replication factor must be between 1 and 32767"),
-    ],
-)
-def test_numbers_of_a_new_topic_have_limits(line: str, message: str) -> None:
-    with pytest.raises(AdminError, match=message):
-        new_topic(parse(["--topic", "foo", *line.split()], OPTIONS))
+def test_configs_are_pairs() -> None:
+    assert config("a = b=c") == ("a", "b=c")
+    assert config("d=") == ("d", "")
+    for wrong in ("a", "=a"):
+        with pytest.raises(ArgumentTypeError, match="expected KEY=VALUE, got "):
+            config(wrong)

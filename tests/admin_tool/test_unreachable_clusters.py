@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from admin_tool import log_dirs, reassign_partitions, topics
 from admin_tool.errors import AdminError
 from admin_tool.requests import connection
 from admin_tool.requests.connection import bootstrap_servers
+from jbodlab.cli import output
+from jbodlab.cli.program import main
 from lab.cluster.ports import HeldPorts
 
 
@@ -38,72 +39,81 @@ def test_a_bootstrap_list_is_host_and_port() -> None:
         ("b.c", 65535),
     ]
     for wrong in ("a", "a:", ":1", "a:x", "a:65536", "a:1,b"):
-        with pytest.raises(AdminError, match=r"Invalid url in bootstrap.servers: "):
+        with pytest.raises(AdminError, match="expected an address HOST:PORT, got "):
             bootstrap_servers(wrong)
-    with pytest.raises(AdminError, match="No bootstrap urls given"):
+    with pytest.raises(AdminError, match="expected an address HOST:PORT, got "):
         bootstrap_servers(" , ")
 
 
-def test_every_tool_says_who_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "topics list",
+        "topics delete a --yes",
+        "dirs list",
+        "dirs drain broker-1/1",
+        "dirs revive broker-1/1",
+        "reassign list",
+    ],
+)
+def test_every_command_says_who_refuses(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     with HeldPorts.hold(1) as held:
-        _every_tool_says(held.numbers[0], capsys)
+        address = f"127.0.0.1:{held.numbers[0]}"
+        bootstrap = f"{address},nobody.invalid:9092"
 
+        assert main([*words.split(), "--bootstrap-server", bootstrap]) == 1
 
-def _every_tool_says(port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    address = f"127.0.0.1:{port}"
-    bootstrap = ["--bootstrap-server", f"{address},nobody.invalid:9092"]
-
-    assert topics.main([*bootstrap, "--list"]) == 1
-    found = capsys.readouterr()
-    assert found.err == ""
-    head = "Error while executing topic command : "
-    reason = f"cannot connect to {address}: Connection refused; cannot connect to nobody.invalid:"
-    assert found.out.startswith(head + reason)
-    assert found.out.count("\n") == 1
-
-    assert reassign_partitions.main([*bootstrap, "--list"]) == 1
-    assert capsys.readouterr().out.startswith(f"Error: {reason}")
-
-    assert log_dirs.main([*bootstrap, "--describe"]) == 1
     found = capsys.readouterr()
     assert found.out == ""
-    assert found.err.startswith(reason)
+    assert found.err.count("\n") == 1
+    assert found.err.startswith(
+        f"jbodlab: cannot connect to {address}: Connection refused; cannot connect to "
+        "nobody.invalid:9092: "
+    )
 
 
 def test_a_silent_server_is_given_up(
     silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 500)
-    assert topics.main(["--bootstrap-server", silent, "--list"]) == 1
-    assert capsys.readouterr().out == (
-        f"Error while executing topic command : no Kafka broker answers at {silent} within 0.5 s\n"
+    assert main(["topics", "list", "--bootstrap-server", silent]) == 1
+    assert capsys.readouterr().err == (
+        f"jbodlab: no Kafka broker answers at {silent} within 0.5 s\n"
     )
 
 
-def test_settings_are_read_before_anything_is_asked(
+def test_a_long_wait_says_for_whom(
+    silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 500)
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0.0)
+    assert main(["topics", "list", "--bootstrap-server", silent]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == f"waiting for {silent}"
+
+
+def test_properties_are_read_before_anything_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "client.properties"
-    arguments = ["--bootstrap-server", "127.0.0.1:1", "--list", "--command-config", str(path)]
+    words = ["topics", "list", "--bootstrap-server", "127.0.0.1:1", "--client-config", str(path)]
 
-    assert topics.main(arguments) == 1
-    assert f"cannot read {path}: No such file or directory" in capsys.readouterr().out
+    assert main(words) == 1
+    assert f"cannot read {path}: No such file or directory" in capsys.readouterr().err
 
     path.write_text("security.protocol=TLS\n")
-    assert topics.main(arguments) == 1
-    assert "invalid value 'TLS' for configuration security.protocol" in capsys.readouterr().out
+    assert main(words) == 1
+    assert "invalid value 'TLS' for configuration security.protocol" in capsys.readouterr().err
 
     path.write_text("linger.ms=5\n")
-    assert topics.main(arguments) == 1
-    found = capsys.readouterr()
-    assert found.err == (f"WARNING: {path}: the setting linger.ms is not known and has no effect\n")
+    assert main(words) == 1
+    assert f"{path}: unknown property linger.ms has no effect\n" in capsys.readouterr().err
 
 
 @pytest.mark.process
-def test_ctrl_c_is_quiet(silent_server: socket.socket, silent: str) -> None:
-    program = "from admin_tool.topics import main; raise SystemExit(main())"
+def test_ctrl_c_is_one_line(silent_server: socket.socket, silent: str) -> None:
+    program = "from jbodlab.cli.program import main; raise SystemExit(main())"
     with subprocess.Popen(
-        [sys.executable, "-c", program, "--bootstrap-server", silent, "--list"],
+        [sys.executable, "-c", program, "topics", "list", "--bootstrap-server", silent],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -117,7 +127,10 @@ def test_ctrl_c_is_quiet(silent_server: socket.socket, silent: str) -> None:
                 out, err = process.communicate(timeout=20)
         finally:
             process.kill()
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out) == (130, "")
+    # It may have said for what it waits.
+    assert err.splitlines()[-1] == "jbodlab: interrupted"
+    assert "Traceback" not in err
 
 
 def asked(server: socket.socket) -> socket.socket:

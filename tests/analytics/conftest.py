@@ -58,9 +58,9 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "PYTHON"))}
     program = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
-        "from analytics.job.command import main; sys.exit(main())"
+        "from jbodlab.cli.program import main; sys.exit(main(['replay', *sys.argv[1:]]))"
     )
-    paths = ["--input", str(source / "controller"), "--output", str(output)]
+    paths = ["--input", str(source / "controller"), "--results", str(output)]
     done = subprocess.run(
         [sys.executable, "-c", program, *paths],
         cwd=output.parent,

@@ -157,7 +157,7 @@ def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
 def test_a_question_names_its_cluster_where_there_are_several(
     runs: Runs, spark: SparkSession
 ) -> None:
-    with pytest.raises(ReplayInputError, match=r"holds 4 clusters .*: say --cluster NAME"):
+    with pytest.raises(ReplayInputError, match=r"holds 4 clusters .*: choose one with --named"):
         answer(runs.output, 0)
     with pytest.raises(ReplayInputError, match="holds no cluster nowhere"):
         answer(runs.output, 0, cluster="nowhere")

@@ -15,7 +15,7 @@ from analytics.bytes.layout import read_layout
 from analytics.errors import ReplayInputError
 from analytics.fold.broker_facts import LOSS_WINDOW_MS
 from analytics.fold.min_insync import AssumedMinIsr
-from analytics.job.command import answer, main, replay
+from analytics.job.command import answer, replay
 from analytics.job.former_run import BYTES_PER_BUCKET, load_former, remaining_splits
 from analytics.store.store import Store
 from analytics.tables.catalog import TABLES
@@ -25,6 +25,7 @@ from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
+from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_history_has_no_holes, assert_tables_equal_image
 
 pytestmark = pytest.mark.spark
@@ -256,9 +257,9 @@ def test_a_moment_outside_the_log_is_refused(runs: Runs, spark: SparkSession) ->
 def test_a_moment_that_is_none_is_one_line_and_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--output", str(tmp_path), "--as-of", "yesterday"]) == 1
+    assert main(["--results", str(tmp_path), "--as-of", "yesterday"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("jbod-replay: 'yesterday' is neither an offset nor a time")
+    assert error.startswith("jbodlab: 'yesterday' is neither an offset nor a time")
     assert error.count("\n") == 1
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType
 
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayResult
-from analytics.job.command import answer, main, replay
+from analytics.job.command import answer, replay
 from analytics.job.output import ClusterOutput
 from analytics.page.report_page import FILE_NAME
 from analytics.tables.catalog import TABLES
@@ -30,6 +30,7 @@ from analytics.tables.spark_schema import spark_type
 from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, register, uid
+from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
 from tests.analytics.shared import Replayed
 
@@ -318,19 +319,19 @@ def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) 
 def test_bad_input_is_one_line_and_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["--input", str(tmp_path / "missing"), "--output", str(tmp_path / "out")])
+    code = main(["--input", str(tmp_path / "missing"), "--results", str(tmp_path / "out")])
 
     assert code == 1
-    assert capsys.readouterr().err == f"jbod-replay: input {tmp_path / 'missing'} does not exist\n"
+    assert capsys.readouterr().err == f"jbodlab: input {tmp_path / 'missing'} does not exist\n"
     assert not (tmp_path / "out").exists()
 
 
 def test_an_input_on_another_file_system_keeps_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--input", "nowhere://host:9/log", "--output", str(tmp_path / "out")]) == 1
+    assert main(["--input", "nowhere://host:9/log", "--results", str(tmp_path / "out")]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("jbod-replay: input nowhere://host:9/log cannot be read: ")
+    assert said.startswith("jbodlab: input nowhere://host:9/log cannot be read: ")
     assert said.count("\n") == 1
 
 
@@ -343,8 +344,8 @@ def test_an_output_that_cannot_be_a_directory_is_one_line_and_exit_code_1(
     (tmp_path / "file").write_text("")
 
     for output in (tmp_path / "file", tmp_path / "file" / "below"):
-        assert main(["--input", str(tmp_path / "meta"), "--output", str(output)]) == 1
-        assert capsys.readouterr().err.startswith(f"jbod-replay: output {output} is not writable")
+        assert main(["--input", str(tmp_path / "meta"), "--results", str(output)]) == 1
+        assert capsys.readouterr().err.startswith(f"jbodlab: output {output} is not writable")
 
 
 def test_a_folder_that_is_no_table_is_not_replaced(
@@ -357,7 +358,7 @@ def test_a_folder_that_is_no_table_is_not_replaced(
     precious.parent.mkdir(parents=True)
     precious.write_text("keep")
 
-    code = main(["--input", str(tmp_path / "meta"), "--output", str(tmp_path / "out")])
+    code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])
 
     assert code == 1
     assert capsys.readouterr().err.count("\n") == 1
@@ -371,7 +372,7 @@ def test_nothing_is_written_into_the_log_itself(
     log.append(NoOpRecord())
     log.close()
 
-    code = main(["--input", str(tmp_path / "meta"), "--output", str(log.directory / "out")])
+    code = main(["--input", str(tmp_path / "meta"), "--results", str(log.directory / "out")])
 
     assert code == 1
     assert "inside the metadata log" in capsys.readouterr().err
@@ -385,10 +386,10 @@ def test_without_java_there_is_one_line_and_exit_code_1(
     log.close()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    code = main(["--input", str(tmp_path / "meta"), "--output", str(tmp_path / "out")])
+    code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])
 
     assert code == 1
-    assert capsys.readouterr().err == f"jbod-replay: JAVA_HOME {tmp_path} holds no bin/java\n"
+    assert capsys.readouterr().err == f"jbodlab: JAVA_HOME {tmp_path} holds no bin/java\n"
 
 
 def test_a_user_without_a_name_is_one_line_and_exit_code_1(
@@ -399,7 +400,7 @@ def test_a_user_without_a_name_is_one_line_and_exit_code_1(
     log.close()
     monkeypatch.setattr(os, "getuid", lambda: 2_000_000_011)
 
-    code = main(["--input", str(tmp_path / "meta"), "--output", str(tmp_path / "out")])
+    code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])
 
     assert code == 1
     assert "user id 2000000011 has no name" in capsys.readouterr().err
@@ -424,7 +425,7 @@ def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
                 "analytics.job",
                 "--input",
                 source,
-                "--output",
+                "--results",
                 tmp_path / "out",
             ],
             cwd=Path(__file__).parent.parent.parent,
@@ -460,15 +461,14 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--input"], ["--inpu", "x", "--output", "y"]])
-def test_wrong_arguments_end_with_1(
+@pytest.mark.parametrize(
+    "arguments", [["--input", "x"], ["--input"], ["--inpu", "x", "--results", "y"]]
+)
+def test_wrong_arguments_end_with_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-
-    assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith("usage: jbod-replay")
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("jbodlab replay: ")
 
 
 def test_tasks_and_the_driver_make_the_same_tables_of_a_log(

@@ -202,7 +202,9 @@ def test_an_ended_keeper_leaves_no_process() -> None:
     instead = (
         "import subprocess, sys; sys.path.insert(0, sys.argv[1]);"
         "import keep_spark;"
-        "child = subprocess.Popen(['sleep', '600']);"
+        "from analytics.job.session import STARTED_BY, STARTER;"
+        "own = {STARTED_BY: STARTER, 'PATH': '/bin'};"
+        "child = subprocess.Popen(['sleep', '60'], env=own);"
         "keep_spark.keep = lambda: print(child.pid, flush=True) or child.wait();"
         "sys.exit(keep_spark.main())"
     )

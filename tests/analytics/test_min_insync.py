@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from analytics.ask.assumptions import add_options, assumed_min_isr
-from analytics.ask.what_if import main as what_if
-from analytics.ask.why import main as why
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
 from jbodlab.ids import TopicId
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
+from tests.analytics.commands import what_if, why
 from tests.analytics.small_logs import TOPIC
 
 DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2)}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.source.requirements import LEAST_VERSIONS
+from analytics.source.requirements import FOR_REPLAY
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 120
@@ -127,18 +127,18 @@ def sentence(*lacking: str) -> str:
             {},
             {},
             [
-                "pyarrow 18 or newer (found none)",
-                "numpy 2 or newer (found none)",
-                "crc32c 2.7 or newer (found none)",
-                "msgspec 0.19 or newer (found none)",
+                "pyarrow 18 or newer (not installed)",
+                "numpy 2 or newer (not installed)",
+                "crc32c 2.7 or newer (not installed)",
+                "msgspec 0.19 or newer (not installed)",
             ],
         ),
-        (["msgspec"], {}, {}, ["msgspec 0.19 or newer (found none)"]),
+        (["msgspec"], {}, {}, ["msgspec 0.19 or newer (not installed)"]),
         (
             ["numpy"],
             {"crc32c": "2.4.post1"},
             {},
-            ["numpy 2 or newer (found none)", "crc32c 2.7 or newer (found 2.4.post1)"],
+            ["numpy 2 or newer (not installed)", "crc32c 2.7 or newer (found 2.4.post1)"],
         ),
         ([], {"pyarrow": "17.0.0"}, {}, ["pyarrow 18 or newer (found 17.0.0)"]),
     ],
@@ -170,7 +170,7 @@ def test_a_python_without_pyspark_imports_the_package_and_nothing_else(tmp_path:
     imported, said = run(IMPORT, tmp_path, ["pyspark"])
 
     assert imported == ["pyspark_kraft_metadata"]
-    assert said == sentence("pyspark 4.2 or newer (found none)")
+    assert said == sentence("pyspark 4.2 or newer (not installed)")
 
 
 def test_versions_are_those_that_an_installation_asks_for() -> None:
@@ -178,4 +178,4 @@ def test_versions_are_those_that_an_installation_asks_for() -> None:
     asked = [*project["dependencies"], *project["optional-dependencies"]["analytics"]]
     least = dict(re.match(r"([^>]+)>=([0-9.]+)", text).groups() for text in asked)  # type: ignore[union-attr, misc]
 
-    assert {name: least[name] for name in LEAST_VERSIONS} == LEAST_VERSIONS
+    assert {name: least[name] for name in FOR_REPLAY} == FOR_REPLAY

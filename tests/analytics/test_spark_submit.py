@@ -72,7 +72,7 @@ def test_the_tables_are_whole_although_a_worker_is_lost_in_the_middle_of_the_run
     package = runpy.run_path(str(REPOSITORY / "scripts" / "package_replay.py"))["package"]
     starter, archive = package(tmp_path / "dist")
     bucket = f"s3a://{store.bucket}"
-    arguments = ["--input", f"{bucket}/in/*", "--output", f"{bucket}/out"]
+    arguments = ["--input", f"{bucket}/in/*", "--results", f"{bucket}/out"]
 
     run = cluster.submit(starter, archive, arguments, store.variables)
     try:

@@ -7,42 +7,45 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from analytics.ask import what_if, why
-from analytics.job import command
-
 ROOT = Path(__file__).parent.parent.parent
 DEADLINE_S = 60
+WORDS = {
+    "replay": ["replay", "--input", "x", "--results", "y"],
+    "why": ["why", "broker", "1", "--input", "x"],
+}
+START = "from jbodlab.cli.program import main; main({})"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
-    ("main", "arguments"),
-    [
-        (command.main, []),
-        (command.main, ["what-if"]),
-        (what_if.main, []),
-        (why.main, []),
-        *((why.main, [what]) for what in ("partition", "directory", "broker")),
-    ],
+    ("command", "needs"),
+    [("replay", "jbodlab replay needs pyspark"), ("why", "jbodlab why needs ")],
 )
-def test_the_help_of_each_tool_fits_a_screen(
-    main: Callable[[list[str]], int],
-    arguments: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
+    command: str, needs: str
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--help"])
+    missing = ("pyspark", "pyarrow", "numpy", "duckdb", "pandas")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+        f"from jbodlab.cli.program import main; sys.exit(main({WORDS[command]}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
 
-    assert ended.value.code == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 24, lines
-    assert max(map(len, lines)) <= 80
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"jbodlab: {needs}")
+    assert line.endswith("-m pip install 'jbodlab[analytics]'")
 
 
 @pytest.mark.process
@@ -55,7 +58,7 @@ def test_an_interrupt_while_a_command_starts_leaves_no_trace(tmp_path: Path, com
         f"time.sleep({DEADLINE_S})\n"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", f"import sys; from analytics.start import {command}; {command}()"],
+        [sys.executable, "-c", START.format(WORDS[command])],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
         cwd=tmp_path,
         stdout=subprocess.PIPE,

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from analytics.derive.loss import Outcome, Rules, without_replica
-from analytics.job.command import main
 from jbodlab import kafka_uuid
 from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId, TopicId
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
+from tests.analytics.commands import what_if
 from tests.analytics.small_logs import TOPIC, broker_change, change, config
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3)}
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> LogBuilder:
 
 
 def ask(log: LogBuilder, *arguments: str) -> int:
-    return main(["what-if", *arguments, "--input", str(log.directory)])
+    return what_if([*arguments, "--input", str(log.directory)])
 
 
 def test_a_directory_loses_its_own_replicas_only(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from analytics.ask.why import main
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
@@ -29,6 +28,7 @@ from tests.analytics.builders import (
     register,
     uid,
 )
+from tests.analytics.commands import why as main
 from tests.analytics.small_logs import TOPIC, broker_change, change, config
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2)}
@@ -237,7 +237,7 @@ def test_what_cannot_be_answered_is_said_on_one_line(
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
-    assert line.startswith("jbod-why: ")
+    assert line.startswith("jbodlab: ")
     assert message in line
 
 
@@ -253,7 +253,7 @@ def test_a_damaged_log_is_answered_from_what_is_whole(
 
     said = capsys.readouterr()
     assert "fenced since offset 9" in said.out
-    assert said.err.startswith("jbod-why: the log has problems: ")
+    assert said.err.startswith("jbodlab: the log has problems: ")
 
 
 def test_what_reports_name_as_the_log_answers_also_archives_and_copies(
@@ -278,7 +278,7 @@ def test_what_reports_name_as_the_log_answers_also_archives_and_copies(
         assert main(["broker", "1", *arguments]) == 0
         assert capsys.readouterr() == (expected, "")
     assert main(["broker", "1", "--input", f"{packed}!n2"]) == 1
-    assert capsys.readouterr().err == f"jbod-why: input {packed}!n2 holds no metadata log\n"
+    assert capsys.readouterr().err == f"jbodlab: input {packed}!n2 holds no metadata log\n"
 
 
 def test_logs_of_several_clusters_are_not_taken_for_one(

@@ -56,4 +56,4 @@ def test_keys_that_are_unknown_or_have_no_effect_are_warned_about(tmp_path: Path
     ended = run(tmp_path, no_such_key="1", log_cleaner_threads="2")
 
     assert "unknown configuration no.such.key is ignored" in ended.stderr
-    assert "configuration log.cleaner.threads is without effect" in ended.stderr
+    assert "configuration log.cleaner.threads is ignored" in ended.stderr

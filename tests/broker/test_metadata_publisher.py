@@ -88,7 +88,7 @@ def test_clients_are_told_even_if_the_replicas_cannot_follow(
             image = applied(publisher(cache, Broken()), host)
 
         assert cache.image is image
-        assert "could not follow" in caplog.text
+        assert "failed to apply metadata" in caplog.text
         await host.stop()
 
     asyncio.run(main())

@@ -31,7 +31,7 @@ def test_no_more_connections_than_wanted() -> None:
 
 
 def test_too_few_open_files_are_refused_by_number() -> None:
-    with pytest.raises(ConfigError, match="more open files than 64"):
+    with pytest.raises(ConfigError, match="need more than 64 open files"):
         divide(64, 24, 100)
 
 

@@ -12,6 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.cluster.commands import called
 from tests.cluster.harness import Cluster
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
@@ -46,20 +47,11 @@ def alter(admin: AdminClient, kind: ResourceType, name: str, **changes: str | No
 
 def all_brokers(cluster: Cluster, **changes: str | None) -> None:
     """Set configs of all brokers; librdkafka cannot name these."""
-    from kafka.protocol.admin import (  # type: ignore[import-untyped]
-        IncrementalAlterConfigsRequest,
-    )
-
-    from admin_tool.options import Parsed
-    from admin_tool.requests.connection import connected
-
-    options = Parsed(values={"bootstrap-server": (cluster.bootstrap,)})
-    entries = [
-        (key.replace("_", "."), 1 if value is None else 0, value) for key, value in changes.items()
-    ]
-    request = IncrementalAlterConfigsRequest(resources=[(4, "", entries)], validate_only=False)
-    with connected(options) as connection:
-        assert [each.error_code for each in connection.call(request).responses] == [0]
+    words = []
+    for key, value in changes.items():
+        name = key.replace("_", ".")
+        words += ["--delete", name] if value is None else ["--set", f"{name}={value}"]
+    called(cluster, "configs", "alter", "cluster", *words)
 
 
 def entry(admin: AdminClient, kind: ResourceType, name: str, key: str) -> Any:

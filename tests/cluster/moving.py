@@ -178,7 +178,7 @@ def has_caught_up(cluster: Cluster, broker: int, topic: str) -> bool:
 
     Under load it lacks something at most moments: it is brought up to date again and again.
     """
-    return f"{topic}-0 has caught up in" in cluster.node(broker).output()
+    return f"the copy of {topic}-0 in " in cluster.node(broker).output()
 
 
 def copied_bytes(directory: Path, topic: str, partition: int) -> int:

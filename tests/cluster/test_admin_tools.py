@@ -1,8 +1,7 @@
-"""The tools on a cluster of our own processes."""
+"""`jbodlab topics` and `dirs` on a cluster of our own processes."""
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
@@ -10,107 +9,114 @@ import subprocess
 import pytest
 
 from jbodlab import kafka_uuid
-from tests.cluster.harness import (
-    Cluster,
-    assigned,
-    directory_id,
-    on_disk,
-    partitions_in,
-    script,
-    wait_for,
-)
+from lab.cluster import programs
+from tests.cluster.commands import call, called, value
+from tests.cluster.harness import Cluster, assigned, directory_id, on_disk, partitions_in, wait_for
 from tests.cluster.scenes import Stage
 
 pytestmark = pytest.mark.cluster
 
 
-def tool(cluster: Cluster, name: str, *arguments: str) -> tuple[int, list[str], list[str]]:
-    """Run a tool as a user does: its exit code, and the lines of both outputs."""
-    done = subprocess.run(
-        [*script(name), "--bootstrap-server", cluster.bootstrap, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
+def seen(cluster: Cluster, *lines: str) -> str:
+    """What a user sees of commands: each with its exit code and both streams.
+
+    Ids, paths and sizes, which differ from run to run, become ID, PATH and SIZE.
+    """
+    found = []
+    for line in lines:
+        done = call(cluster, *line.split())
+        found.append(f"$ jbodlab {line}  [{done.code}]\n{done.out}{done.err}")
+    text = "".join(found)
+    for path in sorted(
+        (str(path) for broker in cluster.broker_ids for path in cluster.broker(broker).paths),
+        key=len,
+        reverse=True,
+    ):
+        text = text.replace(path, "PATH")
+    text = re.sub(r"[\w-]{22}(?=\)|\"|$)", "ID", text, flags=re.MULTILINE)
+    return re.sub(r"\d+(\.\d+)? [KMGT]?i?B\b", "SIZE", text)
 
 
-def topics(cluster: Cluster, *arguments: str) -> tuple[int, list[str]]:
-    code, out, err = tool(cluster, "jbod-topics", *arguments)
-    assert err == []
-    return code, out
+TOPICS = """\
+$ jbodlab topics create made --assignment 1:2:3,2:3:1 --config retention.ms=60000  [0]
+created topic made
+$ jbodlab topics create made  [1]
+jbodlab: Topic 'made' already exists.
+$ jbodlab topics create made --if-not-exists  [0]
+topic made exists already
+$ jbodlab topics alter made --partitions 3 --assignment 1:2:3,2:3:1,3:1:2  [0]
+topic made has 3 partitions
+$ jbodlab topics alter made --partitions 2  [1]
+jbodlab: The topic made currently has 3 partition(s); 2 would not be an increase.
+$ jbodlab topics alter mad --partitions 9  [1]
+jbodlab: unknown topic 'mad' (did you mean made?)
+$ jbodlab topics delete made  [1]
+jbodlab: delete topic made? Confirm with --yes
+$ jbodlab topics delete --matching __.* --yes  [1]
+jbodlab: no topic matches '__.*'
+"""
+
+DESCRIBED = """\
+$ jbodlab topics describe made  [0]
+made (ID): 3 partitions, replication factor 3
+configs: file.delete.delay.ms=500, min.insync.replicas=1, retention.ms=60000
+PARTITION  LEADER  REPLICAS  ISR    OFFLINE
+        0       1  1,2,3     1,2,3  -
+        1       2  2,3,1     2,3,1  -
+        2       3  3,1,2     3,1,2  -
+$ jbodlab topics describe made --only under-replicated  [0]
+$ jbodlab topics describe --matching no.*  [1]
+jbodlab: no topic matches 'no.*'
+"""
 
 
-def partitions(lines: list[str]) -> list[dict[str, str]]:
-    """The columns of the partition lines by name."""
-    return [
-        dict(column.split(": ", 1) for column in line.split("\t")[1:])
-        for line in lines
-        if line.startswith("\t")
-    ]
-
-
-def test_topics_are_made_listed_grown_and_deleted(stage: Stage) -> None:
+def test_topics_are_created_described_grown_and_deleted(stage: Stage) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
-        create = ["--create", "--topic", "made", "--partitions", "2", "--replication-factor", "3"]
-        assert topics(cluster, *create) == (0, ["Created topic made."])
-        code, (line,) = topics(cluster, *create)
-        assert code == 1
-        assert line.startswith("Error while executing topic command : Topic 'made' already exists")
-        assert topics(cluster, *create, "--if-not-exists") == (0, [])
-        wait_for("the topic", lambda: "made" in topics(cluster, "--list")[1])
-
-        assert topics(cluster, "--alter", "--topic", "made", "--partitions", "3") == (0, [])
-        describe = ["--describe", "--topic", "made"]
-        lines = wait_for(
+        assert seen(cluster, *commands(TOPICS)) == TOPICS
+        wait_for(
             "the third partition",
-            lambda: (found := topics(cluster, *describe)[1]) and len(found) == 4 and found,
+            lambda: len(value(cluster, "topics", "describe", "made")[0]["partitions"]) == 3,
         )
-        assert re.fullmatch(
-            r"Topic: made\tTopicId: [\w-]{22}\tPartitionCount: 3\tReplicationFactor: 3"
-            r"\tConfigs: .*",
-            lines[0],
+        wait_for(
+            "leaders",
+            lambda: seen(cluster, *commands(DESCRIBED)) == DESCRIBED,
+            last_seen=lambda: seen(cluster, *commands(DESCRIBED)),
         )
-        for index, columns in enumerate(partitions(lines)):
-            assert columns["Partition"] == str(index)
-            assert sorted(columns["Replicas"].split(",")) == ["1", "2", "3"]
-            assert columns["Offline"] == ""
-        code, (line,) = topics(cluster, "--alter", "--topic", "made", "--partitions", "2")
-        assert code == 1
-        assert line.startswith("Error while executing topic command : ")
+        (listed,) = value(cluster, "topics", "list", "made")
+        assert listed.keys() == {"topic", "id", "partitions", "internal"}
+        (described,) = value(cluster, "topics", "describe", "--id", listed["id"])
+        assert described["topic"] == "made"
 
-        assert topics(cluster, "--delete", "--topic", "made") == (0, [])
-        wait_for("the topic's end", lambda: "made" not in topics(cluster, "--list")[1])
-        assert topics(cluster, *describe) == (
-            1,
-            ["Error while executing topic command : Topic 'made' does not exist as expected"],
-        )
-        assert topics(cluster, *describe, "--if-exists") == (0, [])
+        assert called(cluster, "topics", "delete", "made", "--yes") == "deleted topic made\n"
+        wait_for("the topic's end", lambda: "made" not in called(cluster, "topics", "list"))
+        assert call(cluster, "topics", "delete", "made", "--if-exists", "--yes") == (0, "", "")
+
+
+def commands(transcript: str) -> list[str]:
+    """The command lines in a text such as `TOPICS`."""
+    return re.findall(r"^\$ jbodlab (.*)  \[\d\]$", transcript, flags=re.MULTILINE)
 
 
 def test_the_table_knows_ids_and_space(stage: Stage) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
-        code, out, err = tool(cluster, "jbod-log-dirs", "--describe", "--table")
-        assert (code, err) == (0, [])
-        rows = [line.split() for line in out[1:]]
-        assert [row[:4] for row in rows] == [
-            [str(broker), str(path), kafka_uuid.to_text(directory_id(path)), "ONLINE"]
+        found = value(cluster, "dirs", "list")["directories"]
+        assert [(one["broker"], one["number"], one["path"], one["id"]) for one in found] == [
+            (broker, number, str(path), kafka_uuid.to_text(directory_id(path)))
             for broker in cluster.broker_ids
-            for path in cluster.broker(broker).paths
+            for number, path in enumerate(cluster.broker(broker).paths, 1)
         ]
-        assert all("-" not in row[4:] for row in rows)
+        assert all(one["state"] == "ONLINE" for one in found)
+        assert all(one["used_bytes"] + one["free_bytes"] == one["total_bytes"] for one in found)
 
 
 def test_a_watched_table_ends_with_ctrl_c(stage: Stage) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
-        command = [*script("jbod-log-dirs"), "--bootstrap-server", cluster.bootstrap]
+        words = ["dirs", "list", "--watch", "--interval", "0.1", "--brokers", "1"]
         with subprocess.Popen(
-            [*command, "--describe", "--watch", "--interval", "0.1", "--broker-list", "1"],
+            [programs.python(), "-m", "jbodlab", *words, "--bootstrap-server", cluster.bootstrap],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -123,24 +129,24 @@ def test_a_watched_table_ends_with_ctrl_c(stage: Stage) -> None:
             while heads < 3:
                 line = process.stdout.readline()
                 assert line, process.stderr.read()
-                heads += line.startswith("BROKER  LOG DIR")
+                heads += line.startswith("DIR ")
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 130
-            assert process.stderr.read() == ""
+            assert process.stderr.read() == "jbodlab: interrupted\n"
 
 
 def test_unknown_directories_are_not_revived_or_cordoned(stage: Stage) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
-        for command in ("revive", "cordon"):
-            code, out, err = tool(
-                cluster, "jbod-log-dirs", command, "--broker", "1", "--dir", "/nowhere"
+        for verb in ("revive", "cordon"):
+            code, out, err = call(cluster, "dirs", verb, "broker-1:/nowhere")
+            assert (code, out) == (1, "")
+            assert err.startswith("jbodlab: broker 1 has no log directory /nowhere, it has 1: /")
+            assert call(cluster, "dirs", verb, "broker-9/1") == (
+                1,
+                "",
+                "jbodlab: broker 9 is not a live broker of the cluster, which has 1, 2, 3\n",
             )
-            assert (code, out, len(err)) == (1, [], 1), (command, out, err)
-        code, out, err = tool(
-            cluster, "jbod-log-dirs", "revive", "--broker", "9", "--dir", "/nowhere"
-        )
-        assert (code, out, err) == (1, [], ["broker 9 is not a live broker of the cluster: 1,2,3"])
 
 
 def test_a_dead_directory_is_shown_and_comes_back(stage: Stage) -> None:
@@ -158,48 +164,39 @@ def test_a_dead_directory_is_shown_and_comes_back(stage: Stage) -> None:
         held = partitions_in(path, "dead")
         assert held
         expected = kafka_uuid.to_text(directory_id(path))
+
+        def offline(*options: str) -> set[int]:
+            return {
+                one["partition"]
+                for topic in value(cluster, "topics", "describe", "dead", *options)
+                for one in topic["partitions"]
+                if one["offline"] == [2] and 2 not in one["isr"]
+            }
+
         scene.faults.make("chmod000", path)
         try:
-            describe = ["--describe", "--topic", "dead"]
+            wait_for("the failure", lambda: offline() == held)
+            assert offline("--only", "under-replicated") == held
 
-            def offline() -> dict[int, str]:
-                return {
-                    int(one["Partition"]): one["Isr"]
-                    for one in partitions(topics(cluster, *describe)[1])
-                    if one["Offline"] == "2"
-                }
-
-            wait_for("the failure", lambda: set(offline()) == held)
-            assert all("2" not in isr.split(",") for isr in offline().values())
-            found = topics(cluster, *describe, "--under-replicated-partitions")[1]
-            assert {int(one["Partition"]) for one in partitions(found)} == held
-
-            code, out, err = tool(cluster, "jbod-log-dirs", "--describe", "--broker-list", "2")
-            assert (code, err) == (0, [])
-            by_path = {one["logDir"]: one for one in json.loads(out[2])["brokers"][0]["logDirs"]}
+            (broker,) = value(cluster, "dirs", "describe", "--brokers", "2")["brokers"]
+            by_path = {one["logDir"]: one for one in broker["logDirs"]}
             assert by_path[str(path)] == {
                 "partitions": [],
                 "error": "org.apache.kafka.common.errors.KafkaStorageException",
                 "logDir": str(path),
             }
-            out = tool(cluster, "jbod-log-dirs", "--describe", "--table", "--broker-list", "2")[1]
-            assert out[1].split() == ["2", str(path), expected, "OFFLINE", *"------"]
-            assert f"broker 2: {path}: " in "\n".join(out[4:])
+            lines = called(cluster, "dirs", "list", "--brokers", "2").splitlines()
+            assert lines[1].split() == ["broker-2/1", str(path), "OFFLINE", *"------", expected]
+            assert any(line.startswith("broker-2/1: ") for line in lines)
         finally:
             scene.faults.heal(path)
 
-        code, out, err = tool(
-            cluster, "jbod-log-dirs", "revive", "--broker", "2", "--dir", str(path)
-        )
-        assert (code, err) == (0, [])
         plural = "" if len(held) == 1 else "s"
-        assert out == [
-            f"Revived {path} ({expected}) on broker 2: "
-            f"it is online with {len(held)} replica{plural}"
-        ]
+        assert called(cluster, "dirs", "revive", "broker-2/1") == (
+            f"revived {path} ({expected}) of broker 2: online with {len(held)} replica{plural}\n"
+        )
         wait_for("the return", lambda: not offline())
         # There is nothing to revive any more.
-        code, out, err = tool(
-            cluster, "jbod-log-dirs", "revive", "--broker", "2", "--dir", str(path)
+        assert call(cluster, "dirs", "revive", f"broker-2:{path}").err == (
+            f"jbodlab: cannot revive {path} of broker 2: log directory {path} is already online\n"
         )
-        assert (code, out, len(err)) == (1, [], 1)

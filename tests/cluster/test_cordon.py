@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from jbodlab.ids import BrokerId
+from tests.cluster.commands import called, value
 from tests.cluster.configs import BROKER, alter, client
 from tests.cluster.harness import (
     Cluster,
@@ -18,7 +17,6 @@ from tests.cluster.harness import (
     directory_id,
     on_disk,
     partitions_in,
-    script,
     wait_for,
 )
 from tests.cluster.scenes import Stage
@@ -26,18 +24,6 @@ from tests.cluster.scenes import Stage
 pytestmark = pytest.mark.cluster
 
 INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT = 38, 39
-
-
-def log_dirs(cluster: Cluster, *arguments: str) -> str:
-    done = subprocess.run(
-        [*script("jbod-log-dirs"), "--bootstrap-server", cluster.bootstrap, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
 def cordoned(cluster: Cluster, broker: int) -> set[Path]:
@@ -62,7 +48,7 @@ def test_a_cordoned_directory_gets_nothing_new_and_serves_what_it_has(stage: Sta
         kept = partitions_in(closed, "before")
         assert kept
         with Load(cluster.bootstrap, "before") as load:
-            log_dirs(cluster, "cordon", "--broker", "1", "--dir", str(closed))
+            called(cluster, "dirs", "cordon", "broker-1/1")
             # What the tool has said is known to the controller.
             assert cordoned(cluster, 1) == {closed}
             scene.create("after", 6, 3)
@@ -73,10 +59,10 @@ def test_a_cordoned_directory_gets_nothing_new_and_serves_what_it_has(stage: Sta
             wait_for("more records", lambda: len(load.acknowledged) > sent + 500)
         assert load.errors == []
         assert partitions_in(closed, "before") == kept
-        shown = json.loads(log_dirs(cluster, "--describe", "--broker-list", "1").splitlines()[2])
-        by_path = {each["logDir"]: each for each in shown["brokers"][0]["logDirs"]}
-        assert by_path[str(closed)].get("isCordoned", True)
-        log_dirs(cluster, "uncordon", "--broker", "1", "--dir", str(closed))
+        first, *rest = value(cluster, "dirs", "list", "--brokers", "1")["directories"]
+        assert (first["path"], first["state"]) == (str(closed), "CORDONED")
+        assert {each["state"] for each in rest} == {"ONLINE"}
+        called(cluster, "dirs", "uncordon", "broker-1/1")
         assert cordoned(cluster, 1) == set()
         scene.create("again", 6, 3)
         wait_for("the replicas", lambda: len(on_disk(cluster, 1, "again")) == 6)
@@ -103,7 +89,7 @@ def test_a_broker_that_is_closed_altogether_gets_no_replica_on_any_way(stage: St
         assert refused(cluster, NewTopic("named", 1, replica_assignment=[[1, 2]])) == (
             INVALID_REPLICA_ASSIGNMENT
         )
-        log_dirs(cluster, "uncordon", "--broker", "2", "--dir", "*")
+        called(cluster, "dirs", "uncordon", "broker-2")
         scene.create("wide", 2, 3)
         wait_for("the replicas", lambda: len(on_disk(cluster, 2, "wide")) == 2)
 
@@ -112,12 +98,12 @@ def test_a_directory_stays_cordoned_when_it_comes_back_from_a_failure(stage: Sta
     with stage.scene() as scene:
         cluster = scene.cluster
         closed, *_ = cluster.broker(3).paths
-        log_dirs(cluster, "cordon", "--broker", "3", "--dir", str(closed))
+        called(cluster, "dirs", "cordon", "broker-3/1")
         scene.break_and_wait("chmod000", 3, closed)
         scene.faults.heal(closed)
-        log_dirs(cluster, "revive", "--broker", "3", "--dir", str(closed))
+        called(cluster, "dirs", "revive", "broker-3/1")
         assert cordoned(cluster, 3) == {closed}
         scene.create("revived", 4, 3)
         wait_for("the replicas", lambda: len(on_disk(cluster, 3, "revived")) == 4)
         assert partitions_in(closed, "revived") == set()
-        log_dirs(cluster, "uncordon", "--broker", "3", "--dir", str(closed))
+        called(cluster, "dirs", "uncordon", "broker-3/1")

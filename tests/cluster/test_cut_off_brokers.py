@@ -11,7 +11,7 @@ import pytest
 from fault_injection.errors import FaultError
 from fault_injection.kinds import spec
 from lab.cluster import questions
-from lab.cluster.noticing import Noticing
+from lab.rehearsal.detecting import Detecting
 from tests.cluster.harness import Cluster, wait_for
 
 pytestmark = [
@@ -32,10 +32,10 @@ def test_a_broker_that_is_cut_off_is_fenced_and_comes_back(cluster_root: Path) -
         cluster.create_topic("orders", partitions=6, replicas=3)
         cluster.wait_isr("orders")
         leader = cluster.leader("orders", 0)
-        noticing = Noticing(cluster, leader.target())
+        detecting = Detecting(cluster, leader.target())
 
         with leader.fails("cut", from_="controller,brokers") as fault:
-            seen = noticing.wait(spec("cut"), fault.injected_ns)
+            seen = detecting.wait(spec("cut"), fault.injected_ns)
             assert seen is not None
             assert seen.what == "the controller has fenced the broker"
             other = next(one for one in cluster.brokers if one is not leader)

@@ -1,4 +1,4 @@
-"""Segments that a disk has damaged: at a start after kill -9, and found by `jbod-log-dirs verify`.
+"""Segments that a disk has damaged: at a start after kill -9, and found by `storage verify`.
 
 What lies behind damage is kept as `.damaged`, every loss is said with its offsets, and who has
 others to copy from ends with the same batches as its leader.
@@ -115,7 +115,8 @@ DAMAGE: Mapping[str, Callable[[Path], None]] = {
 
 def lost_from(scene: Scene, broker: int, segment: Path) -> int:
     """The first offset that a broker has said to be lost in a segment."""
-    pattern = re.escape(str(segment)) + r": damaged at byte \d+ of \d+, offsets from (\d+) on"
+    damage = r": damaged at byte \d+ of \d+; this replica has lost the offsets from (\d+) on"
+    pattern = re.escape(str(segment)) + damage
     lines = [line for line in scene.said(broker).splitlines() if re.search(pattern, line)]
     assert len(lines) == 1, lines
     assert "ERROR" in lines[0]
@@ -184,10 +185,10 @@ def test_damage_without_another_replica_is_said_and_nothing_behind_it_is_served(
             assert after[partition] == kept
 
 
-def verify(*arguments: str) -> tuple[int, dict[str, Any], str]:
-    """Run the tool: its exit code, what it found, and what it complained of."""
+def jbodlab(*words: str) -> tuple[int, Any, str]:
+    """Run a command: its exit code, its JSON, and what it complained of."""
     done = subprocess.run(
-        [*script("jbod-log-dirs"), "verify", "--json", "--rate", "500", *arguments],
+        [*script("jbodlab"), *words, "--output", "json"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -195,6 +196,33 @@ def verify(*arguments: str) -> tuple[int, dict[str, Any], str]:
     )
     assert "Traceback" not in done.stderr
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+
+
+def verify(*where: str) -> tuple[int, dict[Path, dict[str, Any]], list[dict[str, Any]]]:
+    """Verify directories: the exit code, the damaged replicas by their folders, directories."""
+    code, found, _ = jbodlab("storage", "verify", "--rate", "500", *where)
+    directories = found["directories"]
+    return code, damaged_in(directories), directories
+
+
+def damaged_in(directories: list[dict[str, Any]]) -> dict[Path, dict[str, Any]]:
+    return {
+        Path(directory["path"], each["folder"]): each
+        for directory in directories
+        for each in directory["damaged"]
+    }
+
+
+def repair(
+    scene: Scene, tmp_path: Path, directories: list[dict[str, Any]]
+) -> tuple[int, dict[Path, dict[str, Any]], str]:
+    """Repair what was found: the exit code, the outcome by folders, complaints."""
+    file = tmp_path / "found.json"
+    file.write_text(json.dumps({"directories": directories}))
+    address = scene.cluster.bootstrap
+    words = ("storage", "repair", str(file), "--bootstrap-server", address, "--yes")
+    code, outcome, said = jbodlab(*words)
+    return code, {Path(one["folder"]): one for one in outcome}, said
 
 
 def flip_in_place(segment: Path) -> None:
@@ -207,25 +235,26 @@ def flip_in_place(segment: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1, -1], ids=["closed segment", "active segment"])
-def test_bit_rot_is_mended_from_the_leader_while_the_broker_runs(stage: Stage, number: int) -> None:
+def test_bit_rot_is_repaired_from_the_leader_while_the_broker_runs(
+    stage: Stage, number: int, tmp_path: Path
+) -> None:
     with stage.scene() as scene:
         ledger = filled(scene, [[1, 2, 3], [2, 1, 3]])
         followed, leading = (folder_of(scene, 2, ledger.topic, n) for n in range(2))
         for folder in (followed, leading):
             flip_in_place(segments(folder)[number])
-        paths = ",".join(sorted({str(followed.parent), str(leading.parent)}))
-        where = ["--dir", paths, "--topic-list", ledger.topic]
+        where = [*sorted({str(followed.parent), str(leading.parent)}), "--topic", ledger.topic]
+        _, _, found = verify(*where)
 
-        code, found, _ = verify(*where, "--bootstrap-server", scene.cluster.bootstrap, "--mend")
+        code, repaired, _ = repair(scene, tmp_path, found)
 
         assert code == 1
-        damaged = replicas(found)
-        assert damaged[followed]["mended"], damaged[followed]["refusal"]
-        # Its followers have the records; it is mended when one of them leads.
-        assert "broker 2 leads" in damaged[leading]["refusal"]
+        assert repaired[followed]["repaired"], repaired[followed]["refusal"]
+        # Its followers have the records; it is repaired when one of them leads.
+        assert "broker 2 leads" in repaired[leading]["refusal"]
         assert folder_of(scene, 2, ledger.topic, 0) == followed
-        code, found, _ = verify(*where)
-        assert set(replicas(found)) == {leading}
+        _, damaged, _ = verify(*where)
+        assert set(damaged) == {leading}
         leader = folder_of(scene, 1, ledger.topic, 0)
         wait_for("the batches of the leader", lambda: batches(followed) == batches(leader))
         ledger.produce()
@@ -238,8 +267,8 @@ def min_isr(scene: Scene, topic: str, count: int) -> None:
     alter(scene.cluster.admin(), ResourceType.TOPIC, topic, **config)
 
 
-def test_a_running_brokers_replica_of_another_topic_id_or_of_too_small_an_isr_is_not_mended(
-    stage: Stage,
+def test_a_running_brokers_replica_of_another_topic_id_or_of_too_small_an_isr_is_not_repaired(
+    stage: Stage, tmp_path: Path
 ) -> None:
     with stage.scene() as scene:
         ledger, other = filled(scene, [[1, 2]]), filled(scene, [[1, 2, 3]])
@@ -250,26 +279,25 @@ def test_a_running_brokers_replica_of_another_topic_id_or_of_too_small_an_isr_is
         metadata = foreign / names.PARTITION_METADATA_FILE
         original = metadata.read_bytes()
         metadata.write_text(f"version: 0\ntopic_id: {kafka_uuid.to_text(UUID(int=77))}")
-        paths = ",".join(sorted({str(small.parent), str(foreign.parent)}))
-        where = ["--dir", paths, "--topic-list", f"{ledger.topic},{other.topic}", "--mend"]
+        paths = sorted({str(small.parent), str(foreign.parent)})
+        _, _, found = verify(*paths, "--topic", ledger.topic, "--topic", other.topic)
 
-        code, found, _ = verify(*where, "--bootstrap-server", scene.cluster.bootstrap)
+        code, repaired, _ = repair(scene, tmp_path, found)
 
-        damaged = replicas(found)
         assert code == 1
-        assert "min.insync.replicas is 2" in damaged[small]["refusal"]
-        assert "another topic of this name" in damaged[foreign]["refusal"]
+        assert "min.insync.replicas is 2" in repaired[small]["refusal"]
+        assert "another topic of this name" in repaired[foreign]["refusal"]
         assert small.exists()
         assert foreign.exists()
         metadata.write_bytes(original)
         min_isr(scene, ledger.topic, 1)
-        code, found, _ = verify(*where, "--bootstrap-server", scene.cluster.bootstrap)
-        assert code == 0, found
+        code, repaired, _ = repair(scene, tmp_path, found)
+        assert code == 0, repaired
         scene.wait_all_in_sync()
         scene.check(ledger, other)
 
 
-def test_a_directory_is_not_mended_from_another_cluster(stage: Stage, tmp_path: Path) -> None:
+def test_a_directory_is_not_repaired_from_another_cluster(stage: Stage, tmp_path: Path) -> None:
     with stage.scene() as scene:
         ledger = filled(scene, [[1, 2, 3]])
         theirs = folder_of(scene, 2, ledger.topic, 0)
@@ -280,66 +308,62 @@ def test_a_directory_is_not_mended_from_another_cluster(stage: Stage, tmp_path: 
         flip_bit(segments(foreign)[1])
         before = sorted(path.name for path in foreign.iterdir())
 
-        code, found, said = verify(
-            "--dir", str(tmp_path), "--bootstrap-server", scene.cluster.bootstrap, "--mend"
-        )
+        _, _, found = verify(str(tmp_path))
+        code, repaired, said = repair(scene, tmp_path, found)
 
-        assert (code, found) == (1, {})
-        assert said.startswith(f"{tmp_path} belongs to cluster another, and at ")
+        assert (code, repaired) == (1, {})
+        assert said.startswith(f"jbodlab: {tmp_path} belongs to cluster another, and at ")
         assert len(said.splitlines()) == 1
         assert sorted(path.name for path in foreign.iterdir()) == before
 
         cluster_id = meta_properties.read(PosixFileSystem(), theirs.parent).cluster_id
         meta_properties.write(PosixFileSystem(), tmp_path, replace(meta, cluster_id=cluster_id))
         write_topic_id(PosixFileSystem(), foreign / names.PARTITION_METADATA_FILE, UUID(int=77))
-        code, found, _ = verify(
-            "--dir", str(tmp_path), "--bootstrap-server", scene.cluster.bootstrap, "--mend"
-        )
+        code, repaired, _ = repair(scene, tmp_path, found)
         assert code == 1
-        assert "another topic of this name" in replicas(found)[foreign]["refusal"]
+        assert "another topic of this name" in repaired[foreign]["refusal"]
         assert not list(foreign.glob("*.damaged"))
         scene.check(ledger)
 
 
-def test_bit_rot_is_found_beside_a_running_broker_and_mended_from_the_leader(stage: Stage) -> None:
+def test_bit_rot_is_found_beside_a_running_broker_and_repaired_from_the_leader(
+    stage: Stage, tmp_path: Path
+) -> None:
     with stage.scene() as scene:
         ledger, alone = filled(scene, [[1, 2, 3], [2, 1, 3]]), filled(scene, [[2]])
         folders = [folder_of(scene, 2, ledger.topic, n) for n in range(2)]
         folders.append(folder_of(scene, 2, alone.topic, 0))
         paths = sorted({str(folder.parent) for folder in folders})
-        where = ["--dir", ",".join(paths), "--topic-list", f"{ledger.topic},{alone.topic}"]
-        mend = [*where, "--bootstrap-server", scene.cluster.bootstrap, "--mend"]
-        code, found, _ = verify(*where)
-        assert code == 0
-        assert all(each["inUse"] and not each["damaged"] for each in found["directories"])
+        where = [*paths, "--topic", ledger.topic, "--topic", alone.topic]
+        code, damaged, found = verify(*where)
+        assert (code, damaged) == (0, {})
+        assert all(each["in_use"] for each in found)
         for folder in folders:
             flip_bit(segments(folder)[2])
         segments(folders[0])[1].with_suffix(".timeindex").unlink()
 
-        code, found, _ = verify(*where)
+        code, damaged, found = verify(*where)
 
         assert code == 1
-        damaged = replicas(found)
         assert set(damaged) == set(folders)
         for folder in folders:
-            (records,) = [each for each in damaged[folder]["damage"] if not each["index"]]
+            (records,) = [each for each in damaged[folder]["damage"] if not each["in_index"]]
             assert records["file"] == segments(folder)[2].name
-            assert names.parse_offset(records["file"]) <= records["firstOffset"]
-            assert records["firstOffset"] <= records["lastOffset"]
-        assert [each["file"] for each in damaged[folders[0]]["damage"] if each["index"]] == [
+            assert names.parse_offset(records["file"]) <= records["first_offset"]
+            assert records["first_offset"] <= records["last_offset"]
+        assert [each["file"] for each in damaged[folders[0]]["damage"] if each["in_index"]] == [
             segments(folders[0])[1].with_suffix(".timeindex").name
         ]
 
         assert scene.cluster.node(2).stop() == 0
-        code, found, _ = verify(*mend)
-        damaged = replicas(found)
+        code, repaired, _ = repair(scene, tmp_path, found)
         assert code == 1
         for folder in folders[:2]:
-            assert damaged[folder]["mended"], damaged[folder]["refusal"]
+            assert repaired[folder]["repaired"], repaired[folder]["refusal"]
             assert len(segments(folder)) == 2
             assert list(folder.glob("*.log.damaged"))
         # Nobody else has these records.
-        assert "no replica leads" in damaged[folders[2]]["refusal"]
+        assert "no replica leads" in repaired[folders[2]]["refusal"]
         assert not list(folders[2].glob("*.damaged"))
 
         scene.start(2)
@@ -350,15 +374,6 @@ def test_bit_rot_is_found_beside_a_running_broker_and_mended_from_the_leader(sta
                 f"the batches of the leader in {folder}",
                 lambda ours=folder, theirs=leader: batches(ours) == batches(theirs),
             )
-        code, found, _ = verify(*where)
-        assert set(replicas(found)) == {folders[2]}
+        _, damaged, _ = verify(*where)
+        assert set(damaged) == {folders[2]}
         scene.check(ledger)
-
-
-def replicas(found: dict[str, Any]) -> dict[Path, dict[str, Any]]:
-    """The damaged replicas by their folders."""
-    return {
-        Path(each["folder"]): each
-        for directory in found["directories"]
-        for each in directory["damaged"]
-    }

@@ -46,7 +46,7 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
     cluster_root.mkdir(mode=0o755)
 
     done = subprocess.run(
-        [*script("jbodlab"), "demo", "--output", str(output)],
+        [*script("jbodlab"), "demo", "--results", str(output)],
         env=environment(state),
         capture_output=True,
         text=True,
@@ -58,10 +58,14 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
     for line in ("fault injected", "directory offline at the broker", "new leader elected"):
         assert line in done.stdout
     result = json.loads(next(output.rglob("result.json")).read_text())
-    assert result["lost"] == result["duplicated"] == result["out_of_order"] == 0
+    metrics = {name: found["value"] for name, found in result["metrics"].items()}
+    assert result["verdict"] == "PASS"
+    for field in ("lost", "unread", "duplicated", "reordered"):
+        assert metrics[f"writers.{field}"] == 0
     # The members of the group live on, so nobody waits for anybody.
-    assert result["rebalances"] == 0
-    assert result["acknowledged"] > 0
+    assert metrics["consumer-1.rebalances"] == metrics["consumer-2.rebalances"] == 0
+    assert metrics["writers.acked"] > 0
+    assert (output / "report.html").read_text().startswith("<!doctype html>")
     tables = {path.parent.parent.name for path in output.rglob("*.parquet")}
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "partition_history"} <= tables
     assert not processes_naming(state)
@@ -75,7 +79,7 @@ def test_interrupted_demo_leaves_no_process_and_no_mount(cluster_root: Path, aft
     log = cluster_root / "demo.log"
     with log.open("wb") as out:
         demo = subprocess.Popen(
-            [*script("jbodlab"), "demo", "--no-spark", "--output", str(output)],
+            [*script("jbodlab"), "demo", "--no-spark", "--results", str(output)],
             env=environment(state),
             stdout=out,
             stderr=out,
@@ -112,13 +116,11 @@ def test_up_status_fault_and_down(cluster_root: Path) -> None:
         assert started.returncode == 0, started.stdout + started.stderr
         assert "127.0.0.1:" in started.stdout
         assert run("jbodlab", "up").returncode == 1, "it runs already"
-        assert (
-            run("jbod-fault", "inject", "permission", "--broker", "2", "--dir", "3").returncode == 0
-        )
+        assert run("jbodlab", "inject", "permission", "broker-2/3", "--no-wait").returncode == 0
         wait_for(
             "the dead directory in the status", lambda: "OFFLINE" in run("jbodlab", "status").stdout
         )
-        assert run("jbod-fault", "heal", "--all").returncode == 0
+        assert run("jbodlab", "heal").returncode == 0
     finally:
         stopped = run("jbodlab", "down", "--yes")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

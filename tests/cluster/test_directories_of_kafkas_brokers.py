@@ -75,9 +75,9 @@ class Directories:
 
     def dumped(self) -> tuple[list[str], list[str]]:
         """What both dump tools print of all segments of the groups: Kafka's, and ours."""
-        found = self._ours.root.glob(f"broker-*/disk-*/data/{GROUP_METADATA_TOPIC}-0/*.log")
-        arguments = ["--offsets-decoder", "--files", ",".join(map(str, sorted(found)))]
-        return self._tools.run(DUMP_LOG, *arguments).lines, dump(*arguments).lines
+        found = sorted(self._ours.root.glob(f"broker-*/disk-*/data/{GROUP_METADATA_TOPIC}-0/*.log"))
+        theirs = ("--offsets-decoder", "--files", ",".join(map(str, found)))
+        return self._tools.run(DUMP_LOG, *theirs).lines, dump("--offsets-decoder", *found).lines
 
     def described(self, cluster: Cluster) -> dict[str, list[str]]:
         """What Kafka's tool prints of all groups."""

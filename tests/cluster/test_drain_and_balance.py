@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from admin_tool import log_dirs, topics
+from tests.cluster.commands import call, called, dir_states, value
 from tests.cluster.harness import Cluster, partitions_in, wait_for
 from tests.cluster.scenes import Stage
 
@@ -20,9 +19,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("a cluster of Apache 
 
 SIZES = (6, 5, 4, 3, 2, 1)
 """Hundreds of records of 10,000 bytes in each partition."""
-
-Tool = Callable[..., tuple[int, list[str]]]
-
 
 numbers = itertools.count(1)
 
@@ -38,18 +34,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def tool(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Tool:
-    def run(*arguments: str, main: Any = log_dirs.main) -> tuple[int, list[str]]:
-        capsys.readouterr()
-        code = main(["--bootstrap-server", cluster.bootstrap, *arguments])
-        printed = capsys.readouterr()
-        return code, (printed.out + printed.err).splitlines()
-
-    return run
-
-
-@pytest.fixture
-def topic(cluster: Cluster, tool: Tool) -> Iterator[str]:
+def topic(cluster: Cluster) -> Iterator[str]:
     """A topic with partitions of different sizes, all of them on brokers 1 and 2."""
     name = f"sized-{next(numbers)}"
     wanted = NewTopic(name, len(SIZES), replica_assignment=[[1, 2] for _ in SIZES])
@@ -61,7 +46,7 @@ def topic(cluster: Cluster, tool: Tool) -> Iterator[str]:
             producer.produce(name, bytes(10_000), partition=index)
         assert producer.flush(30) == 0
     yield name
-    assert tool("--delete", "--topic", name, main=topics.main)[0] == 0
+    called(cluster, "topics", "delete", name, "--yes")
     wait_for("the folders gone", lambda: not sum(map(len, held(cluster, name).values())))
 
 
@@ -77,32 +62,35 @@ def under_way(cluster: Cluster, topic: str, broker: int = 1) -> bool:
     )
 
 
-def test_a_directory_is_drained(cluster: Cluster, topic: str, tool: Tool) -> None:
+def test_a_directory_is_drained(cluster: Cluster, topic: str) -> None:
     source = cluster.broker(1).paths[0]
     before = held(cluster, topic)
-    drain = ["drain", "--broker", "1", "--dir", str(source)]
+    drain = ["dirs", "drain", f"broker-1:{source}"]
 
-    code, lines = tool(*drain)
-    assert code == 0, lines
-    assert lines[0].startswith(f"Plan for broker 1: {len(before[source])} move")
-    assert lines[-1] == "Nothing is moved without --execute."
-    assert f"New replicas may still be placed in {source}; cordon it to keep them out." in lines
+    done = call(cluster, *drain, "--dry-run")
+    assert done.code == 0, done
+    assert done.out.startswith(f"plan for broker 1: {len(before[source])} move")
+    assert done.err == (
+        f"{source} still takes new replicas; `jbodlab dirs cordon` keeps them out\n"
+    )
+    asked = call(cluster, *drain)
+    assert asked.code == 1
+    assert asked.err.endswith(f"out of {source} of broker 1? Confirm with --yes\n")
     assert held(cluster, topic) == before
 
-    code, lines = tool(*drain, "--execute", "--wait")
-    assert code == 0, lines
+    lines = called(cluster, *drain, "--yes", "--wait").splitlines()
     after = held(cluster, topic)
     assert after[source] == set()
     assert set().union(*after.values()) == set(range(len(SIZES)))
     assert not under_way(cluster, topic)
     assert held(cluster, topic, broker=2)
-    effect = lines[lines.index("Broker 1:") :]
+    effect = lines[lines.index("broker 1:") :]
     (shown,) = [line for line in effect if line.startswith(f"{source} ")]
     assert re.search(r" 0 B +\S+ \S+$", shown)
 
 
 def test_what_the_broker_refuses_to_move_stays_and_all_others_are_waited_for(
-    cluster: Cluster, topic: str, tool: Tool
+    cluster: Cluster, topic: str
 ) -> None:
     source = max(cluster.broker(1).paths, key=lambda path: len(partitions_in(path, topic)))
     long = "n" * 230
@@ -112,82 +100,98 @@ def test_what_the_broker_refuses_to_move_stays_and_all_others_are_waited_for(
     wait_for("the folders", lambda: sum(map(len, held(cluster, long).values())) == 8)
     staying = partitions_in(source, long)
     assert staying
-    drain = ["drain", "--broker", "1", "--dir", str(source)]
     try:
-        code, lines = tool(*drain, "--execute", "--wait")
+        done = call(cluster, "dirs", "drain", f"broker-1:{source}", "--yes", "--wait")
 
-        assert code == 1, lines
+        assert done.code == 1, done
         assert held(cluster, topic)[source] == set()
         assert not under_way(cluster, topic)
         assert partitions_in(source, long) == staying
-        said = [line for line in lines if " was not moved: " in line]
-        assert {line.split()[0] for line in said} == {f"{long}-{each}-1" for each in staying}
+        *_, last = done.err.splitlines()
+        said = [line for line in done.err.splitlines() if line.startswith(long)]
+        assert {line.split(":")[0] for line in said} == {f"{long}-{each}-1" for each in staying}
         assert all("the topic's name is too long" in line for line in said)
-        assert all("by jbod-reassign-partitions" in line for line in said)
-        assert "Broker 1:" in lines
+        assert all("with `jbodlab reassign execute`" in line for line in said)
+        assert last.startswith(f"jbodlab: {len(staying)} replica")
+        assert "broker 1:" in done.out.splitlines()
     finally:
-        assert tool("--delete", "--topic", long, main=topics.main)[0] == 0
+        called(cluster, "topics", "delete", long, "--yes")
 
 
-def test_what_cannot_be_drained_is_refused(cluster: Cluster, topic: str, tool: Tool) -> None:
+def test_what_cannot_be_drained_is_refused(cluster: Cluster, topic: str) -> None:
     source, *others = cluster.broker(1).paths
-    cordon = ["--broker", "1", "--dir", ",".join(map(str, others))]
-    assert tool("cordon", *cordon)[0] == 0
+    names = [f"broker-1:{other}" for other in others]
+    called(cluster, "dirs", "cordon", *names)
     try:
-        wait_for(
-            "the others cordoned",
-            lambda: "CORDONED" in "".join(tool("--describe", "--table")[1]),
-        )
-        code, lines = tool("drain", "--broker", "1", "--dir", str(source), "--execute")
-        assert code == 1
-        assert f"{source} does not fit into the other log directories: " in lines[0]
-        assert {f"  {other}: takes nothing" for other in others} <= set(lines)
+        wait_for("the others cordoned", lambda: "CORDONED" in dir_states(cluster).values())
+        done = call(cluster, "dirs", "drain", f"broker-1:{source}", "--yes")
+        assert (done.code, done.out) == (1, "")
+        assert f"{source} does not fit into the other log directories: " in done.err
+        assert all(f"{other} takes nothing" in done.err for other in others)
         assert not under_way(cluster, topic)
     finally:
-        assert tool("uncordon", *cordon)[0] == 0
+        called(cluster, "dirs", "uncordon", *names)
 
-    code, lines = tool("drain", "--broker", "1", "--dir", "/nowhere")
-    assert (code, lines) == (
+    done = call(cluster, "dirs", "drain", "broker-1:/nowhere", "--yes")
+    assert done.code == 1
+    assert done.err.startswith("jbodlab: broker 1 has no log directory /nowhere, it has 1: ")
+    assert call(cluster, "dirs", "drain", "broker-7/1", "--yes") == (
         1,
-        [f"/nowhere is no log directory of broker 1: {','.join(map(str, [source, *others]))}"],
+        "",
+        "jbodlab: broker 7 is not a live broker of the cluster, which has 1, 2, 3\n",
     )
-    code, lines = tool("drain", "--broker", "7", "--dir", str(source))
-    assert (code, lines) == (1, ["broker 7 is not a live broker of the cluster: 1,2,3"])
 
 
-def test_bytes_are_evened_out(cluster: Cluster, topic: str, tool: Tool) -> None:
+def test_bytes_are_evened_out(cluster: Cluster, topic: str) -> None:
     for path in cluster.broker(1).paths[1:]:
-        assert tool("drain", "--broker", "1", "--dir", str(path), "--execute", "--wait")[0] == 0
+        called(cluster, "dirs", "drain", f"broker-1:{path}", "--yes", "--wait")
     # Each was drained into the others, and so the last of them is empty.
     assert not all(held(cluster, topic).values())
+    balance = ["dirs", "balance", "--brokers", "1"]
 
-    code, lines = tool("balance", "--plan", "--broker", "1")
-    assert code == 0, lines
-    assert lines[-1] == "Nothing is moved without --execute."
+    before = held(cluster, topic)
+    assert called(cluster, *balance, "--dry-run").startswith("plan for broker 1: ")
+    assert held(cluster, topic) == before
 
-    code, lines = tool("balance", "--execute", "--wait", "--broker", "1")
-    assert code == 0, lines
+    said = called(cluster, *balance, "--yes", "--wait")
     sums = [sum(SIZES[index] for index in each) for each in held(cluster, topic).values()]
-    assert max(sums) - min(sums) <= 1, (sums, lines)
+    assert max(sums) - min(sums) <= 1, (sums, said)
 
-    code, lines = tool("balance", "--status")
-    assert code == 0
-    assert any(line.startswith("broker 1: 0 moves under way; ") for line in lines)
-    assert tool("balance", "--cancel") == (0, ["No move between log directories is under way."])
-    code, lines = tool("balance", "--execute", "--broker", "1")
-    assert (code, lines[-1]) == (0, "Everything is even enough.")
+    assert value(cluster, "dirs", "list")["moves"] == []
+    cancelled = called(cluster, "dirs", "balance", "--cancel")
+    assert cancelled == "no move between directories is under way\n"
+    assert called(cluster, *balance).endswith("already balanced\n")
 
 
-def test_moves_are_cancelled(cluster: Cluster, topic: str, tool: Tool) -> None:
+def test_moves_are_cancelled(cluster: Cluster, topic: str) -> None:
     source = max(cluster.broker(1).paths, key=lambda path: len(partitions_in(path, topic)))
     before = held(cluster, topic)
-    code, lines = tool("drain", "--broker", "1", "--dir", str(source), "--execute")
-    assert code == 0, lines
+    called(cluster, "dirs", "drain", f"broker-1:{source}", "--yes")
 
-    code, lines = tool("balance", "--cancel", "--broker", "1")
-    assert code == 0, lines
+    called(cluster, "dirs", "balance", "--cancel", "--brokers", "1", "--yes")
 
     wait_for("no move under way", lambda: not under_way(cluster, topic))
     # Those that were done before stay where they are.
     after = held(cluster, topic)
     assert set().union(*after.values()) == set().union(*before.values())
+
+
+def test_single_replicas_are_moved(cluster: Cluster, topic: str) -> None:
+    paths = cluster.broker(1).paths
+    source = next(path for path in paths if 0 in partitions_in(path, topic))
+    target = next(path for path in paths if path != source)
+    move = ["dirs", "move", f"{topic}-0", "--to", f"broker-1:{target}"]
+
+    asked = call(cluster, *move)
+    assert asked == (
+        1,
+        "",
+        f"jbodlab: move {topic}-0 of broker 1 to {target}? Confirm with --yes\n",
+    )
+    said = called(cluster, *move, "--yes", "--wait")
+
+    assert said == "started 1 move\n"
+    assert 0 in partitions_in(target, topic)
+    elsewhere = call(cluster, "dirs", "move", f"{topic}-0", "--to", "broker-3/1", "--yes")
+    assert elsewhere.code == 1
+    assert elsewhere.err.startswith(f"jbodlab: broker 3 has no online replica of {topic}-0; ")

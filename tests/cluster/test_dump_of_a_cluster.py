@@ -107,13 +107,12 @@ def test_every_file_of_a_cluster_is_printed_as_by_kafkas_tool(
         ),
     ):
         assert files
-        arguments = [*options, "--files", ",".join(map(str, files))]
-        expected = kafka_tools.run(DUMP_LOG, *arguments)
+        expected = kafka_tools.run(DUMP_LOG, *options, "--files", ",".join(map(str, files)))
         assert expected.code == 0, expected.err
-        dumped = dump(*arguments)
+        dumped = dump(*options, *files)
         assert dumped.lines == expected.out.split("\n")[:-1]
         assert (dumped.code, dumped.err) == (0, "")
-        objects = dump("--json", *arguments).objects
+        objects = dump("--output=json", *options, *files).objects
         assert sum(one["kind"] == "record" for one in objects) == sum(
             line.startswith("| offset: ") for line in dumped.lines
         )

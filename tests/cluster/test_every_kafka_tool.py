@@ -85,12 +85,12 @@ REFUSES = [
         "--add --allow-principal User:x --operation Read --topic *",
         "No Authorizer is configured on the broker",
     ),
-    (CLIENT_METRICS, "--alter --name x --interval 1000", "client metrics are not served"),
+    (CLIENT_METRICS, "--alter --name x --interval 1000", "client metrics are not supported"),
     (CLUSTER, "unregister --id 7777", "Broker ID 7777 is not currently registered"),
     (
         CONFIGS,
         "--describe --entity-type broker-loggers --entity-name 1",
-        "broker loggers are not served",
+        "broker loggers are not supported",
     ),
     (
         CONFIGS,
@@ -123,7 +123,7 @@ REFUSES = [
     (
         PRODUCER_SPEED,
         f"--topic {{t}} {LOAD} --transactional-id x",
-        "transactional producers are not served by this broker",
+        "this broker does not support transactions",
     ),
     (
         SHARE_CONSUMER_SPEED,

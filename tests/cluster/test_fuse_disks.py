@@ -158,7 +158,7 @@ def test_an_interrupted_rehearsal_answers_what_hangs_and_leaves_nothing(root: Pa
     plan.write_text(PLAN)
     with said.open("wb") as out:
         lab = subprocess.Popen(
-            [sys.executable, "-u", "-m", "lab", "rehearse", plan, "--output", root / "output"],
+            [sys.executable, "-u", "-m", "jbodlab", "rehearse", plan, "--results", root / "output"],
             cwd=TREE,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -167,7 +167,7 @@ def test_an_interrupted_rehearsal_answers_what_hangs_and_leaves_nothing(root: Pa
     try:
         wait_for(
             "a disk that hangs",
-            lambda: re.search("first: the patient met it", said.read_text()),
+            lambda: re.search("first broke its first call", said.read_text()),
             120,
         )
         served = [one.point for one in mounts.all_mounts() if one.kind == disks.KIND]

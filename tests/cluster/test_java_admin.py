@@ -96,7 +96,7 @@ UNSERVED = {
     "removeRaftVoter": unserved("REMOVE_RAFT_VOTER"),
     "renewDelegationToken": unserved("RENEW_DELEGATION_TOKEN"),
 }
-"""Of `docs/differences-from-kafka.md`, "What is not served, and what a client sees"."""
+"""Of `docs/differences-from-kafka.md`, "Unsupported features, and what a client sees"."""
 
 
 def test_every_method_of_the_java_admin_works_or_says_why_not(

@@ -39,11 +39,11 @@ objectives: [writers.lost == 0]
 """
 MOMENTS = {
     "while it starts": r"jbodlab-of-",
-    "when it is steady": r"the steady state is reached",
-    "while a disk is broken": r"first: permission on",
-    "after the disk was healed": r"first: healed",
-    "while a broker is away": r"second: kill on",
-    "while messages are read back": r"the load ends",
+    "when it is steady": r"steady state reached",
+    "while a disk is broken": r"first injected: permission on",
+    "after the disk was healed": r"first reverted",
+    "while a broker is away": r"second injected: kill on",
+    "while messages are read back": r"reading every topic to its end",
 }
 BESIDE, ROWS = 4, 100
 
@@ -66,7 +66,16 @@ def test_an_interrupted_rehearsal_heals_ends_and_leaves_nothing(folder: Path, mo
     said = folder / "said"
     with said.open("wb") as out:
         child = subprocess.Popen(
-            [sys.executable, "-u", "-m", "lab", "rehearse", str(plan), "--output", str(output)],
+            [
+                sys.executable,
+                "-u",
+                "-m",
+                "jbodlab",
+                "rehearse",
+                str(plan),
+                "--results",
+                str(output),
+            ],
             cwd=ROOT,
             stdout=out,
             stderr=subprocess.STDOUT,

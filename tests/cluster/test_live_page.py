@@ -87,7 +87,7 @@ class Page(NamedTuple):
 def served(cluster: Staying, *words: str) -> Iterator[Page]:
     with (cluster.state_dir / "page.err").open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "lab", "ui", "--json", *words],
+            [sys.executable, "-m", "jbodlab", "--output", "json", "ui", *words],
             env=cluster.environment,
             cwd=cluster.state_dir,
             stdout=subprocess.PIPE,
@@ -288,7 +288,7 @@ def test_what_the_page_broke_is_healed_when_it_ends(cluster: Staying) -> None:
 
     assert page.process.returncode == 130
     assert read_faults(cluster.journal) == []
-    told = (cluster.state_dir / "page.err").read_text().splitlines()
+    _, *told = (cluster.state_dir / "page.err").read_text().splitlines()
     assert "healed" in told[0]
     assert "broker-2/1 is still offline" in told[1]
     cluster.told("heal", "--revive")
@@ -296,10 +296,10 @@ def test_what_the_page_broke_is_healed_when_it_ends(cluster: Staying) -> None:
 
 def test_a_cluster_of_somebody_else_is_looked_at_and_never_broken(cluster: Staying) -> None:
     address = opened(cluster).bootstrap
-    refused = cluster.run("ui", "--bootstrap", address, "--allow-faults")
-    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    refused = cluster.run("ui", "--bootstrap-server", address, "--allow-faults")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 2)
 
-    with served(cluster, "--bootstrap", address) as page:
+    with served(cluster, "--bootstrap-server", address) as page:
         wait_whole(page)
         sections = page.state()["sections"]
         assert len(sections["brokers"]) == 2
@@ -308,7 +308,7 @@ def test_a_cluster_of_somebody_else_is_looked_at_and_never_broken(cluster: Stayi
 
 def test_a_cluster_that_does_not_answer_is_one_line(cluster: Staying) -> None:
     for address in ("127.0.0.1:1", "nonsense", "127.0.0.1:x"):
-        refused = cluster.run("ui", "--bootstrap", address)
+        refused = cluster.run("ui", "--bootstrap-server", address)
         assert (refused.returncode, refused.stdout) == (1, "")
         assert refused.stderr.startswith("jbodlab: ")
         assert refused.stderr.count("\n") == 1

@@ -26,7 +26,7 @@ def test_the_page_shows_what_apache_kafka_tells(kafkas_cluster: Cluster, tmp_pat
     kafkas_cluster.create_topic(topic, 3, 2)
     fill(kafkas_cluster, topic, 1, 3)
     try:
-        with served(Staying(tmp_path), "--bootstrap", kafkas_cluster.bootstrap) as page:
+        with served(Staying(tmp_path), "--bootstrap-server", kafkas_cluster.bootstrap) as page:
             wait_for(
                 "a page on which nothing is wrong",
                 lambda: not page.state()["sections"]["wrong"],

@@ -148,10 +148,10 @@ def test_nothing_listens_where_no_port_is_set(stage: Stage) -> None:
 
         scene.restart(1)
 
-        assert "serves metrics" not in scene.said(1)
+        assert "serving metrics" not in scene.said(1)
         node.properties_file.write_text(before)
         scene.restart(1)
-        assert "serves metrics" in scene.said(1)
+        assert "serving metrics" in scene.said(1)
 
 
 def test_other_pages_are_not_found(stage: Stage) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
 
-from tests.cluster.harness import Cluster, Load, partitions_in, script, wait_for
+from tests.cluster.commands import call, called, dir_states
+from tests.cluster.harness import Cluster, Load, partitions_in, wait_for
 from tests.cluster.invariants import check
 from tests.cluster.scenes import Stages
 from tests.cluster.scraper import Scraper
@@ -27,22 +27,8 @@ def reassign(cluster: Cluster, topic: str, replicas: list[int] | None) -> None:
         client.close()
 
 
-def log_dirs(cluster: Cluster, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [*script("jbod-log-dirs"), "--bootstrap-server", cluster.bootstrap, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
 def is_full(cluster: Cluster, path: Path) -> bool:
-    return any(
-        str(path) in line and "FULL" in line
-        for line in log_dirs(cluster, "--describe", "--table")[1].splitlines()
-    )
+    return "FULL" in dir_states(cluster)[str(path)]
 
 
 def usable_bytes(cluster: Cluster, path: Path) -> float:
@@ -93,27 +79,25 @@ def test_a_drain_fits_or_is_refused_before_anything_moves(stages: Stages) -> Non
             write(cluster, topic, partition, 20)
         source = cluster.broker(1).log_dir_of(topic, 0).path
         others = [path for path in cluster.broker(1).paths if path != source]
-        drain = ["drain", "--broker", "1", "--dir", str(source), "--execute", "--wait"]
+        drain = ["dirs", "drain", f"broker-1:{source}", "--yes", "--wait"]
         # One has room for less than the replica, the other one for nothing.
         fillable(cluster, others[0]).fill(10 << 20)
         fillable(cluster, others[1]).fill(200 << 10)
         wait_for("a full directory", lambda: is_full(cluster, others[1]))
 
-        code, said = log_dirs(cluster, *drain)
+        done = call(cluster, *drain)
 
-        assert code == 1
-        assert f"{source} does not fit into the other log directories: " in said
-        assert f"  {others[1]}: takes nothing" in said
-        assert "bytes are missing" in said
+        assert (done.code, done.out) == (1, "")
+        assert f"{source} does not fit into the other log directories: " in done.err
+        assert f"{others[1]} takes nothing" in done.err
+        assert "bytes are missing" in done.err
         assert 0 in partitions_in(source, topic)
         assert not list(others[0].glob("*-future"))
 
         fillable(cluster, others[0]).empty()
         wait_for("room", lambda: fillable(cluster, others[0]).free_bytes() > 30 << 20)
-        code, said = wait_for(
-            "room noticed", lambda: (done := log_dirs(cluster, *drain)) and done[0] == 0 and done
-        )
-        assert partitions_in(source, topic) == set(), said
+        wait_for("room noticed", lambda: call(cluster, *drain).code == 0)
+        assert partitions_in(source, topic) == set()
         assert 0 in partitions_in(others[0], topic)
         fillable(cluster, others[1]).empty()
         check(cluster)
@@ -126,10 +110,7 @@ def test_balancing_leaves_no_disk_full_and_evens_out_what_it_can(stages: Stages)
         for partition in range(6):
             write(cluster, topic, partition, 3)
         for path in cluster.broker(2).paths[1:]:
-            code, said = log_dirs(
-                cluster, "drain", "--broker", "2", "--dir", str(path), "--execute", "--wait"
-            )
-            assert code == 0, said
+            called(cluster, "dirs", "drain", f"broker-2:{path}", "--yes", "--wait")
         held = {path: len(partitions_in(path, topic)) for path in cluster.broker(2).paths}
         small = min(held, key=lambda path: held[path])
         # What the drain left there is removed later, and would give back room that counts as taken.
@@ -140,9 +121,8 @@ def test_balancing_leaves_no_disk_full_and_evens_out_what_it_can(stages: Stages)
         fillable(cluster, small).fill(5 << 20)
         wait_for("that noticed", lambda: usable_bytes(cluster, small) < 6 << 20)
 
-        code, said = log_dirs(cluster, "balance", "--execute", "--wait", "--broker", "2")
+        called(cluster, "dirs", "balance", "--yes", "--wait", "--brokers", "2")
 
-        assert code == 0, said
         after = {path: len(partitions_in(path, topic)) for path in cluster.broker(2).paths}
         assert sum(after.values()) == 6
         assert after[small] <= held[small] + 1

@@ -2,72 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness import (
-    Cluster,
-    Load,
-    assert_nothing_lost,
-    read_all,
-    run_tool,
-    wait_for,
-)
+from tests.cluster.commands import call, called, dir_states, value
+from tests.cluster.harness import Cluster, Load, assert_nothing_lost, read_all, wait_for
 from tests.cluster.invariants import settle
 from tests.cluster.moving import described, fill
+from tests.cluster.reassign_tools import ReassignTool
 from tests.cluster.scenes import Scene
-from tests.cluster.test_reassign_tools import (
-    TOPIC,
-    Tool,
-    cluster,
-    run_ours,
-    scene,
-    tool,
-    verified,
-    written,
-)
-from tests.kafka.tools import LOG_DIRS, KafkaTools
+from tests.cluster.test_reassign_tools import TOPIC, cluster, scene, tool, wait_done, written
 
 pytestmark = pytest.mark.cluster
 
 __all__ = ["cluster", "scene", "tool"]
 
 
-@pytest.fixture
-def describe(request: pytest.FixtureRequest, cluster: Cluster, tool: Tool) -> Tool:
-    """kafka-log-dirs, of the same origin as `tool`."""
-
-    def run(*arguments: str) -> str:
-        options = ("--bootstrap-server", cluster.bootstrap, "--describe", *arguments)
-        if "kafkas" in request.node.callspec.id:
-            tools: KafkaTools = request.getfixturevalue("kafka_tools")
-            code, out, err = tools.run(LOG_DIRS, *options)
-        else:
-            code, out, err = run_ours("jbod-log-dirs", *options)
-        assert code == 0, out + err
-        return out
-
-    return run
-
-
-def shown(describe: Callable[..., str], broker: int) -> dict[bool, str]:
-    """Where the tool sees the replica: by whether it is the future one."""
-    told = json.loads(
-        describe("--broker-list", str(broker), "--topic-list", TOPIC).splitlines()[-1]
-    )
-    return {
-        replica["isFuture"]: log_dir["logDir"]
-        for each in told["brokers"]
-        for log_dir in each["logDirs"]
-        for replica in log_dir["partitions"]
-    }
-
-
 def test_a_move_is_executed_verified_and_cancelled(
-    scene: Scene, cluster: Cluster, tool: Tool, describe: Tool
+    scene: Scene, cluster: Cluster, tool: ReassignTool
 ) -> None:
     scene.create(TOPIC, 1, 3)
     fill(cluster, TOPIC, 4)
@@ -85,46 +38,27 @@ def test_a_move_is_executed_verified_and_cancelled(
             },
         )
         replica = f"{TOPIC}-0-{broker}"
-        plan = ("--reassignment-json-file", file)
-        started = (
-            f"Successfully started moving log directory to {target} for replica {TOPIC}-0 with "
-            f"broker {broker} "
-        )
 
         # Four mebibytes take the best part of a minute.
-        said = tool("--execute", *plan, "--replica-alter-log-dirs-throttle", "80000")
-        assert "The replica-alter-dir throttle limit was set to 80000 B/s" in said
-        assert started in said
-        said = tool("--verify", *plan)
-        assert f"Reassignment of partition {TOPIC}-0 is completed." in said
-        assert f"Reassignment of replica {replica} is still in progress." in said
-        assert "Clearing" not in said
-        assert shown(describe, broker) == {False: str(source), True: str(target)}
+        tool.execute(file, dirs_throttle=80_000)
+        assert tool.states(file) == {f"{TOPIC}-0": "done", replica: "moving"}
+        assert tool.places(TOPIC, broker) == {False: str(source), True: str(target)}
 
-        said = tool("--cancel", *plan)
-        assert f"Successfully started moving log directory to {source}" in said
-        assert "Clearing broker-level throttles on brokers 1,2,3" in said
-        assert shown(describe, broker) == {False: str(source)}
-        said = tool("--verify", *plan)
-        assert (
-            f"Partition {TOPIC}-0 on broker {broker} is not being moved from log dir {source} to "
-            f"{target}."
-        ) in said
+        tool.cancel(file)
+        assert tool.places(TOPIC, broker) == {False: str(source)}
+        assert tool.states(file) == {f"{TOPIC}-0": "done", replica: "elsewhere"}
 
-        assert started in tool("--execute", *plan)
-        said = verified(tool, file)
-        assert f"Reassignment of replica {replica} completed successfully." in said
-        assert shown(describe, broker) == {False: str(target)}
+        tool.execute(file)
+        wait_done(tool, file)
+        assert tool.places(TOPIC, broker) == {False: str(target)}
         settle(cluster)
         assert [each.path for each in described(cluster, broker, TOPIC, 0)] == [target]
     assert_nothing_lost(load, read_all(cluster.bootstrap, TOPIC, 1))
 
 
 def test_nothing_begins_where_a_directory_cannot_take_its_replica(
-    scene: Scene, cluster: Cluster, tool: Tool, request: pytest.FixtureRequest
+    scene: Scene, cluster: Cluster
 ) -> None:
-    if "kafkas" in request.node.callspec.id:
-        pytest.skip("Kafka's tool starts the reassignment first")
     scene.create(TOPIC, 1, 1)
     (broker,) = cluster.isr(TOPIC)[0]
     source = cluster.broker(broker).log_dir_of(TOPIC, 0).path
@@ -136,33 +70,21 @@ def test_nothing_begins_where_a_directory_cannot_take_its_replica(
             cluster,
             {"partition": 0, "replicas": [broker, other], "log_dirs": ["any", str(path)]},
         )
-        return tool("--execute", "--reassignment-json-file", file, "--throttle", "1000", code=1)
+        done = call(cluster, "reassign", "execute", file, "--yes", "--throttle", 1000)
+        assert (done.code, done.out) == (1, "")
+        return done.err
 
-    def cordon(word: str) -> None:
-        run_tool(
-            "jbod-log-dirs",
-            *(word, "--bootstrap-server", cluster.bootstrap),
-            *("--broker", str(other), "--dir", str(paths[0])),
-        )
-
-    cordon("cordon")
+    called(cluster, "dirs", "cordon", f"broker-{other}/1")
     scene.faults.make("chmod000", paths[1])
-    wait_for("both states", lambda: {"CORDONED", "OFFLINE"} <= set(states(cluster)))
-    head = f"Error: Failed to alter dir for {TOPIC}-0-{other}: "
+    wait_for("both states", lambda: {"CORDONED", "OFFLINE"} <= set(dir_states(cluster).values()))
+    head = f"jbodlab: cannot move {TOPIC}-0-{other}: "
     assert refused("/nowhere") == (
-        f"{head}/nowhere is no log directory of broker {other}, which has "
+        f"{head}/nowhere is not a log directory of broker {other}, which has "
         f"{', '.join(map(str, paths))}\n"
     )
-    assert refused(source).startswith(f"{head}{source} is no log directory of broker {other}")
+    assert refused(source).startswith(f"{head}{source} is not a log directory of broker {other}")
     assert refused(paths[0]) == f"{head}{paths[0]} of broker {other} is cordoned\n"
     assert refused(paths[1]) == f"{head}{paths[1]} of broker {other} is offline\n"
     assert set(cluster.isr(TOPIC)[0]) == {broker}
-    assert tool("--list").strip() == "No partition reassignments found."
-    cordon("uncordon")
-
-
-def states(cluster: Cluster) -> list[str]:
-    """The words of the table of directories."""
-    return run_tool(
-        "jbod-log-dirs", "--bootstrap-server", cluster.bootstrap, "--describe", "--table"
-    ).stdout.split()
+    assert value(cluster, "reassign", "list") == []
+    called(cluster, "dirs", "uncordon", f"broker-{other}/1")

@@ -26,7 +26,7 @@ pytestmark = [
 ENDS_S = 60.0
 """Most end at once; a JVM on a busy machine needs its time to begin."""
 
-NO_TRANSACTIONS = "transactional producers are not served by this broker"
+NO_TRANSACTIONS = "this broker does not support transactions"
 NO_SHARE_GROUPS = "share group"
 CODE = "UNSUPPORTED_VERSION"
 CODE_IN_PYTHON = "UnsupportedVersionError"

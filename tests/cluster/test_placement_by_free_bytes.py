@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.commands import called, dir_states
 from tests.cluster.configs import BROKER, alter, client
-from tests.cluster.harness import Cluster, partitions_in, run_tool, wait_for
+from tests.cluster.harness import Cluster, partitions_in, wait_for
 from tests.cluster.scenes import Scene, Stages
 from tests.cluster.scraper import Scraper
 from tests.cluster.small_disks import fillable, scene_on_small_disks
@@ -72,17 +72,13 @@ def test_what_is_full_or_cordoned_gets_nothing(stages: Stages) -> None:
     with placing(stages) as (scene, (first, second, emptiest)):
         cluster = scene.cluster
         fillable(cluster, first).fill(100 << 10)
-        cordon = ["--bootstrap-server", cluster.bootstrap, "--broker", "1", "--dir", str(emptiest)]
-        run_tool("jbod-log-dirs", "cordon", *cordon)
+        called(cluster, "dirs", "cordon", f"broker-1:{emptiest}")
 
-        def shown() -> Counter[str]:
-            told = run_tool(
-                "jbod-log-dirs", "--bootstrap-server", cluster.bootstrap, "--describe", "--table"
-            ).stdout
-            return Counter(word for word in ("FULL", "CORDONED") for _ in range(told.count(word)))
+        def shown() -> list[str]:
+            return sorted(state for state in dir_states(cluster).values() if state != "ONLINE")
 
-        wait_for("both states", lambda: shown() == Counter(("FULL", "CORDONED")))
+        wait_for("both states", lambda: shown() == ["CORDONED", "FULL"])
         topic = scene.topic_at([[1]] * 6)
         assert placed(cluster, topic, 6) == [0, 6, 0]
         assert partitions_in(second, topic) == set(range(6))
-        run_tool("jbod-log-dirs", "uncordon", *cordon)
+        called(cluster, "dirs", "uncordon", f"broker-1:{emptiest}")

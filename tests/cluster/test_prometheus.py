@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from lab.cluster import Cluster, wait_for
-from lab.cluster.noticing import revive
+from lab.cluster.log_dir_states import revive
 from tests.config.test_observing import CONFIG, panel_expressions, rules
 
 pytestmark = [

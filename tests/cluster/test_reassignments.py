@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,9 +13,10 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from jbodlab.ids import BrokerId
 from jbodlab.image.partition_registration import PartitionRegistration
+from tests.cluster.commands import called
 from tests.cluster.configs import BROKER, TOPIC, alter, client
 from tests.cluster.following_reader import FollowingReader
-from tests.cluster.harness import CONTROLLER_ID, Load, assigned, script, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Load, assigned, wait_for
 from tests.cluster.invariants import check
 from tests.cluster.moving import fill
 from tests.cluster.scenes import Scene, Stages
@@ -170,15 +170,7 @@ class Reassigning:
     def revive(self, broker: int, path: Path) -> None:
         """Heal a directory and bring it back, as an operator would."""
         self.scene.faults.heal(path)
-        command = [*script("jbod-log-dirs"), "--bootstrap-server", self.cluster.bootstrap]
-        done = subprocess.run(
-            [*command, "revive", "--broker", str(broker), "--dir", str(path)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        called(self.cluster, "dirs", "revive", f"broker-{broker}:{path}")
 
 
 def test_partitions_get_other_brokers_and_leaders_under_load(stages: Stages) -> None:

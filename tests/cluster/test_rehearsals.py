@@ -1,4 +1,4 @@
-"""Rehearsals on real clusters: patients that lose, that duplicate, and plans that prove nothing.
+"""Rehearsals on real clusters: clusters that lose, that duplicate, and plans that prove nothing.
 
 The verdicts on plain values stand in `tests/lab/rehearsal`; here it is shown that a real loss and a
 real duplicate are found, and that a fault without effect is not taken for a success.
@@ -99,18 +99,18 @@ objectives: [writers.lost == 0]
 
 
 def rehearsed(text: str, folder: Path) -> Done:
-    return run(read(text, "plan.yaml"), folder, lambda _since_ns, _text: None)
+    return run(read(text, "plan.yaml"), folder, lambda _event: None)
 
 
-def test_a_patient_that_loses_acknowledged_messages_fails(tmp_path: Path) -> None:
+def test_a_cluster_that_loses_acknowledged_messages_fails(tmp_path: Path) -> None:
     done = rehearsed(LOSES, tmp_path)
 
     assert done.judgement.outcome is Outcome.FAIL
     assert done.json["metrics"]["writers.lost"]["value"] > 0
-    assert "are lost" in done.judgement.sentence
+    assert "were lost" in done.judgement.sentence
 
 
-def test_a_patient_that_duplicates_fails(tmp_path: Path) -> None:
+def test_a_cluster_that_duplicates_fails(tmp_path: Path) -> None:
     done = rehearsed(DUPLICATES, tmp_path)
 
     assert done.judgement.outcome is Outcome.FAIL

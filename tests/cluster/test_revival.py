@@ -114,7 +114,7 @@ def test_what_cannot_be_revived_is_refused_and_nothing_changes(stage: Stage) -> 
         assert error_of(separate) is ErrorCode.LOG_DIR_NOT_FOUND
         online = scene.revive(2, one)
         assert error_of(online) is ErrorCode.INVALID_REQUEST
-        assert "is online" in (online.error_message or "")
+        assert "is already online" in (online.error_message or "")
 
         kept = one.with_name("kept")
         scene.break_and_wait("chmod000", 2, one)
@@ -172,7 +172,7 @@ def test_two_revivals_at_once_and_a_second_failure(stage: Stage) -> None:
                 codes = sorted(error_of(each) for each in answers)
                 assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
                 loser = next(each for each in answers if error_of(each) is not ErrorCode.NONE)
-                assert "is being revived already" in (loser.error_message or "")
+                assert "is already being revived" in (loser.error_message or "")
                 scene.wait_all_in_sync()
         assert not load.errors
         scene.check(load)

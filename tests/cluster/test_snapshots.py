@@ -64,7 +64,7 @@ def end_offset(cluster: Cluster, node: int) -> int:
 
 
 def replayed_bytes(cluster: Cluster, broker: int) -> int:
-    pattern = r"metadata replayed up to offset .*replayed_bytes=(\d+)"
+    pattern = r"replayed metadata up to offset .*replayed_bytes=(\d+)"
     return int(re.findall(pattern, cluster.node(broker).output())[-1])
 
 
@@ -87,7 +87,7 @@ def test_a_broker_from_before_all_history_catches_up_and_leads_again(short_log: 
             cluster.node(CONTROLLER_ID).start()
             scene.start(3)
 
-            assert "metadata snapshot received" in scene.said(3)
+            assert "received a metadata snapshot" in scene.said(3)
             scene.wait_all_in_sync()
         assert not load.errors
         scene.check(load)

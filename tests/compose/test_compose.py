@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+import tomllib
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from jbodlab.cli.program import nouns
 from lab.cluster.ports import HeldPorts
 from tests.cluster.harness import Load, assert_nothing_lost, read_all, wait_for
 
@@ -33,16 +35,16 @@ def missing_engine() -> str | None:
     if answered.returncode != 0:
         return "no Docker engine answers"
     if compose_command() is None:
-        return "neither docker-compose nor docker compose is installed"
+        return "Docker Compose is not installed"
     return None
 
 
 def compose_command() -> list[str] | None:
-    """Compose 1.29 as a program of its own, or Compose 2 as a plugin."""
-    if shutil.which("docker-compose"):
-        return ["docker-compose"]
+    """Compose 2 as a plugin, or Compose 1.29 as a program of its own."""
     plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
-    return ["docker", "compose"] if plugin.returncode == 0 else None
+    if plugin.returncode == 0:
+        return ["docker", "compose"]
+    return ["docker-compose"] if shutil.which("docker-compose") else None
 
 
 def docker(*arguments: str) -> str:
@@ -209,6 +211,13 @@ def test_killed_broker_finds_its_data_again(compose: Compose) -> None:
 
     assert compose.execute(victim, *show) == before, "never formatted anew"
     assert_nothing_lost(load, read_all(compose.bootstrap, "killed", 6))
+
+
+def test_every_command_of_the_image_works(compose: Compose) -> None:
+    scripts = sorted(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"])
+    calls = [*scripts, *(f"jbodlab {noun}" for noun in nouns())]
+    script = "; ".join(f"{call} --help >/dev/null 2>&1 || echo {call}" for call in calls)
+    assert compose.execute("broker-1", "sh", "-c", script) == ""
 
 
 def test_processes_run_as_an_unprivileged_user(compose: Compose) -> None:

@@ -114,9 +114,9 @@ def test_groups_of_the_new_protocol_stay_as_they_are_finalized() -> None:
 @pytest.mark.parametrize(
     ("finalized", "remedy"),
     [
-        ({"metadata.version": 33}, "cannot be lowered: format anew with --release-version 4.3-IV0"),
+        ({"metadata.version": 33}, "cannot be lowered: reformat with --release-version 4.3-IV0"),
         ({"metadata.version": 31}, "kafka-features.sh downgrade --metadata 4.3-IV0"),
-        ({"metadata.version": 99}, "format anew"),
+        ({"metadata.version": 99}, "reformat"),
         ({"metadata.version": 5}, "kafka-features.sh upgrade"),
         ({"metadata.version": 30, "new.version": 2}, "downgrade --feature new.version=0"),
     ],

@@ -64,7 +64,7 @@ def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await stub.MetadataStream(FROM_THE_START).read()
             assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert error.value.details() == "2 streams are open already"
+            assert error.value.details() == "the limit of 2 open metadata streams is reached"
 
             # One that ends makes room.
             streams.pop().cancel()

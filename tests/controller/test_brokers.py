@@ -298,7 +298,7 @@ def test_an_unknown_offline_directory_is_logged_once_and_ignored(
         controller.heartbeat(1, offline_log_dirs="A1,X9")
 
     assert [record.message for record in caplog.records] == [
-        "broker reports a directory offline that it has not registered"
+        "a broker reports a directory offline that it has not registered"
     ]
 
 
@@ -376,7 +376,10 @@ def test_a_directory_that_failed_before_this_controller_began_is_no_news(
             controller.heartbeat(1, offline_log_dirs="A1")
 
     assert [(record.levelname, record.message) for record in caplog.records] == [
-        ("INFO", "directory is offline since before this controller began, or not the broker's")
+        (
+            "INFO",
+            "a broker reports a directory that was already offline when this controller started",
+        )
     ]
     with caplog.at_level(logging.INFO, "controller.brokers"):
         controller.heartbeat(1, offline_log_dirs="A1,X1")

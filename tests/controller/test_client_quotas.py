@@ -85,7 +85,7 @@ def test_nothing_is_written_where_only_the_check_is_wanted() -> None:
         (entry(put("connection_creation_rate", 1.5), ip="127.0.0.1"), "integer"),
         (entry(put("connection_creation_rate", 5), ip="somewhere"), "not an IP address"),
         (entry(put("connection_creation_rate", 5), ip="::ffff:10.0.0.1"), "written as 10.0.0.1"),
-        (entry(put("connection_creation_rate", 5), ip="10.0.0.1", user="u"), "as well"),
+        (entry(put("connection_creation_rate", 5), ip="10.0.0.1", user="u"), "must not name"),
         (entry(put("connection_creation_rate", 5), user="u"), "connection_creation_rate"),
         (entry(put("controller_mutation_rate", 5), ip=None), "controller_mutation_rate"),
         (entry(put("nonsense", 5), user="u"), "nonsense"),

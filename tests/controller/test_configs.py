@@ -186,8 +186,8 @@ def test_what_does_not_exist_has_no_configs() -> None:
     controller = cluster()
     assert refusal(controller, TOPIC, "bar", (SET, "segment.ms", "1"))[0] == 3
     for kind, said in (
-        (8, "broker loggers are not served"),
-        (16, "client metrics are not served"),
+        (8, "broker loggers are not supported"),
+        (16, "client metrics are not supported"),
         (99, "unknown resource type 99"),
     ):
         assert refusal(controller, kind, "1", (SET, "a", "1")) == (42, said)

@@ -105,7 +105,7 @@ def test_a_missing_file_in_the_middle_ends_the_start(process: Process) -> None:
     assert f"{before} is damaged at position {before.stat().st_size}: " in line
     first, next_offset = int(missing.stem), int(behind.stem)
     assert f"offsets {first} to {next_offset - 1} are missing" in line
-    assert f"the log goes on with {behind.name}" in line
+    assert f"the log continues with {behind.name}" in line
     (process.home / missing.name).rename(missing)
     assert topics(process) == {*TOPICS, "last"}
 
@@ -129,7 +129,7 @@ def test_a_damaged_last_batch_is_cut_and_kept_aside(process: Process, byte: int)
     assert topics(process) == set(TOPICS)
 
     assert path.with_name(f"{path.name}.{position}.damaged").read_bytes() == cut
-    assert "cut behind its last valid batch" in process.stderr()
+    assert "truncating a metadata segment after its last valid batch" in process.stderr()
 
 
 def test_zeros_behind_the_end_are_cut(process: Process) -> None:

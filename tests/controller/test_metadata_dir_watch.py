@@ -80,7 +80,7 @@ def test_replaced_metadata_directory_is_found(tmp_path: Path) -> None:
         directory.rename(directory.with_name("aside"))
         (directory / "__cluster_metadata-0").mkdir(parents=True)
 
-    with pytest.raises(LogDirError, match=r"took its place|No such file"):
+    with pytest.raises(LogDirError, match=r"at this path|No such file"):
         watch(tmp_path, replace)
 
 

@@ -85,7 +85,7 @@ def test_after_standing_still_heartbeats_arrive_before_anybody_is_fenced(
             # long that was is not known: it may have begun long before the end of a session.
             now_ms = it.controller.now_ms
             monkeypatch.setattr(it.controller, "now_ms", lambda: now_ms() + ahead_ms)
-            while "controller stood still" not in caplog.text:
+            while "the controller process was paused" not in caplog.text:
                 assert not waiting.done()
                 await asyncio.sleep(0.005)
             await turns()

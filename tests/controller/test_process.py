@@ -187,8 +187,8 @@ def test_health_says_whether_it_leads(process: Process) -> None:
     up = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
 
     assert (down.returncode, up.returncode) == (1, 0)
-    assert "does not answer" in down.stdout
-    assert up.stdout == f"controller 100 at 127.0.0.1:{process.port} leads with epoch 1\n"
+    assert "does not respond" in down.stdout
+    assert up.stdout == f"controller 100 at 127.0.0.1:{process.port} is active in epoch 1\n"
 
 
 @pytest.mark.parametrize(

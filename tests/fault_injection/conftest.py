@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection.__main__ import main
+from jbodlab.cli.program import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SERVER_UID = 1500
 
-JbodFault = Callable[..., "subprocess.CompletedProcess[str]"]
+Jbodlab = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -59,18 +59,16 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def jbod_fault(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> JbodFault:
-    """The command in this process; `test_the_command_is_a_program` starts it as one."""
+def jbodlab(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Jbodlab:
+    """The program in this process."""
+    monkeypatch.setattr("lab.interrupts.Interrupts.install", lambda _: None)
     monkeypatch.setenv("JBODLAB_STATE_DIR", str(state_dir))
 
     def run(*arguments: object, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
         out, err = io.StringIO(), io.StringIO()
         words = [str(argument) for argument in arguments]
         with contextlib.chdir(cwd), redirect_stdout(out), redirect_stderr(err):
-            try:
-                code = main(words)
-            except SystemExit as ended:
-                code = ended.code if isinstance(ended.code, int) else 1
+            code = main(words)
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     return run

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from fault_injection import check, kinds, operations, registry
-from fault_injection.__main__ import main
 from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as disks
@@ -29,6 +28,8 @@ from fault_injection.mechanism import Patient as Broker
 from fault_injection.mechanism import Target
 from fault_injection.mechanisms import balloon
 from fault_injection.preload import CallClass, Control, Rule
+from jbodlab import lab_state
+from jbodlab.cli.program import main
 from lab.cluster.waiting import wait_for
 from tests.fault_injection import making
 from tests.fault_injection.fuse_disks import ServedDisk, served
@@ -351,7 +352,7 @@ def test_calls_go_on_while_many_others_hang(disk: ServedDisk, log_dir: Path) -> 
 
 
 def test_a_disk_is_full_by_its_calls_and_by_no_balloon(
-    disk: ServedDisk, log_dir: Path, monkeypatch: pytest.MonkeyPatch
+    disk: ServedDisk, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = inject(disk, log_dir, "full")
 
@@ -430,13 +431,16 @@ def test_healing_unmounts_a_disk_whose_process_was_killed(disk: ServedDisk, log_
 
 
 def test_the_next_command_unmounts_a_disk_whose_process_was_killed(
-    disk: ServedDisk, log_dir: Path
+    disk: ServedDisk, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inject(disk, log_dir, "eio")
     disk.process.kill()
     disk.process.wait(DEADLINE_S)
+    monkeypatch.setenv(lab_state.STATE_DIR_VARIABLE, str(tmp_path))
+    lab_state.journal_file(tmp_path).write_bytes(journal_of(disk).read_bytes())
+    monkeypatch.setattr("lab.interrupts.Interrupts.install", lambda _: None)
 
-    assert main(["list", "--journal", str(journal_of(disk))]) == 0
+    assert main(["faults", "list"]) == 0
 
     assert disks.of(disk.point) is None
     assert not disk.rules.exists()

@@ -7,18 +7,16 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fault_injection import check
-from tests.state_files import cluster, node, write
 
 pytestmark = pytest.mark.process
 
-JbodFault = Callable[..., "subprocess.CompletedProcess[str]"]
+Jbodlab = Callable[..., "subprocess.CompletedProcess[str]"]
 Snapshot = dict[str, tuple[int, int, bytes]]
 
 
@@ -51,15 +49,15 @@ def create_error(directory: Path) -> int:
     ],
 )
 def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(
-    jbod_fault: JbodFault, log_dir: Path, kind: str, expected: int
+    jbodlab: Jbodlab, log_dir: Path, kind: str, expected: int
 ) -> None:
     before = snapshot(log_dir)
 
-    injected = jbod_fault("inject", kind, log_dir)
+    injected = jbodlab("inject", kind, "--path", log_dir)
 
     assert (injected.returncode, injected.stderr) == (0, "")
     assert create_error(log_dir) == expected
-    healed = jbod_fault("heal", 1)
+    healed = jbodlab("heal", 1)
     assert (healed.returncode, healed.stderr) == (0, "")
     assert snapshot(log_dir) == before
     assert create_error(log_dir) == 0
@@ -67,9 +65,9 @@ def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(
 
 
 def test_readonly_takes_the_right_to_write_from_everything_below(
-    jbod_fault: JbodFault, log_dir: Path
+    jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    assert jbod_fault("inject", "read-only-bits", log_dir).returncode == 0
+    assert jbodlab("inject", "read-only-bits", "--path", log_dir).returncode == 0
 
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (log_dir, *log_dir.rglob("*"))]
     assert len(modes) == 4
@@ -77,27 +75,25 @@ def test_readonly_takes_the_right_to_write_from_everything_below(
 
 
 def test_readonly_leaves_links_and_their_targets_alone(
-    jbod_fault: JbodFault, log_dir: Path, disk: Path
+    jbodlab: Jbodlab, log_dir: Path, disk: Path
 ) -> None:
     target = disk / "elsewhere"
     target.write_bytes(b"")
     target.chmod(0o666)
     (log_dir / "link").symlink_to(target)
 
-    assert jbod_fault("inject", "read-only-bits", log_dir).returncode == 0
+    assert jbodlab("inject", "read-only-bits", "--path", log_dir).returncode == 0
 
     assert stat.S_IMODE(target.stat().st_mode) == 0o666
 
 
-def test_what_was_written_to_a_deleted_path_is_kept_aside(
-    jbod_fault: JbodFault, log_dir: Path
-) -> None:
+def test_what_was_written_to_a_deleted_path_is_kept_aside(jbodlab: Jbodlab, log_dir: Path) -> None:
     before = snapshot(log_dir)
-    jbod_fault("inject", "deleted", log_dir)
+    jbodlab("inject", "deleted", "--path", log_dir)
     log_dir.mkdir()
     (log_dir / "new").write_bytes(b"written meanwhile")
 
-    healed = jbod_fault("heal", 1)
+    healed = jbodlab("heal", 1)
 
     kept = log_dir.parent / ".data.jbod-kept-1-0"
     assert healed.returncode == 0
@@ -107,14 +103,14 @@ def test_what_was_written_to_a_deleted_path_is_kept_aside(
 
 
 def test_what_was_written_into_the_replacing_file_is_kept_aside(
-    jbod_fault: JbodFault, log_dir: Path
+    jbodlab: Jbodlab, log_dir: Path
 ) -> None:
     before = snapshot(log_dir)
-    jbod_fault("inject", "file-in-place", log_dir)
+    jbodlab("inject", "file-in-place", "--path", log_dir)
     with log_dir.open("ab") as file:
         file.write(b"more")
 
-    healed = jbod_fault("heal", "--all")
+    healed = jbodlab("heal", "--all")
 
     assert healed.returncode == 0
     assert (log_dir.parent / ".data.jbod-kept-1-0").read_bytes().endswith(b"more")
@@ -122,37 +118,35 @@ def test_what_was_written_into_the_replacing_file_is_kept_aside(
 
 
 def test_a_directory_inside_a_log_directory_is_moved_out_of_it(
-    jbod_fault: JbodFault, log_dir: Path
+    jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    assert jbod_fault("inject", "deleted", log_dir / "foo-0").returncode == 0
+    assert jbodlab("inject", "deleted", "--path", log_dir / "foo-0").returncode == 0
 
     assert [path.name for path in log_dir.iterdir()] == ["meta.properties"]
     assert (log_dir.parent / ".foo-0.jbod-fault-1").is_dir()
-    assert jbod_fault("heal", 1).returncode == 0
+    assert jbodlab("heal", 1).returncode == 0
     assert (log_dir / "foo-0" / "00000000000000000000.log").read_bytes() == b"records"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is not stopped by permissions")
-def test_a_fault_without_effect_is_reverted_and_reported(
-    jbod_fault: JbodFault, log_dir: Path
-) -> None:
+def test_a_fault_without_effect_is_reverted_and_reported(jbodlab: Jbodlab, log_dir: Path) -> None:
     before = snapshot(log_dir)
 
-    result = jbod_fault("inject", "permission", log_dir, "--user", "0")
+    result = jbodlab("inject", "permission", "--path", log_dir, "--user", "0")
 
     assert result.returncode == 1
     assert "had no effect and was reverted" in result.stderr
     assert result.stderr.count("\n") == 1
     assert snapshot(log_dir) == before
-    assert jbod_fault("list").stdout == "no open faults\n"
+    assert jbodlab("faults", "list").stdout == "no open faults\n"
 
 
 def test_a_directory_that_the_user_cannot_write_anyway_is_refused(
-    jbod_fault: JbodFault, log_dir: Path
+    jbodlab: Jbodlab, log_dir: Path
 ) -> None:
     log_dir.chmod(0o555)
 
-    result = jbod_fault("inject", "permission", log_dir)
+    result = jbodlab("inject", "permission", "--path", log_dir)
 
     assert result.returncode == 1
     assert "nothing injected" in result.stderr
@@ -160,86 +154,84 @@ def test_a_directory_that_the_user_cannot_write_anyway_is_refused(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may become any user")
-def test_an_ordinary_user_cannot_prove_a_fault_as_another(
-    jbod_fault: JbodFault, log_dir: Path
-) -> None:
-    result = jbod_fault("inject", "permission", log_dir, "--user", os.geteuid() + 1)
+def test_an_ordinary_user_cannot_prove_a_fault_as_another(jbodlab: Jbodlab, log_dir: Path) -> None:
+    result = jbodlab("inject", "permission", "--path", log_dir, "--user", os.geteuid() + 1)
 
     assert result.returncode == 1
     assert "only root or uid" in result.stderr
 
 
 def test_links_relative_paths_and_trailing_slashes_name_the_same_directory(
-    jbod_fault: JbodFault, log_dir: Path, disk: Path
+    jbodlab: Jbodlab, log_dir: Path, disk: Path
 ) -> None:
     (disk / "link").symlink_to(log_dir)
 
-    assert jbod_fault("inject", "permission", "link/", cwd=disk).returncode == 0
+    assert jbodlab("inject", "permission", "--path", "link/", cwd=disk).returncode == 0
 
-    refused = jbod_fault("inject", "read-only-bits", "../" + disk.name + "/data/", cwd=disk)
+    refused = jbodlab("inject", "read-only-bits", "--path", "../" + disk.name + "/data/", cwd=disk)
     assert refused.returncode == 1
     assert "already has an open fault: 1" in refused.stderr
-    assert str(log_dir) in jbod_fault("list").stdout
+    assert str(log_dir) in jbodlab("faults", "list").stdout
 
 
-def test_a_directory_around_an_open_fault_is_refused(jbod_fault: JbodFault, log_dir: Path) -> None:
-    assert jbod_fault("inject", "read-only-bits", log_dir / "foo-0").returncode == 0
+def test_a_directory_around_an_open_fault_is_refused(jbodlab: Jbodlab, log_dir: Path) -> None:
+    assert jbodlab("inject", "read-only-bits", "--path", log_dir / "foo-0").returncode == 0
 
-    result = jbod_fault("inject", "deleted", log_dir)
+    result = jbodlab("inject", "deleted", "--path", log_dir)
 
     assert result.returncode == 1
     assert "overlap" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["permission", "deleted"])
-def test_the_root_of_the_file_system_is_never_broken(jbod_fault: JbodFault, kind: str) -> None:
-    result = jbod_fault("inject", kind, "/")
+def test_the_root_of_the_file_system_is_never_broken(jbodlab: Jbodlab, kind: str) -> None:
+    result = jbodlab("inject", kind, "--path", "/")
 
     assert (result.returncode, result.stdout) == (1, "")
     assert "never broken" in result.stderr
 
 
-def test_what_is_no_directory_is_refused(jbod_fault: JbodFault, log_dir: Path) -> None:
-    file = jbod_fault("inject", "permission", log_dir / "meta.properties")
-    missing = jbod_fault("inject", "permission", log_dir / "missing")
+def test_what_is_no_directory_is_refused(jbodlab: Jbodlab, log_dir: Path) -> None:
+    file = jbodlab("inject", "permission", "--path", log_dir / "meta.properties")
+    missing = jbodlab("inject", "permission", "--path", log_dir / "missing")
 
     assert (file.returncode, missing.returncode) == (1, 1)
     assert "is not a directory" in file.stderr
     assert "does not exist" in missing.stderr
 
 
-def test_an_empty_path_is_not_the_folder_one_stands_in(jbod_fault: JbodFault, disk: Path) -> None:
+def test_an_empty_path_is_not_the_folder_one_stands_in(jbodlab: Jbodlab, disk: Path) -> None:
     before = snapshot(disk)
 
-    refused = jbod_fault("inject", "permission", "", cwd=disk)
+    refused = jbodlab("inject", "permission", "--path", "", cwd=disk)
 
-    assert (refused.returncode, refused.stderr) == (1, "jbod-fault: the path is empty\n")
+    assert (refused.returncode, refused.stderr) == (1, "jbodlab: the path is empty\n")
     assert snapshot(disk) == before
 
 
-def test_a_directory_that_holds_the_tool_itself_is_refused(jbod_fault: JbodFault) -> None:
+def test_a_directory_that_holds_the_tool_itself_is_refused(jbodlab: Jbodlab) -> None:
     package = Path(check.__file__).parent
 
-    refused = jbod_fault("inject", "permission", package)
+    refused = jbodlab("inject", "permission", "--path", package)
 
     assert (refused.returncode, refused.stderr) == (
         1,
-        f"jbod-fault: {package} contains the program that has to heal it\n",
+        f"jbodlab: {package} contains the program that has to heal it\n",
     )
 
 
 def test_a_directory_that_holds_the_journal_is_refused(
-    jbod_fault: JbodFault, log_dir: Path
+    jbodlab: Jbodlab, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = jbod_fault(
-        "inject", "permission", log_dir, "--journal", log_dir / "j" / "faults.jsonl"
-    )
+    monkeypatch.setenv("JBODLAB_STATE_DIR", str(log_dir / "j"))
+
+    result = jbodlab("inject", "permission", "--path", log_dir)
 
     assert result.returncode == 1
     assert "the journal" in result.stderr
 
 
-def test_a_mount_point_is_neither_moved_nor_replaced(jbod_fault: JbodFault, disk: Path) -> None:
+def test_a_mount_point_is_neither_moved_nor_replaced(jbodlab: Jbodlab, disk: Path) -> None:
     mounted = disk / "mounted"
     mounted.mkdir()
     mount = subprocess.run(
@@ -250,7 +242,7 @@ def test_a_mount_point_is_neither_moved_nor_replaced(jbod_fault: JbodFault, disk
     if mount.returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        result = jbod_fault("inject", "deleted", mounted)
+        result = jbodlab("inject", "deleted", "--path", mounted)
     finally:
         subprocess.run(["umount", str(mounted)], check=True)
 
@@ -260,53 +252,54 @@ def test_a_mount_point_is_neither_moved_nor_replaced(jbod_fault: JbodFault, disk
 
 
 def test_healing_an_unknown_or_healed_fault_fails_with_one_line(
-    jbod_fault: JbodFault, log_dir: Path
+    jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    jbod_fault("inject", "permission", log_dir)
-    jbod_fault("heal", 1)
+    jbodlab("inject", "permission", "--path", log_dir)
+    jbodlab("heal", 1)
 
-    again, unknown = jbod_fault("heal", 1), jbod_fault("heal", 7)
+    again, unknown = jbodlab("heal", 1), jbodlab("heal", 7)
 
     assert (again.returncode, unknown.returncode) == (1, 1)
-    assert again.stderr == "jbod-fault: fault 1 is not open: it was healed already\n"
-    assert unknown.stderr == "jbod-fault: no fault 7 in the journal\n"
+    line = "jbodlab: fault {} is not open here; `jbodlab faults list` lists the open faults\n"
+    assert again.stderr == line.format(1)
+    assert unknown.stderr == line.format(7)
 
 
 def test_heal_under_a_folder_leaves_other_faults_open(
-    jbod_fault: JbodFault, log_dir: Path, disk: Path
+    jbodlab: Jbodlab, log_dir: Path, disk: Path
 ) -> None:
     other = disk / "other"
     other.mkdir()
     if os.geteuid() == 0:
         os.chown(other, log_dir.stat().st_uid, log_dir.stat().st_gid)
-    jbod_fault("inject", "permission", log_dir)
-    jbod_fault("inject", "permission", other)
+    jbodlab("inject", "permission", "--path", log_dir)
+    jbodlab("inject", "permission", "--path", other)
 
-    assert jbod_fault("heal", "--under", log_dir).returncode == 0
+    assert jbodlab("heal", "--path", log_dir).returncode == 0
 
-    listed = jbod_fault("list").stdout
+    listed = jbodlab("faults", "list").stdout
     assert str(other) in listed
     assert str(log_dir) not in listed
 
 
 def test_a_fault_whose_directory_is_gone_is_closed_with_a_word_about_it(
-    jbod_fault: JbodFault, log_dir: Path
+    jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    jbod_fault("inject", "permission", log_dir)
+    jbodlab("inject", "permission", "--path", log_dir)
     log_dir.rename(log_dir.with_name("removed"))
 
-    result = jbod_fault("heal", 1)
+    result = jbodlab("heal", 1)
 
     assert result.returncode == 0
     assert "was removed or replaced" in result.stdout
-    assert jbod_fault("list").stdout == "no open faults\n"
+    assert jbodlab("faults", "list").stdout == "no open faults\n"
 
 
 def test_every_step_is_in_the_journal_with_both_clocks(
-    jbod_fault: JbodFault, log_dir: Path, state_dir: Path
+    jbodlab: Jbodlab, log_dir: Path, state_dir: Path
 ) -> None:
-    jbod_fault("inject", "permission", log_dir)
-    jbod_fault("heal", 1)
+    jbodlab("inject", "permission", "--path", log_dir)
+    jbodlab("heal", 1)
 
     lines = (state_dir / "faults.jsonl").read_text().splitlines()
 
@@ -326,40 +319,28 @@ def test_every_step_is_in_the_journal_with_both_clocks(
     assert entries[0]["undo"]["modes"] == {".": 0o750}
 
 
-def test_a_directory_is_named_by_broker_and_number_or_path(
-    jbod_fault: JbodFault, log_dir: Path, state_dir: Path
-) -> None:
-    broker = node(node_id=2, log_dirs=("/not/this", str(log_dir)))
-    write(state_dir, cluster("default", node("controller", 100), broker))
+def test_what_a_fault_is_about_is_named_once(jbodlab: Jbodlab, log_dir: Path) -> None:
+    neither = jbodlab("inject", "deleted")
+    both = jbodlab("inject", "deleted", "broker-1/1", "--path", log_dir)
+    other = jbodlab("inject", "deleted", "--path", log_dir, "--cluster", "x")
+    broker = jbodlab("inject", "kill", "--path", log_dir)
 
-    by_number = jbod_fault("inject", "permission", "--broker", 2, "--dir", 2)
-    jbod_fault("heal", "--all")
-    by_path = jbod_fault("inject", "permission", "--broker", 2, "--dir", log_dir)
-    jbod_fault("heal", "--all")
-    too_high = jbod_fault("inject", "permission", "--broker", 2, "--dir", 3)
-    no_broker = jbod_fault("inject", "permission", "--broker", 9, "--dir", 1)
-    no_cluster = jbod_fault("inject", "permission", "--broker", 2, "--dir", 1, "--name", "x")
-
-    assert (by_number.returncode, by_path.returncode) == (0, 0)
-    assert str(log_dir) in by_number.stdout
-    assert "log directories 1 to 2, got 3" in too_high.stderr
-    assert "unknown broker 9: cluster default has 2" in no_broker.stderr
-    assert "cluster x is not up" in no_cluster.stderr
-    assert {too_high.returncode, no_broker.returncode, no_cluster.returncode} == {1}
-
-
-def test_the_command_is_a_program(state_dir: Path, log_dir: Path) -> None:
-    done = [
-        subprocess.run(
-            [sys.executable, "-m", "fault_injection", *words],
-            env={**os.environ, "JBODLAB_STATE_DIR": str(state_dir)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        for words in (["inject", "deleted", str(log_dir)], ["heal", "--all"], ["nonsense"])
-    ]
-
-    assert [each.returncode for each in done] == [0, 0, 1]
+    assert {neither.returncode, both.returncode, other.returncode} == {2}
+    assert "expected TARGET, such as broker-1/2, or --path DIR" in neither.stderr
+    assert "expected TARGET, such as broker-1/2, or --path DIR" in both.stderr
+    assert "--cluster and --path exclude each other" in other.stderr
+    assert broker.returncode == 1
+    assert "kill breaks a broker" in broker.stderr
     assert log_dir.is_dir()
+
+
+def test_whether_a_fault_can_be_made_is_told_and_nothing_is_changed(
+    jbodlab: Jbodlab, log_dir: Path
+) -> None:
+    before = snapshot(log_dir)
+
+    possible = jbodlab("faults", "check", "deleted", "--path", log_dir)
+
+    assert possible.stdout == f"deleted can be injected into {log_dir} by files\n"
+    assert jbodlab("faults", "check", "swapped", "--path", log_dir).returncode == 1
+    assert snapshot(log_dir) == before

@@ -95,7 +95,7 @@ def test_a_folder_that_is_gone_is_no_failure_of_the_disk(log, process) -> None:
 
 def test_a_round_that_is_called_off_ends_with_its_process_and_another_begins(log, process) -> None:
     def stop(_size: int) -> None:
-        raise CleaningStoppedError("called off")
+        raise CleaningStoppedError("cancelled")
 
     with pytest.raises(CleaningStoppedError):
         process.begin(log.fs, plan_of(log), stop, Rate(10))

@@ -17,10 +17,10 @@ def test_a_command_that_is_interrupted_while_it_is_imported_says_so_in_one_line(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(commands, "import_module", interrupted)
-    monkeypatch.setattr(sys, "argv", ["/somewhere/jbodlab", "up"])
+    monkeypatch.setattr(sys, "argv", ["/somewhere/jbod-broker", "-c", "x"])
 
     with pytest.raises(SystemExit) as ended:
-        commands.lab  # noqa: B018 - as the script of a wheel does
+        commands.broker  # noqa: B018 - as the script of a wheel does
 
     assert ended.value.code == INTERRUPTED
-    assert capsys.readouterr().err == "jbodlab: interrupted\n"
+    assert capsys.readouterr().err == "jbod-broker: interrupted\n"

@@ -11,10 +11,12 @@ from types import ModuleType
 
 import pytest
 
-from jbodlab.commands import COMMANDS
 from jbodlab.program_names import ROOT, name_of
 
 pytest.importorskip("hatchling", reason="what builds the wheel is not installed")
+
+BASE_INSTALL_MB = 75
+BROUGHT_BY_VENV = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
 
 LOAD_ALL = """
 import sys
@@ -23,6 +25,9 @@ import jbodlab.commands as commands
 assert str(Path(commands.__file__).resolve()).startswith(sys.argv[1]), commands.__file__
 for name in commands.COMMANDS:
     assert callable(getattr(commands, name)), name
+from jbodlab.cli import program
+for name, noun in program.nouns().items():
+    assert program.commands_of(noun), name
 print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2:])))
 """
 
@@ -68,7 +73,13 @@ def test_all_commands_of_a_wheel_are_found_below_jbodlab(tmp_path: Path) -> None
 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(module.UNMOVED)
     done = subprocess.run(
-        [sys.executable, "-c", LOAD_ALL, str(tmp_path.resolve()), *module.MOVED],
+        [
+            sys.executable,
+            "-c",
+            LOAD_ALL,
+            str(tmp_path.resolve()),
+            *module.MOVED,
+        ],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
@@ -77,4 +88,33 @@ def test_all_commands_of_a_wheel_are_found_below_jbodlab(tmp_path: Path) -> None
         check=False,
     )
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
-    assert len(COMMANDS) > 10
+
+
+@pytest.mark.process
+def test_an_install_without_extras_takes_at_most_75_mb(tmp_path: Path) -> None:
+    built = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    subprocess.run(built, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    base = Path(sys.base_prefix) / "bin" / "python3"
+    subprocess.run([base, "-m", "venv", tmp_path / "env"], check=True, timeout=60)
+    installed = subprocess.run(
+        [tmp_path / "env" / "bin" / "python", "-m", "pip", "install", "--quiet", wheel],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    if installed.returncode and "Could not find a version" in installed.stderr:
+        pytest.skip(f"no package registry here: {installed.stderr.splitlines()[-1]}")
+    assert installed.returncode == 0, installed.stderr
+
+    (packages,) = (tmp_path / "env" / "lib").glob("python3*/site-packages")
+    sizes = {one.name: size_of(one) for one in packages.iterdir()}
+    ours = {name: size for name, size in sizes.items() if not name.startswith(BROUGHT_BY_VENV)}
+    largest = sorted(ours.items(), key=lambda one: -one[1])[:8]
+    assert sum(ours.values()) <= BASE_INSTALL_MB * 1_000_000, largest
+
+
+def size_of(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(one.stat().st_size for one in files if one.is_file())

@@ -1,4 +1,4 @@
-"""`jbodlab run` ends with what happened first, whatever cannot be tidied up."""
+"""`jbodlab run`: what came of a run, its exit code, and what is tidied up afterwards."""
 
 from __future__ import annotations
 
@@ -7,68 +7,173 @@ from typing import Any
 
 import pytest
 
-from fault_injection.errors import FaultError
-from lab import traffic
+from fault_injection.kinds import spec
 from lab.commands import breaking, running
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal import actions
+from lab.rehearsal.facts import CommandFacts, Event, FaultFacts, Verdict
+from lab.rehearsal.judgement import judge
+from lab.rehearsal.plan import At, Command, Entry, Plan, Topic, Writers
+from lab.rehearsal.result import to_json
+from lab.rehearsal.run import Done
+from tests.lab.rehearsal.runs import CLEAN, facts, fault, ns, steady, writer
 
 CLUSTER: Any = SimpleNamespace(bootstrap="h:1", brokers=[1, 2, 3])
+OPTIONS: Any = SimpleNamespace(fail="broker-1/1", name="default")
+PLAN = Plan(
+    name="run",
+    topics=(Topic(name="orders", partitions=2, replicas=1),),
+    load=(
+        Writers(name="producer", topic="orders", rate=10),
+        Command(name=running.APP, command=("x",)),
+    ),
+    timeline=(
+        Entry(name="fault", do="permission", instant=At(seconds=3), spec=spec("permission", {})),
+    ),
+)
+UNTIL_THE_END = fault(1, None, name="fault", kind="permission")
 
 
-@pytest.fixture(autouse=True)
+def found(
+    messages: Any,
+    verdict: Verdict = CLEAN,
+    *,
+    injected_fault: FaultFacts | None = UNTIL_THE_END,
+    code: int | None = 0,
+    last_due: dict[int, int] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    known = facts(
+        faults=[] if injected_fault is None else [injected_fault],
+        writers={"producer": writer(messages, verdict=verdict, last_due=last_due or {})},
+        commands={running.APP: CommandFacts(exit_code=code)},
+        **more,
+    )
+    judgement = judge(PLAN, known)
+    done = Done(facts=known, judgement=judgement, json=to_json(PLAN, known, judgement, {}))
+    return running.judged(done, PLAN)
+
+
+def verdict(**counts: int) -> Verdict:
+    values = {"acknowledged": 100, "read": 100, "lost": 0, "duplicated": 0, "out_of_order": 0}
+    return Verdict(**{**values, **counts})
+
+
+def text(one: dict[str, Any]) -> list[str]:
+    return running._text(OPTIONS, one, []).splitlines()
+
+
+def test_a_partition_without_an_acknowledgement_until_the_end_has_a_gap_that_did_not_end() -> None:
+    silent = steady(0, 1, partition=0)
+    one = found([*silent, *steady(0, 10, partition=1)], last_due={0: ns(9)})
+
+    assert "gap          9.1 s in orders-0, not ended" in text(one)
+
+
+def test_a_gap_that_ended_has_its_length_and_its_partition() -> None:
+    back = [*steady(0, 1), *steady(4, 10)]
+
+    assert "gap          3.1 s in orders-0" in text(found(back))
+
+
+@pytest.mark.parametrize(
+    ("program", "counts", "more", "code"),
+    [
+        (0, {}, {}, 0),
+        (3, {}, {}, 3),
+        (-9, {}, {}, 137),
+        (0, {"lost": 1}, {}, running.LOST),
+        (3, {"duplicated": 1}, {}, running.LOST),
+        (0, {"unread": 1}, {}, running.NOT_KNOWN),
+        (3, {"unread": 1}, {}, 3),
+        (0, {}, {"injected_fault": None}, running.NOT_KNOWN),
+        (3, {}, {"injected_fault": None}, 3),
+        (0, {}, {"broken_off": ["no steady state within 20 s"]}, running.NOT_KNOWN),
+        (None, {}, {"injected_fault": None}, running.NOT_KNOWN),
+    ],
+)
+def test_the_exit_code_is_the_programs_own_where_the_cluster_did_nothing_wrong(
+    program: int | None, counts: dict[str, int], more: dict[str, Any], code: int
+) -> None:
+    one = found(steady(0, 10), verdict(**counts), code=program, **more)
+
+    assert running.exit_code(one) == code
+
+
+def test_messages_that_could_not_be_read_are_unread_and_not_lost_and_the_topic_is_kept() -> None:
+    one = found(steady(0, 10), verdict(unread=7))
+
+    lines = text(one)
+    assert "lost         0 of 100 acknowledged messages" in lines
+    assert "unread       7: nobody knows whether they are lost" in lines
+    assert one["topic_kept"]
+    assert lines[-1].startswith("topic orders is kept")
+    assert lines[-1].endswith(" topics delete orders")
+
+
+def test_where_nothing_is_lost_or_unread_the_topic_goes() -> None:
+    assert not found(steady(0, 10), verdict(duplicated=2))["topic_kept"]
+
+
+def test_a_program_that_ends_before_the_fault_tested_nothing() -> None:
+    one = found(steady(0, 10), injected_fault=None)
+
+    assert one["gap_ms"] is None
+    assert one["doubts"] == [
+        "the program ended before the fault was injected, so nothing was tested"
+    ]
+
+
+@pytest.fixture
 def topics_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise LabError("topic x could not be deleted: no answer")
+        raise LabError("cannot delete topic x: no answer")
 
-    monkeypatch.setattr(traffic, "create_topic", lambda *_, **__: None)
-    monkeypatch.setattr(traffic, "delete_topic", refuse)
+    monkeypatch.setattr(actions, "delete_topic", refuse)
 
 
+@pytest.mark.usefixtures("topics_stay")
 def test_a_topic_that_stays_does_not_take_the_verdict_away(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with running._topic(CLUSTER, 2, Interrupts()):
+    with running._topic_deleted(CLUSTER, "x", Interrupts()):
         pass
 
-    assert capsys.readouterr().err == "jbodlab: topic x could not be deleted: no answer\n"
+    assert capsys.readouterr().err == "jbodlab run: cannot delete topic x: no answer\n"
 
 
+@pytest.mark.usefixtures("topics_stay")
 @pytest.mark.parametrize("reason", [KeyboardInterrupt(), LabError("the cluster is gone")])
 def test_a_topic_that_stays_does_not_hide_why_there_is_an_end(
     capsys: pytest.CaptureFixture[str], reason: BaseException
 ) -> None:
-    with pytest.raises(type(reason)) as caught, running._topic(CLUSTER, 2, Interrupts()):
+    with (
+        pytest.raises(type(reason)) as caught,
+        running._topic_deleted(CLUSTER, "x", Interrupts()),
+    ):
         raise reason
 
     assert caught.value is reason
-    assert capsys.readouterr().err == "jbodlab: topic x could not be deleted: no answer\n"
+    assert capsys.readouterr().err == "jbodlab run: cannot delete topic x: no answer\n"
 
 
-def test_a_fault_that_cannot_be_healed_leaves_nothing_else_running(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    class Standing:
-        def heal(self) -> None:
-            raise FaultError("no such disk")
+def test_a_topic_that_is_kept_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted: list[str] = []
+    monkeypatch.setattr(actions, "delete_topic", lambda _, name: deleted.append(name))
 
-    done = []
-    work: Any = SimpleNamespace(
-        abort=lambda: done.append("aborted"),
-        stop=lambda: done.append("stopped"),
-        join=lambda _: done.append("joined"),
-    )
-    faults: Any = [Standing()]
+    with running._topic_deleted(CLUSTER, "x", Interrupts()) as keep:
+        keep()
+    assert deleted == []
 
-    running._tidy_up(faults, None, work, work)
-
-    assert capsys.readouterr().err == "jbodlab: no such disk\n"
-    assert done == ["aborted", "stopped", "joined", "joined"]
+    with running._topic_deleted(CLUSTER, "x", Interrupts()):
+        pass
+    assert deleted == ["x"]
 
 
-@pytest.mark.parametrize("faults", [[], ["a fault"]])
-def test_who_is_interrupted_is_told_what_a_fault_left_to_be_done(
-    faults: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("injected", [[], [Event(t_ns=0, source="fault", kind="injected")]])
+def test_who_interrupts_reads_what_a_fault_left_to_be_done(
+    injected: list[Event], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def afterwards(*_: object, reviving: bool) -> tuple[list[str], list[str]]:
         assert not reviving
@@ -78,9 +183,9 @@ def test_who_is_interrupted_is_told_what_a_fault_left_to_be_done(
 
     with (
         pytest.raises(KeyboardInterrupt),
-        running._remaining_told("default", CLUSTER, faults),
+        running._remaining_work_shown("default", CLUSTER, injected),
     ):
         raise KeyboardInterrupt
 
     line = "jbodlab: broker-1/1 is still offline: jbodlab heal --revive\n"
-    assert capsys.readouterr().err == (line if faults else "")
+    assert capsys.readouterr().err == (line if injected else "")

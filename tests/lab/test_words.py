@@ -1,16 +1,14 @@
-"""Words for brokers and directories, and what shells complete."""
+"""Words for brokers and directories."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from lab.__main__ import _parser
 from lab.cluster import Cluster, layout
 from lab.cluster.processes import own_user
-from lab.commands import TABLE, clusters, completion, running
+from lab.commands import clusters, running
 from lab.errors import LabError
 
 
@@ -46,42 +44,6 @@ def test_nodes_are_named_alone_or_all_together(cluster: Cluster) -> None:
     assert [node.id for node in clusters.nodes(cluster, ["all"])] == [100, 1, 2]
     with pytest.raises(LabError, match="'broker-1/2' is a directory, and a broker is wanted"):
         clusters.nodes(cluster, ["broker-1/2"])
-
-
-def test_completion_knows_every_command_and_its_options() -> None:
-    script = completion.script(_parser())
-
-    commands = script.split('known="', 1)[1].split('"')[0].split()
-    assert set(TABLE) | {"up", "down", "status", "demo"} <= set(commands)
-    assert "power-loss" in script
-    assert "--port-base" in script
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("inj", "inject"),
-        ("inject swa", "swapped"),
-        ("up --kind t", "tmpfs"),
-        ("up --mech", "--mechanism"),
-        ("rehearse slow", "slow-disk"),
-        ("rehearse --against k", "kafka"),
-        ("completion z", "zsh"),
-    ],
-)
-def test_bash_completes_commands_options_and_words(words: str, offered: str) -> None:
-    asked = f"COMP_WORDS=(jbodlab {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _jbodlab"
-    script = f'{completion.script(_parser())}{asked}; echo "${{COMPREPLY[*]}}"'
-
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-
-    assert done.stdout == f"{offered}\n"
-
-
-@pytest.mark.process
-def test_the_completion_is_a_script_that_bash_reads() -> None:
-    subprocess.run(["bash", "-n", "-c", completion.script(_parser())], check=True)
 
 
 def test_gaps_are_measured_with_messages_that_stand_closely() -> None:

@@ -633,9 +633,9 @@ SOMETIMES_SEEN = (
     "ISR shrunk to one",
     "an answer was lost after its call was carried out",
     "a directory failed with a heartbeat on its way",
-    "logged: swap of %s was put off, a disk is busy",
-    "logged: segment was cut at its first invalid byte",
-    "logged: metadata segment is cut behind its last valid batch",
+    "logged: move of %s: swap postponed because a disk is busy",
+    "logged: truncated a segment at its first invalid byte",
+    "logged: truncating a metadata segment after its last valid batch",
 )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 
+from jbodlab.cli.program import main
 from jbodlab.metadata_log.batches import control_batch, data_batch
 from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import CRC_OFFSET, CRC_START, HEADER_SIZE, build_batch
@@ -20,7 +21,6 @@ from jbodlab.records.cluster_records import BrokerFeature, RegisterControllerRec
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.control_records import LeaderChangeMessage, Voter
 from jbodlab.records.frame import VersionedRecord
-from storage_tool.dump_log import main
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "kafka-metadata-logs"
 LOG = "00000000000000000000.log"
@@ -45,14 +45,11 @@ class Dumped(NamedTuple):
 
 
 def dump(*arguments: object) -> Dumped:
-    """Run jbod-dump-log."""
+    """Run `jbodlab storage dump`."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
+        code = main(["storage", "dump", *map(str, arguments)])
         sys.stdout.flush()
     raw = out.buffer
     assert isinstance(raw, io.BytesIO)

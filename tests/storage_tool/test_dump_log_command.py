@@ -13,48 +13,8 @@ from jbodlab.records.config_records import ConfigRecord
 from jbodlab.records.frame import VersionedRecord
 from tests.storage_tool.dumping import LOG, TIME_MS, dump, no_ops, values, write
 
-PROGRAM = [sys.executable, "-m", "storage_tool.dump_log"]
+PROGRAM = [sys.executable, "-m", "jbodlab", "storage", "dump"]
 ROOT = Path(__file__).parents[2]
-
-
-def test_files_are_required() -> None:
-    done = dump()
-
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith('Missing required argument "[files]"\nusage: jbod-dump-log ')
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--bogus"], ["--files", "x", "--max-bytes", "many"], ["--file", "x"], ["--help"]]
-)
-def test_what_cannot_be_followed_gives_the_usage_and_exit_code_1(arguments: list[str]) -> None:
-    done = dump(*arguments)
-
-    assert (done.code, done.out) == (1, "")
-    assert "usage: jbod-dump-log" in done.err
-
-
-def test_version_is_printed() -> None:
-    done = dump("--version")
-
-    assert (done.code, done.err) == (0, "")
-    assert done.out.strip()
-
-
-@pytest.mark.parametrize(
-    ("option", "topic"),
-    [
-        ("--transaction-log-decoder", "__transaction_state"),
-        ("--remote-log-metadata-decoder", "__remote_log_metadata"),
-        ("--share-group-state-decoder", "__share_group_state"),
-    ],
-)
-def test_decoders_of_other_topics_are_refused(option: str, topic: str) -> None:
-    assert dump(option, "--files", LOG) == (
-        1,
-        "",
-        f"{option} is not supported: records of {topic} are not decoded\n",
-    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +24,7 @@ def test_missing_file_is_one_line(tmp_path: Path, name: str) -> None:
     there = write(tmp_path, no_ops())
     path = tmp_path / "missing" / name
 
-    done = dump("--files", f"{path},{there}")
+    done = dump(path, there)
 
     assert done.code == 1
     assert done.err == f"{path}: cannot be read: No such file or directory\n"
@@ -76,7 +36,7 @@ def test_directory_is_no_file(tmp_path: Path) -> None:
     path = tmp_path / LOG
     path.mkdir()
 
-    done = dump("--files", path)
+    done = dump(path)
 
     assert done.code == 1
     assert done.err == f"{path}: cannot be read: Is a directory\n"
@@ -86,7 +46,7 @@ def test_files_of_unknown_kind_are_passed(tmp_path: Path) -> None:
     log = write(tmp_path, no_ops())
     other, bare = tmp_path / "meta.properties", tmp_path / "quorum-state"
 
-    done = dump("--files", f"{other},{bare},{log}")
+    done = dump(other, bare, log)
 
     assert done.code == 0
     assert done.err == f"Ignoring unknown file {other}\nIgnoring unknown file {bare}\n"
@@ -97,7 +57,7 @@ def test_name_that_says_nothing_does_not_hide_the_content(tmp_path: Path) -> Non
     log = write(tmp_path, values(b"x"), name="copy.log")
     snapshot = write(tmp_path, values(b"x"), name="copy.checkpoint")
 
-    done = dump("--files", f"{log},{snapshot}")
+    done = dump(log, snapshot)
 
     assert sum(line.startswith("baseOffset") for line in done.lines) == 2
     assert done.code == 1
@@ -111,7 +71,7 @@ def test_path_is_shown_as_it_was_given(tmp_path: Path, monkeypatch: pytest.Monke
     write(tmp_path / "d", values(b"x"), values(b"y", base_offset=7))
     monkeypatch.chdir(tmp_path)
 
-    done = dump("--deep-iteration", "--files", f"d//{LOG},./d/{LOG},")
+    done = dump("--deep-iteration", f"d//{LOG}", f"./d/{LOG}")
 
     assert [line for line in done.lines if line.startswith("Dumping")] == [
         f"Dumping d/{LOG}",
@@ -126,9 +86,7 @@ def test_name_that_is_no_text_is_shown_as_it_is(tmp_path: Path) -> None:
     path = Path(folder.decode(errors="surrogateescape"))
     write(path, values(b"x"))
 
-    done = subprocess.run(
-        [*PROGRAM, "--files", str(path / LOG)], capture_output=True, cwd=ROOT, check=True
-    )
+    done = subprocess.run([*PROGRAM, str(path / LOG)], capture_output=True, cwd=ROOT, check=True)
 
     assert done.stdout.startswith(b"Dumping " + folder)
     assert done.stderr == b""
@@ -139,7 +97,7 @@ def test_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     path = write(tmp_path, *(no_ops(500, base_offset=500 * number) for number in range(40)))
 
     process = subprocess.Popen(
-        [*PROGRAM, "--cluster-metadata-decoder", "--files", str(path)],
+        [*PROGRAM, "--cluster-metadata-decoder", str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,
@@ -162,7 +120,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [*PROGRAM, "--files", str(path)],
+            [*PROGRAM, str(path)],
             stdout=full,
             stderr=subprocess.PIPE,
             cwd=ROOT,
@@ -170,7 +128,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         )
 
     assert done.returncode == 1
-    assert done.stderr == b"cannot write the output: No space left on device\n"
+    assert done.stderr == b"jbodlab: cannot write the output: No space left on device\n"
 
 
 @pytest.mark.process
@@ -184,7 +142,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert path.stat().st_size > 85 << 20
 
     script = (
-        "import resource, sys; from storage_tool.dump_log import main; code = main(sys.argv[1:]);"
+        "import resource, sys; from jbodlab.cli.program import main;"
+        "code = main(['storage', 'dump', *sys.argv[1:]]);"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
     )
     used = []
@@ -193,7 +152,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
             done = subprocess.run(
                 [
                     *(sys.executable, "-c", script, "--cluster-metadata-decoder"),
-                    *("--max-bytes", limit, "--files", str(path)),
+                    *("--max-bytes", limit, str(path)),
                 ],
                 stdout=out,
                 stderr=subprocess.PIPE,

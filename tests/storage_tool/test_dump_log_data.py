@@ -36,7 +36,7 @@ def test_without_further_options_only_batches_are_printed(tmp_path: Path) -> Non
         ),
     )
 
-    assert dump("--files", path) == (
+    assert dump(path) == (
         0,
         f"Dumping {path}\nLog starting offset: 0\n"
         "baseOffset: 0 lastOffset: 2 count: 3 baseSequence: 2147483646 lastSequence: 0 "
@@ -60,11 +60,11 @@ def test_deep_iteration_adds_records_and_print_data_log_their_data(tmp_path: Pat
     ]
     ends = [" key: k payload: v", " payload: w", " key: ", ""]
 
-    assert dump("--deep-iteration", "--files", path).lines[3:] == starts
-    assert dump("--print-data-log", "--files", path).lines[3:] == [
+    assert dump("--deep-iteration", path).lines[3:] == starts
+    assert dump("--print-data-log", path).lines[3:] == [
         start + end for start, end in zip(starts, ends, strict=True)
     ]
-    assert dump("--print-data-log", "--skip-record-metadata", "--files", path).lines[3:] == [
+    assert dump("--print-data-log", "--skip-record-metadata", path).lines[3:] == [
         "| key: k payload: v",
         "| payload: w",
         "| key: ",
@@ -76,7 +76,7 @@ def test_deep_iteration_adds_records_and_print_data_log_their_data(tmp_path: Pat
 def test_compressed_batches_are_opened(tmp_path: Path, codec: int, name: str) -> None:
     path = write(tmp_path, compressed(values(b"one", b"two"), codec))
 
-    done = dump("--print-data-log", "--files", path)
+    done = dump("--print-data-log", path)
 
     assert payloads(done.lines) == ["one", "two"]
     assert f" compresscodec: {name} " in done.lines[2]
@@ -86,7 +86,7 @@ def test_compressed_batches_are_opened(tmp_path: Path, codec: int, name: str) ->
 def test_timestamps_set_by_the_broker_and_a_delete_horizon_are_told(tmp_path: Path) -> None:
     path = write(tmp_path, values(b"x", attributes=LOG_APPEND_TIME | DELETE_HORIZON))
 
-    done = dump("--print-data-log", "--files", path)
+    done = dump("--print-data-log", path)
 
     assert f"deleteHorizonMs: OptionalLong[{TIME_MS}] position: 0 LogAppendTime: " in done.lines[2]
     assert done.lines[3].startswith(f"| offset: 0 LogAppendTime: {TIME_MS} keySize: -1 ")
@@ -97,7 +97,7 @@ def test_header_keys_stand_between_commas(tmp_path: Path) -> None:
     body = bytes([len(record) * 2]) + record
     path = write(tmp_path, with_crc(_of_size(values(b"x")[:HEADER_SIZE] + body)))
 
-    assert "headerKeys: [a,b] payload: x" in dump("--print-data-log", "--files", path).lines[3]
+    assert "headerKeys: [a,b] payload: x" in dump("--print-data-log", path).lines[3]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_decoders_that_are_built_in(
 ) -> None:
     path = write(tmp_path, values(value))
 
-    done = dump("--value-decoder-class", decoder, "--files", path)
+    done = dump("--value-decoder-class", decoder, path)
 
     assert payloads(done.lines) == [payload]
 
@@ -121,22 +121,22 @@ def test_decoders_that_are_built_in(
 def test_other_decoders_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, values(b"x"))
 
-    done = dump("--key-decoder-class", "com.example.Avro", "--files", path)
+    done = dump("--key-decoder-class", "com.example.Avro", path)
 
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "decoder com.example.Avro is not available, only IntegerDecoder, LongDecoder, "
-        "StringDecoder are\n"
+        "jbodlab: unsupported decoder com.example.Avro, expected one of IntegerDecoder, "
+        "LongDecoder, StringDecoder\n"
     )
 
 
 def test_value_of_the_wrong_size_does_not_end_the_dump(tmp_path: Path) -> None:
     path = write(tmp_path, values(b"abc", struct.pack(">i", 5)))
 
-    done = dump("--value-decoder-class", "IntegerDecoder", "--files", path)
+    done = dump("--value-decoder-class", "IntegerDecoder", path)
 
     assert payloads(done.lines) == [
-        "Error at 0, skipping. a number of 4 bytes cannot be read from 3",
+        "Error at 0, skipping. expected a number of 4 bytes, got 3 bytes",
         "5",
     ]
     assert done.code == 1
@@ -145,7 +145,7 @@ def test_value_of_the_wrong_size_does_not_end_the_dump(tmp_path: Path) -> None:
 def test_json_has_text_where_there_is_text_and_bytes_where_not(tmp_path: Path) -> None:
     path = write(tmp_path, build_batch([(b"k", b"\xff"), (None, None)], timestamp_ms=TIME_MS))
 
-    first, second = dump("--print-data-log", "--json", "--files", path).of_kind("record")
+    first, second = dump("--print-data-log", "--output=json", path).of_kind("record")
 
     assert (first["key"], first["payload"], first["payloadBytes"]) == ("k", "\ufffd", "/w==")
     assert "keyBytes" not in first
@@ -155,8 +155,8 @@ def test_json_has_text_where_there_is_text_and_bytes_where_not(tmp_path: Path) -
 def test_gap_between_offsets_is_told_and_no_damage(tmp_path: Path) -> None:
     path = write(tmp_path, values(b"x"), values(b"y", base_offset=5), values(b"z", base_offset=6))
 
-    text = dump("--deep-iteration", "--files", path)
-    as_json = dump("--deep-iteration", "--json", "--files", path)
+    text = dump("--deep-iteration", path)
+    as_json = dump("--deep-iteration", "--output=json", path)
 
     assert text.err == f"Non-consecutive offsets in {path}\n  0 is followed by 5\n"
     (problem,) = as_json.of_kind("problem")
@@ -166,13 +166,13 @@ def test_gap_between_offsets_is_told_and_no_damage(tmp_path: Path) -> None:
         5,
     )
     assert (text.code, as_json.code) == (0, 0)
-    assert not dump("--files", path).err
+    assert not dump(path).err
 
 
 def test_offset_beyond_64_bits_is_told_like_any_other(tmp_path: Path) -> None:
     path = write(tmp_path, values(b"x"), values(b"y", b"z", base_offset=2**63 - 1))
 
-    done = dump("--deep-iteration", "--files", path)
+    done = dump("--deep-iteration", path)
 
     assert done.err.splitlines()[1:] == [f"  0 is followed by {2**63 - 1}"]
 
@@ -182,7 +182,7 @@ def test_wrong_crc_is_told_and_records_are_printed(tmp_path: Path) -> None:
     batch[-2] = ord("y")
     path = write(tmp_path, bytes(batch))
 
-    done = dump("--print-data-log", "--files", path)
+    done = dump("--print-data-log", path)
 
     assert done.lines[2].endswith(" isvalid: false")
     assert payloads(done.lines) == ["y"]
@@ -195,10 +195,10 @@ def test_torn_tail_and_garbage_are_counted(tmp_path: Path) -> None:
     garbage = write(tmp_path / "garbage", whole, b"\x7f" * 40)
 
     for path, count in ((torn, len(whole) - 1), (garbage, 40)):
-        done = dump("--files", path)
+        done = dump(path)
         assert done.lines[-1] == f"Found {count} invalid bytes at the end of {LOG}"
         assert (len(done.lines), done.code, done.err) == (4, 0, "")
-        (problem,) = dump("--json", "--files", path).of_kind("problem")
+        (problem,) = dump("--output=json", path).of_kind("problem")
         assert (problem["problem"], problem["bytes"]) == ("invalidBytesAtEnd", count)
 
 
@@ -206,13 +206,12 @@ def test_zeros_behind_the_last_batch_end_the_file_but_not_the_dump(tmp_path: Pat
     first = write(tmp_path / "1", values(b"x"), bytes(100))
     second = write(tmp_path / "2", values(b"y"))
 
-    done = dump("--print-data-log", "--files", f"{first},{second}")
+    done = dump("--print-data-log", first, second)
 
     assert payloads(done.lines) == ["x", "y"]
     assert done.code == 1
     assert done.err == (
-        f"{first}: a batch cannot have the size 0 at position 69, the last 100 bytes cannot be "
-        "read\n"
+        f"{first}: invalid batch size 0 at position 69; cannot read the last 100 bytes\n"
     )
 
 
@@ -221,7 +220,7 @@ def test_damaged_records_of_a_batch_do_not_hide_the_next_batch(tmp_path: Path) -
     broken[HEADER_SIZE] = 0x7F
     path = write(tmp_path, bytes(broken), values(b"x", base_offset=2))
 
-    done = dump("--print-data-log", "--files", path)
+    done = dump("--print-data-log", path)
 
     assert payloads(done.lines) == ["x"]
     assert done.code == 1
@@ -235,7 +234,7 @@ def test_damaged_compression_is_told(tmp_path: Path) -> None:
     unknown[22] |= 7
     path = write(tmp_path, bytes(batch), bytes(unknown), values(b"y"))
 
-    done = dump("--print-data-log", "--files", path)
+    done = dump("--print-data-log", path)
 
     assert payloads(done.lines) == ["y"]
     assert "damaged zstd data" in done.err
@@ -247,7 +246,7 @@ def test_bytes_can_be_limited(tmp_path: Path) -> None:
     batch = values(b"x")
     path = write(tmp_path, batch, batch, batch)
 
-    done = dump("--max-bytes", 2 * len(batch) + 5, "--files", path)
+    done = dump("--max-bytes", 2 * len(batch) + 5, path)
 
     assert len(done.lines) == 4
     assert "invalid bytes" not in done.out
@@ -258,8 +257,8 @@ def test_batch_of_an_old_format_is_a_line_of_its_own(tmp_path: Path) -> None:
     old = struct.pack(">qiI", 8, len(rest) + 4, zlib.crc32(rest)) + rest
     path = write(tmp_path, old, values(b"y", base_offset=9))
 
-    shallow = dump("--files", path)
-    deep = dump("--print-data-log", "--files", path)
+    shallow = dump(path)
+    deep = dump("--print-data-log", path)
 
     assert shallow.code == 0
     assert shallow.lines[2] == (
@@ -268,13 +267,15 @@ def test_batch_of_an_old_format_is_a_line_of_its_own(tmp_path: Path) -> None:
     )
     assert shallow.lines[3].startswith("baseOffset: 9 ")
     assert payloads(deep.lines) == ["y"]
-    assert deep.err == f"{path}: batch at position 0 has magic 1, its records are not read\n"
+    assert (
+        deep.err == f"{path}: cannot read the records of the batch at position 0: it has magic 1\n"
+    )
 
 
 def test_payloads_are_written_as_they_are(tmp_path: Path) -> None:
     path = write(tmp_path, values("zwei\nZeilen €😀".encode(), b"\xc3("))
 
-    done = dump("--print-data-log", "--skip-record-metadata", "--files", path)
+    done = dump("--print-data-log", "--skip-record-metadata", path)
 
     assert done.out.endswith("| payload: zwei\nZeilen €😀\n| payload: \ufffd(\n")
 
@@ -288,7 +289,7 @@ def test_control_batch_of_a_topic_shows_its_markers(tmp_path: Path) -> None:
         producer_epoch=1,
     )
 
-    done = dump("--print-data-log", "--files", write(tmp_path, marker))
+    done = dump("--print-data-log", write(tmp_path, marker))
 
     assert " isTransactional: true isControl: true " in done.lines[2]
     assert done.lines[3].endswith(" endTxnMarker: COMMIT coordinatorEpoch: 3")

@@ -47,13 +47,13 @@ COMPLAINT = re.compile(r"\S+\.\w+: .+|Non-consecutive offsets in .*|  -?\d+ is f
 def check(path: Path, content: bytes, *options: str) -> list[str]:
     """Dump content and look at every line; returns the lines."""
     path.write_bytes(content)
-    done = dump(*options, "--files", path)
+    done = dump(*options, path)
     for line in done.lines:
         assert LINE.fullmatch(line), line
     for line in done.err.splitlines():
         assert COMPLAINT.fullmatch(line), line
     assert done.code == any(line.startswith(f"{path}: ") for line in done.err.splitlines())
-    as_json = dump("--json", *options, "--files", path)
+    as_json = dump("--output=json", *options, path)
     assert as_json.code == done.code
     assert all("kind" in one for one in as_json.objects)
     return done.lines
@@ -133,7 +133,7 @@ def test_every_truncation_and_change_of_the_other_files(tmp_path: Path, suffix: 
         changed[position] ^= chosen.randrange(1, 256)
         for content in (whole[:position], bytes(changed)):
             path.write_bytes(content)
-            for option in ("--deep-iteration", "--index-sanity-check", "--json"):
-                done = dump(option, "--files", path)
+            for option in ("--deep-iteration", "--index-sanity-check", "--output=json"):
+                done = dump(option, path)
                 assert done.code in (0, 1)
                 assert "Traceback" not in done.err

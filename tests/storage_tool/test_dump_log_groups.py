@@ -86,7 +86,7 @@ def log(folder: Path, records: list[Record]) -> Path:
 
 
 def dumped(path: Path, *options: str) -> Dumped:
-    return dump(DECODER, *options, "--files", path)
+    return dump(DECODER, *options, path)
 
 
 def test_every_record_is_a_key_and_a_payload(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_every_record_is_a_key_and_a_payload(tmp_path: Path) -> None:
 def test_what_members_of_consumer_groups_sent_is_read(tmp_path: Path, version: int) -> None:
     record = (group_key(), group_value("consumer", SUBSCRIPTION[version], ASSIGNMENT))
 
-    (shown,) = dumped(log(tmp_path, [record]), "--json").of_kind("record")
+    (shown,) = dumped(log(tmp_path, [record]), "--output=json").of_kind("record")
 
     partitions = [{"topic": "t", "partitions": [0, 5]}]
     expected = {"topics": ["t", "u"], "userData": None, "ownedPartitions": partitions}
@@ -121,7 +121,7 @@ def test_what_members_of_consumer_groups_sent_is_read(tmp_path: Path, version: i
 
 
 def test_what_others_sent_stays_as_it_is(tmp_path: Path) -> None:
-    found = dumped(log(tmp_path, groups()[4:]), "--json")
+    found = dumped(log(tmp_path, groups()[4:]), "--output=json")
 
     payloads = [one["payload"] for one in found.of_kind("record")]
     members = [one["data"]["members"][0] for one in payloads]  # type: ignore[index]
@@ -133,11 +133,11 @@ def test_unknown_types_are_no_damage_and_damage_is(tmp_path: Path) -> None:
     path = log(tmp_path, undecodable())
 
     found = dumped(path, "--skip-record-metadata")
-    as_json = dumped(path, "--json")
+    as_json = dumped(path, "--output=json")
 
     assert found.lines[-3] == "| key: Unknown record type 99 at offset 0, skipping."
     assert [line.startswith("| key: Error at offset ") for line in found.lines[-2:]] == [True] * 2
-    assert (found.code, found.err) == (1, f"{path}: 2 records could not be decoded\n")
+    assert (found.code, found.err) == (1, f"{path}: cannot decode 2 records\n")
     assert [one["offset"] for one in as_json.of_kind("problem") if "offset" in one] == [1, 2]
     assert as_json.of_kind("record")[0]["keyBytes"] == "AGMAAWc="
 

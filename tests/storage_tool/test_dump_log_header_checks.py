@@ -11,7 +11,7 @@ from jbodlab.metadata_log.batches import control_batch
 from jbodlab.records.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
 from tests.storage_tool.dumping import TIME_MS, dump, leader_change, registration, write
 
-JSON = ("--cluster-metadata-decoder", "--json", "--files")
+JSON = ("--cluster-metadata-decoder", "--output=json")
 LOG = [leader_change(), registration(30, base_offset=1), registration(30, base_offset=2)]
 SNAPSHOT = [
     control_batch(SnapshotHeaderRecord(), base_offset=0, epoch=1, timestamp_ms=TIME_MS),
@@ -57,5 +57,5 @@ def test_epochs_of_other_logs_are_not_judged(tmp_path: Path) -> None:
     risen[15] = 9
     path = write(tmp_path, LOG[0], LOG[1], bytes(risen))
 
-    assert '"problem"' not in dump("--print-data-log", "--json", "--files", path).out
-    assert problems(path) == ["epoch 9 behind epoch 1 without a change of the leader"]
+    assert '"problem"' not in dump("--print-data-log", "--output=json", path).out
+    assert problems(path) == ["epoch 9 follows epoch 1 without a leader change"]

@@ -37,13 +37,13 @@ def beside(log: Path, content: bytes, name: str) -> Path:
 def test_entries_of_an_offset_index(log: Path) -> None:
     path = beside(log, offset_index((2, SECOND), (3, THIRD)), INDEX)
 
-    assert dump("--files", path) == (
+    assert dump(path) == (
         0,
         f"Dumping {path}\noffset: 2 position: {SECOND}\noffset: 3 position: {THIRD}\n",
         "",
     )
-    assert dump("--verify-index-only", "--files", path) == (0, f"Dumping {path}\n", "")
-    assert dump("--json", "--files", path).of_kind("indexEntry") == [
+    assert dump("--verify-index-only", path) == (0, f"Dumping {path}\n", "")
+    assert dump("--output=json", path).of_kind("indexEntry") == [
         {"kind": "indexEntry", "offset": 2, "position": SECOND},
         {"kind": "indexEntry", "offset": 3, "position": THIRD},
     ]
@@ -53,17 +53,17 @@ def test_offsets_are_relative_to_the_name(tmp_path: Path) -> None:
     write(tmp_path, values(b"a", base_offset=100), name=f"{100:020d}.log")
     path = write(tmp_path, offset_index((0, 0)), name=f"{100:020d}.index")
 
-    assert dump("--files", path) == (0, f"Dumping {path}\noffset: 100 position: 0\n", "")
+    assert dump(path) == (0, f"Dumping {path}\noffset: 100 position: 0\n", "")
 
 
 def test_entry_that_does_not_agree_with_the_log(log: Path) -> None:
     path = beside(log, offset_index((1, SECOND), (3, THIRD)), INDEX)
 
-    done = dump("--verify-index-only", "--files", path)
+    done = dump("--verify-index-only", path)
 
     assert done.code == 0
     assert done.err == f"Mismatches in :{path}\n  Index offset: 1, log offset: 2\n"
-    (problem,) = dump("--json", "--files", path).of_kind("problem")
+    (problem,) = dump("--output=json", path).of_kind("problem")
     assert problem == {
         "kind": "problem",
         "problem": "indexMismatch",
@@ -77,35 +77,35 @@ def test_entry_that_does_not_agree_with_the_log(log: Path) -> None:
 def test_entry_that_names_no_batch_is_told_and_the_rest_shown(log: Path) -> None:
     path = beside(log, offset_index((1, 3), (2, 10_000), (3, THIRD)), INDEX)
 
-    done = dump("--files", path)
+    done = dump(path)
 
     assert len(done.lines) == 4
     assert done.code == 1
     assert f"{path}: entry of offset 1: " in done.err
-    assert f"{path}: entry of offset 2: position 10000 lies outside of " in done.err
+    assert f"{path}: entry of offset 2: position 10000 is outside the file of " in done.err
 
 
 def test_zeros_of_an_active_segment_are_no_entries(log: Path) -> None:
     offsets = beside(log, offset_index((2, SECOND)) + bytes(80), INDEX)
     times = beside(log, time_index((TIME_MS, 2)) + bytes(120), TIME_INDEX)
 
-    assert dump("--files", offsets).lines[1:] == [f"offset: 2 position: {SECOND}"]
-    assert dump("--files", times).lines[1:] == [f"timestamp: {TIME_MS} offset: 2"]
+    assert dump(offsets).lines[1:] == [f"offset: 2 position: {SECOND}"]
+    assert dump(times).lines[1:] == [f"timestamp: {TIME_MS} offset: 2"]
 
 
 def test_empty_index(log: Path) -> None:
     path = beside(log, b"", INDEX)
 
-    assert dump("--files", path) == (0, f"Dumping {path}\n{path} is empty.\n", "")
-    assert dump("--files", beside(log, b"", TIME_INDEX)).lines[1:] == []
+    assert dump(path) == (0, f"Dumping {path}\n{path} is empty.\n", "")
+    assert dump(beside(log, b"", TIME_INDEX)).lines[1:] == []
 
 
 def test_sanity_check_is_that_of_a_starting_broker(log: Path) -> None:
     good = beside(log, offset_index((2, SECOND)), INDEX)
     good_times = beside(log, time_index((TIME_MS, 2)), TIME_INDEX)
-    options = ("--index-sanity-check", "--files")
+    options = ("--index-sanity-check",)
 
-    done = dump(*options, f"{good},{good_times}")
+    done = dump(*options, good, good_times)
 
     assert done.lines == [
         f"Dumping {good}",
@@ -114,9 +114,9 @@ def test_sanity_check_is_that_of_a_starting_broker(log: Path) -> None:
         f"{good_times} passed sanity check.",
     ]
     for content, name, complaint in (
-        (offset_index((2, 0)) + b"\0", INDEX, "9 bytes are no multiple of 8"),
+        (offset_index((2, 0)) + b"\0", INDEX, "expected a multiple of 8 bytes, got 9"),
         (offset_index((-1, 0)), INDEX, "the last entry is less than the first"),
-        (time_index((5, 1)) + b"\0", TIME_INDEX, "13 bytes are no multiple of 12"),
+        (time_index((5, 1)) + b"\0", TIME_INDEX, "expected a multiple of 12 bytes, got 13"),
         (time_index((5, 1), (4, 2)), TIME_INDEX, "the last entry is less than the first"),
     ):
         path = beside(log, content, name)
@@ -129,7 +129,7 @@ def test_time_index_is_compared_with_the_log(log: Path) -> None:
         log, time_index((TIME_MS, 1), (TIME_MS - 1, 2), (TIME_MS, 0), (TIME_MS, 9)), TIME_INDEX
     )
 
-    done = dump("--files", path)
+    done = dump(path)
 
     # An entry of offset 0 behind the first is where the zeros begin.
     assert done.lines[1:] == [
@@ -148,7 +148,7 @@ def test_time_index_is_compared_with_the_log(log: Path) -> None:
 def test_offset_of_a_time_index_that_ends_no_batch(log: Path) -> None:
     path = beside(log, time_index((TIME_MS, 0), (TIME_MS, 9)), TIME_INDEX)
 
-    assert dump("--verify-index-only", "--files", path).err == (
+    assert dump("--verify-index-only", path).err == (
         f"The following indexed offsets are not found in :{path}\n"
         "Indexed offset: 0, found log offset: 1\n"
         "Indexed offset: 9, found log offset: -1\n"
@@ -159,26 +159,26 @@ def test_index_without_its_log_is_shown_and_not_compared(tmp_path: Path) -> None
     index = write(tmp_path, offset_index((2, 5)), name=INDEX)
     times = write(tmp_path, time_index((7, 2)), name=TIME_INDEX)
 
-    done = dump("--files", f"{index},{times}")
+    done = dump(index, times)
 
     assert [line for line in done.lines if line[0] != "D"] == [
         "offset: 2 position: 5",
         "timestamp: 7 offset: 2",
     ]
     assert done.code == 1
-    assert done.err.count("not compared with the log: cannot read 00000000000000000000.log") == 2
+    assert done.err.count("cannot compare with the log: cannot read 00000000000000000000.log") == 2
 
 
 def test_aborted_transactions(log: Path) -> None:
     entry = struct.pack(">hqqqq", 0, 1, 0, 5, 6)
     path = beside(log, entry + entry[:10], TXN_INDEX)
 
-    done = dump("--files", path)
+    done = dump(path)
 
     assert done.lines[1:] == [
         "version: 0 producerId: 1 firstOffset: 0 lastOffset: 5 lastStableOffset: 6"
     ]
-    assert done.err == f"{path}: 10 bytes at the end are no whole entry\n"
+    assert done.err == f"{path}: the last entry is incomplete: it has 10 bytes\n"
 
 
 def test_producers(log: Path) -> None:
@@ -199,7 +199,7 @@ def test_producers(log: Path) -> None:
         f"offsetDelta: 4 timestamp: {TIME_MS}"
     )
 
-    assert dump("--files", path) == (
+    assert dump(path) == (
         0,
         f"Dumping {path}\n"
         "producerId: 1 producerEpoch: 0 coordinatorEpoch: -1 "
@@ -213,10 +213,10 @@ def test_producers(log: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (lambda data: data[:3], "3 bytes are no producer snapshot"),
-        (lambda data: b"\0\2" + data[2:], "producer snapshot of version 2, only 1 is known"),
-        (lambda data: data + b"\0", "producer snapshot has the CRC "),
-        (lambda data: data[:2] + b"\0" + data[3:], "producer snapshot has the CRC "),
+        (lambda data: data[:3], "expected a producer snapshot, got 3 bytes"),
+        (lambda data: b"\0\2" + data[2:], "expected a producer snapshot of version 1, got 2"),
+        (lambda data: data + b"\0", "expected CRC "),
+        (lambda data: data[:2] + b"\0" + data[3:], "expected CRC "),
     ],
 )
 def test_damaged_producer_snapshot(log: Path, damage, complaint: str) -> None:  # type: ignore[no-untyped-def]
@@ -224,7 +224,7 @@ def test_damaged_producer_snapshot(log: Path, damage, complaint: str) -> None:  
     state.update(read_header(build_batch([(None, b"x")], timestamp_ms=1, producer_id=1)))
     path = beside(log, damage(state.encode()), SNAPSHOT)
 
-    done = dump("--files", path)
+    done = dump(path)
 
     assert (done.code, done.out) == (1, f"Dumping {path}\n")
     assert done.err.startswith(f"{path}: {complaint}")

@@ -43,7 +43,7 @@ def test_log_of_a_real_kafka_gives_the_lines_of_its_own_tool(
     monkeypatch.chdir(expected.parent)
     name = expected.name.removeprefix("dump-").removesuffix(".txt")
 
-    done = dump(DECODER, "--files", f"controller/__cluster_metadata-0/{name}")
+    done = dump(DECODER, f"controller/__cluster_metadata-0/{name}")
 
     assert done == (0, expected.read_text(encoding="utf-8"), "")
 
@@ -58,8 +58,8 @@ def test_there_is_a_dump_for_each_kind_of_fixture() -> None:
     ids=lambda path: f"{path.parents[1].name}-{path.name}",
 )
 def test_json_has_the_payloads_of_the_text(path: Path) -> None:
-    text = dump(DECODER, "--files", path)
-    as_json = dump(DECODER, "--json", "--files", path)
+    text = dump(DECODER, path)
+    as_json = dump(DECODER, "--output=json", path)
 
     assert (as_json.code, as_json.err) == (0, "")
     records = as_json.of_kind("record")
@@ -78,7 +78,7 @@ def test_bootstrap_snapshot_and_snapshot_are_named(tmp_path: Path) -> None:
     bootstrap = write(tmp_path, header, footer, name="bootstrap.checkpoint")
     snapshot = write(tmp_path, header, footer, name=f"{248:020d}-{3:010d}.checkpoint")
 
-    done = dump(DECODER, "--files", f"{bootstrap},{snapshot}")
+    done = dump(DECODER, bootstrap, snapshot)
 
     assert done.code == 0
     assert [line for line in done.lines if not line.startswith(("baseOffset", "| "))] == [
@@ -105,7 +105,7 @@ def test_leader_change_is_printed_as_by_the_release_whose_nodes_registered(
 ) -> None:
     path = write(tmp_path, leader_change(), registration(level, base_offset=1))
 
-    done = dump(DECODER, "--files", path)
+    done = dump(DECODER, path)
 
     assert f"headerKeys: [] {expected}" in done.lines[3]
 
@@ -114,18 +114,16 @@ def test_release_is_told_by_the_feature_level_where_nobody_registers(tmp_path: P
     feature = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=21), 0)
     level = data_batch([feature], base_offset=1, epoch=1, timestamp_ms=TIME_MS)
 
-    assert (
-        "LEADER_CHANGE(2)" in dump(DECODER, "--files", write(tmp_path, leader_change(), level)).out
-    )
-    assert "LeaderChange: {" in dump(DECODER, "--files", write(tmp_path, leader_change())).out
+    assert "LEADER_CHANGE(2)" in dump(DECODER, write(tmp_path, leader_change(), level)).out
+    assert "LeaderChange: {" in dump(DECODER, write(tmp_path, leader_change())).out
 
 
 def test_file_that_tells_no_release_is_of_the_one_before(tmp_path: Path) -> None:
     first = write(tmp_path / "a", leader_change(), registration(21, base_offset=1))
     second = write(tmp_path / "b", leader_change(2), name=f"{2:020d}.log")
 
-    assert dump(DECODER, "--files", f"{first},{second}").out.count("LEADER_CHANGE(2)") == 2
-    assert dump(DECODER, "--files", second).out.count("LEADER_CHANGE(2)") == 0
+    assert dump(DECODER, first, second).out.count("LEADER_CHANGE(2)") == 2
+    assert dump(DECODER, second).out.count("LEADER_CHANGE(2)") == 0
 
 
 @pytest.mark.parametrize("beside", [f"{0:020d}.log", f"{2:020d}-{1:010d}.checkpoint"])
@@ -136,7 +134,7 @@ def test_segment_in_which_nobody_registers_is_of_the_release_of_the_files_beside
     write(tmp_path, b"", name="notes.checkpoint")
     segment = write(tmp_path, leader_change(3), name=f"{3:020d}.log")
 
-    assert dump(DECODER, "--files", segment).out.count("LEADER_CHANGE(2)") == 1
+    assert dump(DECODER, segment).out.count("LEADER_CHANGE(2)") == 1
 
 
 def test_bootstrap_snapshot_of_an_earlier_level_is_of_the_release_that_wrote_the_log(
@@ -146,7 +144,7 @@ def test_bootstrap_snapshot_of_an_earlier_level_is_of_the_release_that_wrote_the
     level = data_batch([feature], base_offset=0, epoch=0, timestamp_ms=TIME_MS)
     bootstrap = write(tmp_path, level, name="bootstrap.checkpoint")
     log = tmp_path / "__cluster_metadata-0"
-    options = (DECODER, "--skip-record-metadata", "--files", bootstrap)
+    options = (DECODER, "--skip-record-metadata", bootstrap)
 
     assert dump(*options).lines[-1].startswith(" payload: ")
     write(log, leader_change(), registration(30, base_offset=1))
@@ -157,17 +155,17 @@ def test_release_can_be_given(tmp_path: Path) -> None:
     path = write(tmp_path, leader_change(), registration(30, base_offset=1))
 
     for release, count in (("3.9", 1), ("4.0.1", 1), ("4.1", 0), ("4.3.1", 0)):
-        done = dump(DECODER, "--kafka-release", release, "--files", path)
+        done = dump(DECODER, "--kafka-release", release, path)
         assert done.out.count("LEADER_CHANGE(2)") == count
 
-    refused = dump(DECODER, "--kafka-release", "new", "--files", path)
+    refused = dump(DECODER, "--kafka-release", "new", path)
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err == "new is no release of Kafka such as 3.9 or 4.3\n"
+    assert refused.err == "jbodlab: expected a Kafka release such as 3.9 or 4.3, got new\n"
 
 
 def test_without_record_metadata_only_payloads_are_left(tmp_path: Path) -> None:
     path = write(tmp_path, leader_change(), no_ops(2, base_offset=1))
-    options = (DECODER, "--skip-record-metadata", "--files", path)
+    options = (DECODER, "--skip-record-metadata", path)
     payload = 'payload: {"type":"NO_OP_RECORD","version":0,"data":{}}'
 
     latest = [line for line in dump(*options).lines if not line.startswith("baseOffset")]
@@ -197,8 +195,8 @@ def test_control_records_of_every_type_are_printed(tmp_path: Path) -> None:
         ),
     )
 
-    text = dump("--deep-iteration", "--files", path)
-    as_json = dump("--deep-iteration", "--json", "--files", path)
+    text = dump("--deep-iteration", path)
+    as_json = dump("--deep-iteration", "--output=json", path)
 
     ends = [line.partition("headerKeys: []")[2] for line in text.lines if line[0] == "|"]
     assert ends == [
@@ -225,18 +223,18 @@ def test_record_that_cannot_be_decoded_does_not_end_the_dump(tmp_path: Path) -> 
         no_ops(base_offset=4),
     )
 
-    done = dump(DECODER, "--files", path)
+    done = dump(DECODER, path)
 
     no_op = '{"type":"NO_OP_RECORD","version":0,"data":{}}'
     assert payloads(done.lines) == [
         no_op,
         "Error at 1, skipping. unknown record type 127, version 3, 2 bytes: 0102",
-        "Error at 2, skipping. metadata record without a value",
-        "Error at 3, skipping. 1 bytes left over behind NO_OP_RECORD v0",
+        "Error at 2, skipping. metadata record has no value",
+        "Error at 3, skipping. 1 unexpected bytes after NO_OP_RECORD v0",
         no_op,
     ]
     assert done.code == 1
-    assert done.err == f"{path}: 3 records could not be decoded\n"
+    assert done.err == f"{path}: cannot decode 3 records\n"
 
 
 def test_json_keeps_what_has_no_form(tmp_path: Path) -> None:
@@ -247,7 +245,7 @@ def test_json_keeps_what_has_no_form(tmp_path: Path) -> None:
         data_batch([begin], base_offset=2, epoch=1, timestamp_ms=TIME_MS),
     )
 
-    done = dump(DECODER, "--json", "--files", path)
+    done = dump(DECODER, "--output=json", path)
 
     raw, cut, tagged = done.of_kind("record")
     assert raw["payload"] == {"type": "UNKNOWN", "apiKey": 127, "version": 3, "body": "AQI="}
@@ -267,7 +265,7 @@ def test_version_above_the_highest_is_printed_with_the_fields_of_the_highest(
 ) -> None:
     path = write(tmp_path, values(bytes.fromhex("01010500000008000000000000000500")))
 
-    assert payloads(dump(DECODER, "--files", path).lines) == [
+    assert payloads(dump(DECODER, path).lines) == [
         '{"type":"UNREGISTER_BROKER_RECORD","version":5,"data":{"brokerId":8,"brokerEpoch":5}}'
     ]
 
@@ -280,7 +278,7 @@ def test_malformed_control_record_is_told_and_passed(tmp_path: Path) -> None:
     )
     path = write(tmp_path, broken, no_ops(base_offset=2))
 
-    done = dump(DECODER, "--files", path)
+    done = dump(DECODER, path)
 
     records = [line for line in done.lines if line.startswith("| offset")]
     assert records[0].endswith("headerKeys: []")
@@ -293,7 +291,7 @@ def test_malformed_control_record_is_told_and_passed(tmp_path: Path) -> None:
 def test_segment_that_begins_later_has_no_gap_before_it(tmp_path: Path) -> None:
     path = write(tmp_path, no_ops(2, base_offset=100), name=f"{100:020d}.log")
 
-    done = dump(DECODER, "--files", path)
+    done = dump(DECODER, path)
 
     assert done.lines[1] == "Log starting offset: 100"
     assert (done.code, done.err) == (0, "")

@@ -166,7 +166,7 @@ def test_the_property_file_may_name_the_metadata_version(
         (["-s"], "You can only use --standalone on a controller."),
         (
             ["-I", "100@localhost:9093:b4d9ExdORgaQq38CyHwWTA"],
-            "--initial-controllers is not supported: dynamic quorums are not built, name the "
+            "--initial-controllers is not supported: jbodlab has no dynamic quorums; name the "
             "controller in controller.quorum.voters, such as 1@localhost:9093.",
         ),
     ],
@@ -240,7 +240,7 @@ def test_a_controller_without_voters_is_refused_by_naming_the_key(
         "such as 1@localhost:9093; controller.quorum.bootstrap.servers has no effect\n"
     )
     assert standalone.err == (
-        "--standalone is not supported: dynamic quorums are not built, name the controller in "
+        "--standalone is not supported: jbodlab has no dynamic quorums; name the controller in "
         "controller.quorum.voters, such as 1@localhost:9093.\n"
     )
     assert without.err == plain.err
@@ -425,7 +425,7 @@ def test_a_wrong_property_file_is_one_line(
     missing = jbod_storage("format", "-t", "x", "-c", tmp_path / "missing")
 
     assert (wrong.code, missing.code) == (1, 1)
-    assert wrong.err == "invalid value 'eight' for configuration node.id: not an integer\n"
+    assert wrong.err == "invalid value 'eight' for configuration node.id: expected an integer\n"
     assert missing.err == f"cannot read {tmp_path}/missing: No such file or directory\n"
 
 

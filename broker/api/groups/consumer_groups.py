@@ -71,7 +71,7 @@ class ConsumerGroupHeartbeatApi:
         if not self._cache.image.features.levels.get(GROUP_VERSION):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"the consumer group protocol is not enabled: {GROUP_VERSION} is 0",
+                f"the consumer group protocol is disabled: {GROUP_VERSION} is 0",
             )
         owned = request.topic_partitions
         asked = requests.ConsumerGroupHeartbeat(

@@ -37,7 +37,7 @@ BATCHED_FROM = 4
 LIBRDKAFKA_VERSION = 2
 """With which librdkafka asks for coordinators, and kafkajs, which does not say what it is."""
 
-NO_SHARE_GROUPS = "share groups are not served by this broker"
+NO_SHARE_GROUPS = "this broker does not support share groups"
 
 
 class Coordinator(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class FindCoordinatorApi:
         leader = topic.partitions[index].leader
         broker = next((b for b in self._cache.live_brokers(listener_name) if b.id == leader), None)
         if broker is None or (leader == self._broker_id and self._groups.is_offline(index)):
-            text = f"{GROUP_METADATA_TOPIC}-{index} has no leader that can be reached"
+            text = f"{GROUP_METADATA_TOPIC}-{index} has no available leader"
             return _failed(group_id, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
         return Coordinator(key=group_id, node_id=broker.id, host=broker.host, port=broker.port)
 
@@ -133,7 +133,7 @@ class FindCoordinatorApi:
                 return Coordinator(
                     key=transactional_id, node_id=broker.id, host=broker.host, port=broker.port
                 )
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker is not registered")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker is not registered yet")
 
     def _created(self) -> KafkaError:
         """Have the topic created; returns what to say meanwhile, or why it failed before."""
@@ -141,7 +141,7 @@ class FindCoordinatorApi:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             text = f"{GROUP_METADATA_TOPIC} is being created"
         else:
-            text = f"{GROUP_METADATA_TOPIC} could not be created: {error}"
+            text = f"{GROUP_METADATA_TOPIC} cannot be created: {error}"
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
 
 

@@ -28,7 +28,7 @@ TOPIC_IDS_FROM = 10
 
 
 class PartitionResult(NamedTuple):
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_index: int
     error_code: ErrorCode

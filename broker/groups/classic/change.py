@@ -30,7 +30,7 @@ def soft_key(group_id: str) -> tuple[Hashable, ...]:
 
 
 class GroupChange:
-    """Collects what becomes of one group; `decision` ends it."""
+    """Collects the changes of one group; `decision` returns them."""
 
     def __init__(self, group: ClassicGroup, settings: GroupSettings, now_ms: int) -> None:
         self._group = group
@@ -134,7 +134,7 @@ class GroupChange:
         self.records.append(to_record(self.group))
 
     def decision(self) -> Decision:
-        """Return what became of the group."""
+        """Return the decision about the group."""
         group = self.group
         kept = replace(group, members=dict(self.members)) if group.is_worth_keeping else None
         return Decision(

@@ -49,5 +49,5 @@ def decode_assignment(data: bytes) -> Mapping[str, tuple[int, ...]]:
             topics[topic] = struct.unpack_from(f">{size}i", data, position)
             position += size * _INT32.size
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DecodeError("bytes of a member's assignment that are none") from error
+        raise DecodeError("cannot decode a member's assignment") from error
     return topics

@@ -34,22 +34,22 @@ def check_request(request: ConsumerGroupHeartbeat, settings: GroupSettings) -> N
     """
     if "consumer" not in settings.rebalance_protocols:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is not enabled here"
+            ErrorCode.UNSUPPORTED_VERSION, "the consumer group protocol is disabled on this broker"
         )
     _check_texts(request)
     epoch = request.member_epoch
     if epoch == JOIN_EPOCH:
         _check_join(request)
     if epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-        raise _invalid(f"member epoch {epoch} without an instance id")
+        raise _invalid(f"member epoch {epoch} requires an instance id")
     if epoch < STATIC_LEAVE_EPOCH:
-        raise _invalid(f"member epoch {epoch} is less than {STATIC_LEAVE_EPOCH}")
+        raise _invalid(f"expected a member epoch of at least {STATIC_LEAVE_EPOCH}, got {epoch}")
     assignor = request.server_assignor
     if assignor is not None and assignor not in settings.consumer_assignors:
         known = ", ".join(settings.consumer_assignors)
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"assignor {assignor} is not supported, these are: {known}",
+            f"unsupported assignor {assignor}, expected one of {known}",
         )
 
 
@@ -67,13 +67,13 @@ def _check_texts(request: ConsumerGroupHeartbeat) -> None:
 
 def _check_join(request: ConsumerGroupHeartbeat) -> None:
     if request.rebalance_timeout_ms == UNCHANGED_MS:
-        raise _invalid("join without a rebalance timeout")
+        raise _invalid("a member that joins must send a rebalance timeout")
     if request.topic_partitions is None or any(
         topic.partitions for topic in request.topic_partitions
     ):
-        raise _invalid("join must say that the member owns no partitions")
+        raise _invalid("a member that joins must send an empty list of owned partitions")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid("join with neither topic names nor a regular expression")
+        raise _invalid("a member that joins must send topic names or a regular expression")
 
 
 def _invalid(reason: str) -> KafkaError:
@@ -97,7 +97,7 @@ def check_place(
     if is_new and len(group.members) >= settings.consumer_max_size:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {group.group_id} has {len(group.members)} members, its maximum",
+            f"group {group.group_id} is full: it has {len(group.members)} members",
         )
     if not is_join:
         check_known(group, member_id, instance_id)
@@ -107,7 +107,7 @@ def check_place(
         if not is_away and not is_classic(group.members[holder]):
             raise KafkaError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"instance id {instance_id} is in use by member {holder}",
+                f"member {holder} still uses instance id {instance_id}",
             )
 
 
@@ -156,9 +156,9 @@ def check_epoch(
         and owned <= current.assigned.keys()
     ):
         return
-    relation = "above" if received > current.epoch else "below"
+
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"epoch {received} of member {request.member_id} is {relation} {current.epoch};"
-        " it must give up its partitions and join again",
+        f"expected epoch {current.epoch} of member {request.member_id}, got {received}; the member "
+        "must release its partitions and join again",
     )

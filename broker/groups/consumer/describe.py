@@ -59,7 +59,7 @@ def describe(
         return DescribedConsumerGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"there is no consumer group {group_id}",
+            error_message=f"unknown consumer group {group_id}",
         )
     return DescribedConsumerGroup(
         group_id=group_id,

@@ -302,4 +302,4 @@ def _ended(draft: Draft) -> Decision:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"unknown consumer group {group_id}")

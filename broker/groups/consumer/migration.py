@@ -94,11 +94,11 @@ def _check_upgrade(draft: Draft, classic: ClassicGroup) -> Mapping[str, Subscrip
     settings = draft.context.settings
 
     def refused(reason: str) -> KafkaError:
-        text = f"group {classic.group_id} is a classic group and stays one: {reason}"
+        text = f"cannot convert classic group {classic.group_id}: {reason}"
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
     if settings.consumer_migration_policy not in UPGRADES:
-        raise refused(f"the migration policy is {settings.consumer_migration_policy}")
+        raise refused(f"group.consumer.migration.policy is {settings.consumer_migration_policy}")
     if classic.protocol_type != CONSUMER:
         raise refused(f"its protocol type is {classic.protocol_type}")
     if len(classic.members) >= settings.consumer_max_size:
@@ -109,9 +109,9 @@ def _check_upgrade(draft: Draft, classic: ClassicGroup) -> Mapping[str, Subscrip
         try:
             subscription = decode_subscription(member.metadata(protocol))
         except DecodeError as error:
-            raise refused(f"the subscription of member {member_id} cannot be read") from error
+            raise refused(f"cannot read the subscription of member {member_id}") from error
         if subscription.user_data:
-            raise refused(f"member {member_id} uses an assignor with data of its own")
+            raise refused(f"the assignor of member {member_id} sends user data")
         subscriptions[member_id] = subscription
     return subscriptions
 

@@ -40,7 +40,8 @@ def refused_partitions(
     if not is_classic(member) and request.version < FIRST_VERSION_WITH_EPOCHS:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"member {request.member_id} commits with version {request.version} of the request",
+            f"OffsetCommit version {request.version} cannot be used by member {request.member_id}, "
+            f"expected at least {FIRST_VERSION_WITH_EPOCHS}",
         )
     stale = ErrorCode.ILLEGAL_GENERATION if is_classic(member) else ErrorCode.STALE_MEMBER_EPOCH
     current = group.current_of(request.member_id)
@@ -48,7 +49,7 @@ def refused_partitions(
         return _NONE
     if epoch > current.epoch:
         raise KafkaError(
-            stale, f"epoch {epoch} of member {request.member_id} is above {current.epoch}"
+            stale, f"expected epoch {current.epoch} of member {request.member_id}, got {epoch}"
         )
     held = {**current.assigned, **current.pending_revocation}
     refused = {}
@@ -77,7 +78,7 @@ def check_fetch(group: ConsumerGroup, request: OffsetFetch) -> None:
     if request.member_epoch != epoch:
         raise KafkaError(
             ErrorCode.STALE_MEMBER_EPOCH,
-            f"epoch {request.member_epoch} of member {request.member_id} is not {epoch}",
+            f"expected epoch {epoch} of member {request.member_id}, got {request.member_epoch}",
         )
 
 

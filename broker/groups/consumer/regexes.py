@@ -52,10 +52,10 @@ def check_regex(regex: str) -> None:
     try:
         _compiled(regex)
     except re2.error as error:
-        reason = error.args[0] if error.args else "not RE2 syntax"
+        reason = error.args[0] if error.args else "not valid RE2 syntax"
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"regular expression {regex!r}: {text}"
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"invalid regular expression {regex!r}: {text}"
         ) from error
 
 

@@ -45,8 +45,8 @@ def test_own_apis_are_told_to_nobody_and_served_at_the_listener_of_brokers(
                 refused = await revive_log_dir("127.0.0.1", cluster.port, "/disk-1", 10)
                 assert refused.error_code == 31
                 assert refused.error_message == (
-                    "listener CLIENTS does not serve this request, ask at the one that "
-                    "inter.broker.listener.name names"
+                    "listener CLIENTS does not serve this request; use the listener of "
+                    "inter.broker.listener.name"
                 )
 
     uvloop.run(asyncio.wait_for(main(), 30))

@@ -415,8 +415,8 @@ def test_moves_that_are_refused_take_one_line_of_the_log_for_each_reason(
         ErrorCode.REPLICA_NOT_AVAILABLE: 997,
     }
     assert [record.getMessage() for record in caplog.records] == [
-        "no move of t-1 and 2 others: LOG_DIR_NOT_FOUND",
-        "no move of t-3 and 996 others: REPLICA_NOT_AVAILABLE",
+        "cannot move t-1 and 2 others: LOG_DIR_NOT_FOUND",
+        "cannot move t-3 and 996 others: REPLICA_NOT_AVAILABLE",
     ]
 
 

@@ -500,7 +500,7 @@ def test_a_log_whose_rounds_fail_keeps_no_other_from_being_compacted(
 
         stats = each.cleaner.stats[each.log_dir.path]
         assert stats.failures > 2
-        said = [one for one in caplog.records if "tried again behind" in one.message]
+        said = [one for one in caplog.records if "retried after" in one.message]
         assert sum(one.levelname == "WARNING" for one in said) == 1
         for one in each.compactors:
             one.error = None

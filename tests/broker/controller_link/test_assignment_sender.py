@@ -118,7 +118,7 @@ def test_a_controller_that_stays_away_is_told_of_once(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.INFO, "broker.controller_link.assignment_sender"):
         run(body)
 
-    assert [line for line in caplog.messages if "wait for the controller" in line] == [
+    assert [line for line in caplog.messages if "cannot report replica directories" in line] == [
         caplog.messages[0]
     ]
 

@@ -37,7 +37,7 @@ def test_a_former_life_of_the_directory_changes_no_snapshot(
         before = content(copy.directory)
         log_dir.go_offline("it hung")
 
-        with pytest.raises(OSError, match="given up"):
+        with pytest.raises(OSError, match="no longer uses"):
             step(copy)
 
         assert content(copy.directory) == before

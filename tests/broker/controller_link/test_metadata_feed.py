@@ -266,7 +266,7 @@ def test_a_copy_with_a_damaged_byte_is_cut_there_and_fetched_again(
         assert node.fatal == again.fatal == []
 
     run(body)
-    assert "copy of the metadata log is damaged and is cut there" in caplog.text
+    assert "the copy of the metadata log is damaged; truncating it there" in caplog.text
 
 
 def test_after_a_gap_or_damage_the_stream_is_asked_for_again(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_a_snapshot_replaces_everything(tmp_path: Path) -> None:
     run(body)
 
 
-LOST = "the controller has lost its metadata log: at offset {} it is not the log"
+LOST = "the controller has lost its metadata log: its log differs at offset {} from the one"
 
 
 @pytest.mark.parametrize("is_publishing", [True, False])

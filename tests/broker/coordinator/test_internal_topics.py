@@ -34,8 +34,8 @@ def test_factor_is_clipped_to_the_registered_brokers_and_a_commit_is_on_two_disk
     said = [record.getMessage() for record in caplog.records]
     assert said == (
         [
-            f"__consumer_offsets gets replication factor {factor} instead of 3: so many brokers "
-            "are registered"
+            f"creating __consumer_offsets with replication factor {factor} instead of 3: no more "
+            "brokers are registered"
         ]
         if factor < wanted
         else []

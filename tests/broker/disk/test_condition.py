@@ -48,7 +48,9 @@ def test_the_numbers_behind_full() -> None:
     disk = DiskSpace(100)
     disk.looked(10_000, 90)
 
-    assert space_text(disk) == ("90 of 10000 bytes usable, 100 reserved, room again from 150 on")
+    assert space_text(disk) == (
+        "90 of 10000 bytes usable, 100 reserved; no longer FULL from 150 usable bytes on"
+    )
 
 
 def test_a_hung_directory_is_told_from_one_with_an_io_error() -> None:

@@ -107,7 +107,7 @@ def test_full_comes_and_goes_with_the_looks_and_everybody_hears_of_it(
         assert [each.levelno for each in events] == [logging.WARNING, logging.INFO]
         assert events[0].message == (
             f"log directory {first.path} ({first.id_text}) is FULL, was HEALTHY: "
-            "99 of 10000 bytes usable, 100 reserved, room again from 150 on"
+            "99 of 10000 bytes usable, 100 reserved; no longer FULL from 150 usable bytes on"
         )
         assert vars(events[0])["log_dir"] == str(first.path)
         log_dirs.stop()
@@ -331,7 +331,7 @@ def test_a_disk_that_took_no_more_is_full_whatever_it_says_until_it_takes_files_
         disk.error = errno.EDQUOT
         await eventually(lambda: log_dir.condition.is_full)
         assert log_dir.is_online
-        assert "took no more" in caplog.text
+        assert "a write failed for lack of space" in caplog.text
 
         # Half of it is free, as the disk says; it is believed when it takes files.
         disk.error = None

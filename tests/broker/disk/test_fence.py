@@ -64,7 +64,7 @@ def test_behind_a_closed_fence_files_can_only_be_given_back(tmp_path: Path) -> N
         lambda: file.truncate(0),
         lambda: file.size(),
     ):
-        with pytest.raises(OSError, match="was given up"):
+        with pytest.raises(OSError, match="no longer uses"):
             step()
     file.close()
 

@@ -234,7 +234,7 @@ def test_only_a_configured_directory_that_is_offline_can_be_revived(tmp_path: Pa
             assert f"{broker.paths[0]}" in unknown.message
         online = await broker.refused()
         assert online.code is ErrorCode.INVALID_REQUEST
-        assert online.message == f"log directory {broker.paths[1]} is online"
+        assert online.message == f"log directory {broker.paths[1]} is already online"
         assert broker.second.is_online
 
         broker.log_dirs.fail(broker.second, "gone")
@@ -253,7 +253,7 @@ def test_one_of_two_revivals_at_once_wins(tmp_path: Path) -> None:
         second = await broker.refused()
 
         assert second.code is ErrorCode.INVALID_REQUEST
-        assert "is being revived already" in second.message
+        assert "is already being revived" in second.message
         assert (await first).directory_id == directory_id(2)
         assert len(broker.returned) == 1
 
@@ -324,7 +324,7 @@ def test_replaced_disk_comes_with_its_own_id_and_lock(
         assert (revived.directory_id, revived.replicas) == (directory_id(7), 0)
         assert broker.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 3, 7))
         assert broker.log_dirs.offline_ids() == ()
-        assert "has another id than before" in caplog.text
+        assert "has a new id" in caplog.text
         assert is_locked(path)
         await eventually(lambda: not is_locked(tmp_path / "old disk"))
 
@@ -393,7 +393,7 @@ def test_directory_is_not_revived_under_a_write_that_still_hangs_in_it(tmp_path:
         assert hanging.exception() is not None
 
         refused = await broker.refused()
-        assert "a write from before its failure still hangs in it" in refused.message
+        assert "a write that began before the failure still hangs" in refused.message
         assert (path / "stuck").read_bytes() == b""
 
         # The disk is replaced: what hangs in the old one does not matter.
@@ -413,10 +413,10 @@ def test_directory_is_not_revived_under_a_write_that_still_hangs_in_it(tmp_path:
 def test_directory_waits_until_the_controller_has_heard_of_its_failure(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         broker.log_dirs.fail(broker.second, "gone")
-        broker.replicas.reason = "its directory id is still registered"
+        broker.replicas.reason = "the directory id is still registered"
         refused = await broker.refused()
         assert refused.code is ErrorCode.REQUEST_TIMED_OUT
-        assert "its directory id is still registered" in refused.message
+        assert "the directory id is still registered" in refused.message
         assert not broker.returned
 
         task = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))

@@ -22,7 +22,7 @@ def test_folder_that_was_removed_is_missing(tmp_path: Path) -> None:
 def test_file_in_the_place_of_a_folder_is_a_failure_of_the_directory(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     folder.write_text("")
-    with pytest.raises(PermissionError, match="cannot be used"):
+    with pytest.raises(PermissionError, match="cannot access"):
         missing_folders(FS, tmp_path, [folder])
 
 
@@ -60,6 +60,6 @@ folder.chmod(0o755)
         )
         if "encodings" in done.stderr or "No module" in done.stderr:
             pytest.skip("the tree cannot be read by another user")
-        assert done.stdout == "the folder of a replica cannot be used\n", done.stderr
+        assert done.stdout == "cannot access the folder of a replica\n", done.stderr
     finally:
         subprocess.run(["rm", "-rf", str(root)], check=True)

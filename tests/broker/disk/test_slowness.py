@@ -147,7 +147,7 @@ def test_without_enough_values_the_last_word_stands() -> None:
     watched = SlowWatch(SETTINGS)
     for _ in range(LOOKS_IN_A_ROW):
         watched.looked({PROBE: 2_000}, [])
-    assert watched.cause == "probe takes 2000.0 ms, the threshold is 1000 ms"
+    assert watched.cause == "probe takes 2000.0 ms; threshold: 1000 ms"
 
     for _ in range(10):
         assert not watched.looked({}, [])

@@ -356,7 +356,9 @@ def test_a_disk_that_was_replaced_while_the_start_waited_for_it_starts_offline(
     )
 
     assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
-    assert "another directory took its place" in (opened.log_dirs.all[1].cause or "")
+    assert "another directory was mounted or created at this path" in (
+        opened.log_dirs.all[1].cause or ""
+    )
 
 
 def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:

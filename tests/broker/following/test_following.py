@@ -405,7 +405,7 @@ def test_a_lane_that_breaks_begins_anew(
         monkeypatch.setattr(LaneReplicas, "settled", settled_or_broken)
         assert (await pair.produced(pair.one, batch(2))).error_code is ErrorCode.NONE
         await until(lambda: pair.two.end_offset == 3)
-        assert "ended unexpectedly, it begins anew" in caplog.text
+        assert "ended unexpectedly; restarting it" in caplog.text
 
     run(tmp_path, test)
 
@@ -435,7 +435,7 @@ def test_a_follower_whose_disk_lost_the_first_segments_copies_the_log_before_the
         assert told[0] == (0, 0)
         assert log.start_offset == 0
         assert pair.two.content() == pair.one.content()
-        assert "lost offsets 0 to 3: they are copied from the leader" in caplog.text
+        assert "lost offsets 0 to 3; copying them from the leader" in caplog.text
 
     run(tmp_path, test)
 
@@ -452,7 +452,7 @@ def test_a_leader_without_its_first_segments_says_so_and_goes_on(
         pair.metadata.apply(change(leader=1, isr=(1,)))
 
         assert log.state.lost_from is None
-        assert "leads without offsets 0 to 0, which its disk has lost" in caplog.text
+        assert "is missing offsets 0 to 0, which its disk lost" in caplog.text
         assert (await pair.produced(pair.one, batch())).base_offset == 2
 
     run(tmp_path, test)

@@ -39,7 +39,7 @@ def test_unknown_group_is_dead() -> None:
     assert described(Bench(), 5) == DescribedGroup(group_id="g", group_state="Dead")
     newest = described(Bench(), 6)
     assert (newest.error_code, newest.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
-    assert newest.error_message == "group g is not there"
+    assert newest.error_message == "group g does not exist"
 
 
 def test_stable_group_is_described_with_metadata_and_assignments() -> None:

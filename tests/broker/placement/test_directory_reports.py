@@ -121,10 +121,10 @@ def test_broker_waits_to_be_unfenced_until_all_its_directories_are_known(
         await until(lambda: len(reported.sender.waiting) == 3)
         await turns()
         set_forward(1)
-        await until(lambda: "not asking to be unfenced" in caplog.text)
+        await until(lambda: "the broker stays fenced" in caplog.text)
 
         assert not waiting.done()
-        (said,) = (each.message for each in caplog.records if "unfenced" in each.message)
+        (said,) = (each.message for each in caplog.records if "stays fenced" in each.message)
         assert "does not know the directories of 3 replicas" in said
         assert "orders-0" in said
 

@@ -142,7 +142,7 @@ def test_what_is_in_the_way_of_a_new_replica_costs_no_directory(
             (first.path / "orders-0").write_text("a plain file")
         creation = placement.create(TP, NEW, LogConfig(), directory_id(1))
         assert creation is not None
-        with pytest.raises(KafkaError, match="exists already"):
+        with pytest.raises(KafkaError, match="already exists"):
             await creation
         assert first.is_online
         await eventually(lambda: first.replica_count == 0)

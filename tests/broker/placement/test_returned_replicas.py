@@ -158,7 +158,7 @@ def test_replica_comes_back_as_a_follower_with_its_log(tmp_path: Path) -> None:
         story.fail()
         assert story.manager.roles.unsettled(story.first)
         story.metadata.apply(change(leader=2, isr=(2,)), config("segment.bytes", "2000000"))
-        assert story.manager.roles.unsettled(story.first) == "its directory id is still registered"
+        assert story.manager.roles.unsettled(story.first) == "the directory id is still registered"
         story.metadata.apply(directories_left(1, story.host.directory(1)))
         assert not story.manager.roles.unsettled(story.first)
 

@@ -448,7 +448,7 @@ def test_following_that_fails_again_and_again_is_logged_once(
         complaints = [
             record
             for record in caplog.records
-            if "following orders-0 failed" in record.message and record.levelno > logging.DEBUG
+            if "replication of orders-0 failed" in record.message and record.levelno > logging.DEBUG
         ]
         assert len(complaints) == 1
 

@@ -402,7 +402,7 @@ def test_a_disk_that_cannot_even_undo_half_a_write_has_failed(tmp_path: Path) ->
         box.disk.left = 0
         box.append()
         await until(lambda: bool(box.failures))
-        assert "cannot be cut off" in str(box.failures[0])
+        assert "cannot be truncated" in str(box.failures[0])
 
     boxed(tmp_path, test)
 

@@ -99,7 +99,7 @@ def test_the_internal_size_of_segments_is_described_where_it_is_set() -> None:
 def test_what_has_no_effect_says_why() -> None:
     unused = [key for key in dynamic_keys.BROKER_TABLE.values() if not key.has_effect]
     assert "log.cleaner.threads" in {key.name for key in unused}
-    assert all(key.meaning.startswith("without effect: ") for key in unused)
+    assert all(key.meaning.startswith("ignored: ") for key in unused)
 
 
 def test_every_default_is_a_value_that_may_be_set() -> None:

@@ -136,7 +136,7 @@ def test_gap_is_refused_and_known_batches_are_skipped() -> None:
     loader = MetadataLoader()
     loader.load(batch(0, feature("a")))
 
-    with pytest.raises(ReplayError, match="offset 2 where 1 comes next"):
+    with pytest.raises(ReplayError, match="a batch at offset 1, got 2"):
         loader.load(batch(2, feature("b")))
     assert loader.load(batch(0, feature("a", 7))) is None
     assert levels(loader) == {"a": 1}

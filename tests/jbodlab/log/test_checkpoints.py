@@ -37,17 +37,20 @@ def test_a_missing_file_has_no_entries(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("x\n2\na 0 1\nb 1 2\n", "line 1 is no version: 'x'"),
-        ("0\nx\na 0 1\nb 1 2\n", "line 2 is no number of entries: 'x'"),
-        ("0\n3\na 0 1\nt 0\nb 1 2\n", "line 4 is no topic, partition and offset: 't 0'"),
-        ("0\n3\na 0 1\n\nb 1 2\n", "line 4 is no topic, partition and offset: ''"),
-        ("0\n3\nt 1 2 3\na 0 1\nb 1 2\n", "line 3 is no topic"),
-        ("0\n3\na 0 1\nb 1 2\nt 0 x\n", "line 5 is no topic"),
-        ("0\n3\na 0 1\nb 1 2\nt 0 -5\n", "line 5 is no topic"),
-        ("0\n3\na 0 1\nb 1 2\nt 0 1_000\n", "line 5 is no topic"),
-        ("0\n3\na 0 1\nb 1 2\nt 0 99999999999999999999\n", "line 5 is no topic"),
-        ("0\n3\na 0 1\nb 1 2\n", "line 2 names 3 entries, there are 2"),
-        ("0\n1\na 0 1\nb 1 2\n", "line 2 names 1 entries, there are 2"),
+        ("x\n2\na 0 1\nb 1 2\n", "line 1: expected a version, got 'x'"),
+        ("0\nx\na 0 1\nb 1 2\n", "line 2: expected a number of entries, got 'x'"),
+        (
+            "0\n3\na 0 1\nt 0\nb 1 2\n",
+            "line 4: expected a topic, a partition and an offset, got 't 0'",
+        ),
+        ("0\n3\na 0 1\n\nb 1 2\n", "line 4: expected a topic, a partition and an offset, got ''"),
+        ("0\n3\nt 1 2 3\na 0 1\nb 1 2\n", "line 3: expected a topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 x\n", "line 5: expected a topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 -5\n", "line 5: expected a topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 1_000\n", "line 5: expected a topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 99999999999999999999\n", "line 5: expected a topic"),
+        ("0\n3\na 0 1\nb 1 2\n", "line 2: expected 3 entries, got 2"),
+        ("0\n1\na 0 1\nb 1 2\n", "line 2: expected 1 entries, got 2"),
     ],
 )
 def test_well_formed_lines_of_a_malformed_file_of_offsets_are_kept(tmp_path, caplog, text, told):

@@ -332,7 +332,7 @@ def test_a_round_that_is_called_off_leaves_the_log_as_it_was(log):
         nonlocal looks
         looks -= 1
         if not looks:
-            raise CleaningStoppedError("called off")
+            raise CleaningStoppedError("cancelled")
 
     state, looks = log.log.state, 105
     plan = RoundPlan.of(

@@ -103,7 +103,9 @@ def test_a_log_that_ends_before_its_recovery_point_says_what_is_lost(
 
     assert log.log_end_offset == end
     (record,) = caplog.records
-    assert f"offsets from {end} to 4, which were on the disk, are lost" in record.getMessage()
+    assert (
+        f"this replica has lost offsets {end} to 4, which were on the disk" in record.getMessage()
+    )
 
 
 def test_a_log_that_holds_nothing_needs_no_start_on_the_disk(make_log) -> None:

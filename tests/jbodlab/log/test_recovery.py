@@ -136,8 +136,8 @@ def test_segments_behind_damage_are_kept_aside_and_the_loss_is_said(make_log, ca
         "00000000000000000004.timeindex.damaged",
     ]
     (said,) = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert "offsets from 3 on are lost here" in said.getMessage()
-    assert "from offset 4 on, are kept as .damaged" in said.getMessage()
+    assert "this replica has lost the offsets from 3 on" in said.getMessage()
+    assert "from offset 4 on) are kept as .damaged" in said.getMessage()
     box.append(producer=(7, 0, 3))
     assert log.log_end_offset == 4
 
@@ -220,8 +220,8 @@ def test_damage_of_a_closed_segment_below_the_recovery_point_is_found_and_said(
         kept = (box.directory / "00000000000000000003.log.damaged").read_bytes()
         assert len(kept) == len(good) - (what == "file short")
     (said,) = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert f"offsets from {end} on are lost here" in said.getMessage()
-    assert "from offset 6 on, are kept as .damaged" in said.getMessage()
+    assert f"this replica has lost the offsets from {end} on" in said.getMessage()
+    assert "from offset 6 on) are kept as .damaged" in said.getMessage()
 
 
 def test_a_closed_segment_whose_index_is_gone_and_whose_batches_are_sound_is_kept(make_log, caplog):

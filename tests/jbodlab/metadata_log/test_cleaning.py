@@ -114,7 +114,7 @@ def test_a_damaged_newest_snapshot_removes_nothing(
 
     assert clean(log, keeping(retention_bytes=0), NOW_MS) == 0
     assert (log.start_offset, kept(log)) == (0, [4, 8])
-    assert "newest snapshot is damaged" in caplog.text
+    assert "newest metadata snapshot is damaged" in caplog.text
 
 
 def test_what_is_left_can_be_opened(log: MetadataLog, tmp_path: Path) -> None:

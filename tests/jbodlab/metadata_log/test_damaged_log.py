@@ -110,7 +110,7 @@ def test_a_damaged_batch_that_others_follow_is_refused(
     start = number % PER_SEGMENT * SIZE
     assert refused.value.path == directory / name
     assert refused.value.position == start
-    assert "follows at position" in str(refused.value) or "goes on with" in str(refused.value)
+    assert "follows at position" in str(refused.value) or "continues with" in str(refused.value)
     assert content(directory) == before
 
 
@@ -190,7 +190,7 @@ def test_an_epoch_that_is_too_high_is_seen_where_it_falls_again(directory: Path)
     data = bytearray((directory / name).read_bytes())
     data[position] = 3
     (directory / name).write_bytes(data)
-    with pytest.raises(CorruptRecordError, match="has leader epoch 1 behind one of epoch 3"):
+    with pytest.raises(CorruptRecordError, match="has leader epoch 1 after one of epoch 3"):
         MetadataLog.open(directory.parent, epoch_max=3)
 
 
@@ -232,7 +232,9 @@ def test_a_missing_last_file_is_noticed_by_what_lies_beside_it(
             (directory / name).unlink()
     before = content(directory)
 
-    with pytest.raises(CorruptRecordError, match=f"{missing.name} is damaged.*it is missing"):
+    with pytest.raises(
+        CorruptRecordError, match=f"{missing.name} is damaged.*the segment is missing"
+    ):
         MetadataLog.open(directory.parent)
     assert content(directory) == before
 

@@ -246,7 +246,7 @@ def test_torn_tail_is_cut(tmp_path: Path, tail: bytes, caplog: pytest.LogCapture
 
     assert again.end_offset == 3
     assert path.read_bytes() == whole
-    assert "cut behind its last valid batch" in caplog.text
+    assert "truncating a metadata segment after its last valid batch" in caplog.text
     again.append(batch(3))
     assert offsets(again.read(0)) == [0, 1, 2, 3]
     again.close()

@@ -265,11 +265,11 @@ def test_a_fault_of_the_process_is_no_fault_of_the_disk(
         node.image = image(9)
         node.fs.error = errno.EMFILE
         node.snapshots.appended(1)
-        await node.until(lambda: "snapshot failed: [Errno 24]" in caplog.text)
+        await node.until(lambda: "metadata snapshot: [Errno 24]" in caplog.text)
         node.fs.error = 0
         node.clean_error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "cleaning")
         node.snapshots.appended(1)
-        await node.until(lambda: "snapshot failed: cleaning" in caplog.text)
+        await node.until(lambda: "metadata snapshot: cleaning" in caplog.text)
         node.clean_error = None
 
         node.snapshots.appended(1)
@@ -299,7 +299,7 @@ def test_an_unexpected_error_leaves_nothing_behind_and_the_next_snapshot_is_anot
         monkeypatch.setattr(SnapshotWriter, "finish", finish)
         node.clean_error = ZeroDivisionError()
         node.snapshots.appended(1)
-        await node.until(lambda: caplog.text.count("metadata snapshot failed") == 2)
+        await node.until(lambda: caplog.text.count("cannot write a metadata snapshot") == 2)
         node.clean_error = None
 
         node.snapshots.appended(1)

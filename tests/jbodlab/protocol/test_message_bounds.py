@@ -25,7 +25,7 @@ def test_items_of_all_arrays_count_together() -> None:
     check = bounds_check(request_class(ApiKey.LIST_OFFSETS, 2), 7)
 
     check(topics(3, 2), 0)
-    with pytest.raises(DecodeError, match="1 items more than are allowed"):
+    with pytest.raises(DecodeError, match="1 items more than allowed"):
         check(topics(3, 3), 0)
 
 

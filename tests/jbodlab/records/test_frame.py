@@ -73,10 +73,10 @@ def test_every_type_of_the_catalogue_is_known() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "without a value"),
+        ("", "has no value"),
         ("00140000", "frame version 0"),
         ("02140000", "frame version 2"),
-        ("0114000000", "1 bytes left over"),
+        ("0114000000", "1 unexpected bytes"),
         ("01", "cut short"),
         ("01808080808000", "varint"),
         ("01ffff030000", "type 65535"),
@@ -110,7 +110,7 @@ def test_record_of_unknown_type_is_kept_as_it_is() -> None:
 
 def test_version_above_the_highest_is_read_with_the_highest_layout() -> None:
     assert frame.decode(bytes.fromhex("01140900")) == (NoOpRecord(), 9)
-    with pytest.raises(EncodeError, match="versions 0-0, not 9"):
+    with pytest.raises(EncodeError, match="versions 0-0, got 9"):
         frame.encode(NoOpRecord(), 9)
 
 

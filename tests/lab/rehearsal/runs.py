@@ -1,4 +1,4 @@
-"""Runs made of plain values: seconds become nanoseconds, partition 0 is the one that is struck."""
+"""Runs made of plain values: seconds become nanoseconds, partition 0 is the one that is hit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent, WriterFacts
+from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent, Verdict, WriterFacts
 from lab.rehearsal.targets import Place
-from lab.verdict import Verdict
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
-STRUCK = Place(1, 1)
-CLEAN = Verdict(acknowledged=0, consumed=0, lost=0, duplicated=0, out_of_order=0)
+HIT = Place(1, 1)
+CLEAN = Verdict(acknowledged=0, read=0, lost=0, duplicated=0, out_of_order=0)
 
 
 def ns(seconds: float) -> int:
@@ -53,7 +52,7 @@ def fault(injected: float = 1, healed: float | None = 3, **more: Any) -> FaultFa
     values = {
         "name": "first",
         "kind": "eio",
-        "places": (STRUCK,),
+        "places": (HIT,),
         "touched": (P0,),
         "led": (P0,),
         "mechanism": "preload",

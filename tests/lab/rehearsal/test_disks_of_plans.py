@@ -36,8 +36,8 @@ def mechanisms(found: Plan) -> dict[str, object]:
 def test_who_wants_faults_by_fuse_gets_such_disks() -> None:
     found = plan("mechanism: fuse, disks: {each: 2}")
 
-    assert isinstance(found.patient, ClusterNeed)
-    assert (found.patient.kind, found.patient.mechanism) == ("fuse", "fuse")
+    assert isinstance(found.cluster, ClusterNeed)
+    assert (found.cluster.kind, found.cluster.mechanism) == ("fuse", "fuse")
 
 
 @pytest.mark.parametrize("kind", ["fuse", "loop"])

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from lab.rehearsal.facts import CommandFacts, Facts
+from lab.rehearsal.facts import CommandFacts, Facts, Verdict
 from lab.rehearsal.judgement import Judgement, Outcome, judge
 from lab.rehearsal.reader import read
-from lab.verdict import Verdict
 from tests.lab.rehearsal.runs import facts, fault, ns, steady, writer
 
 PLAN = """\
@@ -30,7 +29,7 @@ def judged(found: Facts, *objectives: str) -> Judgement:
 
 
 def lost(count: int, **more: Any) -> Facts:
-    verdict = Verdict(acknowledged=100, consumed=100, lost=count, duplicated=0, out_of_order=0)
+    verdict = Verdict(acknowledged=100, read=100, lost=count, duplicated=0, out_of_order=0)
     writers = {"writers": writer(MESSAGES, verdict=verdict)}
     return facts(faults=[fault()], writers=writers, **more)
 
@@ -49,21 +48,32 @@ def test_an_objective_that_is_missed_fails() -> None:
     found = judged(GOOD, "first.gap < 50ms")
 
     assert found.outcome is Outcome.FAIL
-    assert found.sentence == "FAIL: first.gap < 50ms was wanted, and it is 100 ms"
+    assert found.sentence == "FAIL: expected first.gap < 50ms, measured 100 ms in orders-0"
+
+
+def test_an_objective_with_or_is_judged_as_a_whole() -> None:
+    met = judged(GOOD, '"first.gap < 50ms or writers.lost == 0"')
+    missed = judged(GOOD, '"first.gap < 50ms or writers.lost > 0"')
+
+    assert met.outcome is Outcome.PASS
+    assert missed.outcome is Outcome.FAIL
+    (held,) = missed.objectives
+    assert held.text == "first.gap < 50ms or writers.lost > 0"
+    assert held.measured == "first.gap 100 ms in orders-0, writers.lost 0"
 
 
 def test_an_objective_that_only_warns_does_not_fail() -> None:
     found = judged(GOOD, '{that: "first.gap < 50ms", severity: warn}')
 
     assert found.outcome is Outcome.PASS
-    assert found.warnings == ("first.gap < 50ms: 100 ms",)
+    assert found.warnings == ("first.gap < 50ms: 100 ms in orders-0",)
 
 
 def test_what_never_came_is_missed() -> None:
     found = judged(GOOD, "first.detected < 5s")
 
     assert found.outcome is Outcome.FAIL
-    assert found.missed == ("first.detected < 5s was wanted, and it is never",)
+    assert found.missed == ("expected first.detected < 5s, measured never",)
 
 
 INCONCLUSIVE = {
@@ -71,26 +81,26 @@ INCONCLUSIVE = {
         facts(MESSAGES, faults=[fault()], broken_off=["no steady state within 10 s"]),
         "no steady state within 10 s",
     ),
-    "a fault that was not made": (facts(MESSAGES), "first was never made"),
+    "a fault that was not made": (facts(MESSAGES), "first was never injected"),
     "a fault that was not proved": (
-        facts(MESSAGES, faults=[fault(problem="it could not be made: no room")]),
-        "first: it could not be made: no room",
+        facts(MESSAGES, faults=[fault(problem="not injected: no room")]),
+        "first: not injected: no room",
     ),
-    "a fault that does not bite": (
+    "a fault without effect": (
         facts(MESSAGES, faults=[fault(counts=True, bites=0)]),
-        "first broke nothing: no call of the patient met it",
+        "first had no effect: the broker made no call that it breaks",
     ),
     "a place that holds nothing": (
         facts(MESSAGES, faults=[fault(touched=(), led=())]),
-        "first proves nothing: broker-1/dir-1 had no partition of this plan's topics",
+        "first proves nothing: broker-1/dir-1 has no partition of the plan's topics",
     ),
-    "nothing sent to what was struck": (
+    "nothing sent to what was hit": (
         facts(steady(0, 10, partition=1), faults=[fault()]),
-        "nothing was sent to the partitions of broker-1/dir-1 while first stood",
+        "nothing was sent to the partitions of broker-1/dir-1 while first was in effect",
     ),
     "nothing sent meanwhile": (
         facts([*steady(0, 0.9), *steady(3.5, 10)], faults=[fault()]),
-        "nothing was sent to the partitions of broker-1/dir-1 while first stood",
+        "nothing was sent to the partitions of broker-1/dir-1 while first was in effect",
     ),
     "a client that sends nothing": (
         facts([], faults=[fault()]),
@@ -125,9 +135,7 @@ def test_what_cannot_be_known_here_is_inconclusive_with_the_reason() -> None:
     judgement = judged(found, "first.elected < 1s")
 
     assert judgement.outcome is Outcome.INCONCLUSIVE
-    assert judgement.doubts == (
-        "first.elected < 1s cannot be judged: the log is not to be read here",
-    )
+    assert judgement.doubts == ("cannot judge first.elected < 1s: the log is not to be read here",)
 
 
 def test_a_doubt_outweighs_an_objective_that_is_missed() -> None:
@@ -140,7 +148,7 @@ def test_a_lost_message_outweighs_every_doubt() -> None:
     found = judged(lost(3, broken_off=["no steady state"]))
 
     assert found.outcome is Outcome.FAIL
-    assert found.sentence == "FAIL: 3 of the acknowledged messages of writers are lost"
+    assert found.sentence == "FAIL: 3 of the acknowledged messages of writers were lost"
 
 
 def test_a_lost_message_fails_where_no_objective_is_about_it() -> None:
@@ -173,3 +181,9 @@ def test_a_busy_machine_is_a_warning() -> None:
 
     assert found.outcome is Outcome.PASS
     assert found.warnings == ("this machine was busy: a tick of 10 ms came 400 ms late",)
+
+
+def test_a_percentile_of_fewer_than_ten_messages_is_not_judged() -> None:
+    found = judged(facts(MESSAGES[:9], faults=[fault(0.1, 0.5)]), "writers.p99 < 1s")
+
+    assert "cannot judge writers.p99 < 1s: fewer than 10 were measured" in found.doubts

@@ -6,12 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from lab.rehearsal.expressions import Metric
-from lab.rehearsal.facts import Clock, CommandFacts, Facts, Probe, ReaderFacts, Sample, join
-from lab.rehearsal.metrics import NEVER, Measured, percentile
+from jbodlab.expressions import Metric
+from lab.rehearsal.facts import (
+    Clock,
+    CommandFacts,
+    Facts,
+    Probe,
+    ReaderFacts,
+    Received,
+    Sample,
+    join,
+)
+from lab.rehearsal.metrics import NEVER, Measured
 from lab.rehearsal.targets import Place
 from tests.lab.rehearsal.runs import (
-    STRUCK,
+    HIT,
     event,
     facts,
     fault,
@@ -33,7 +42,7 @@ def value(found: Facts, name: str) -> float | None:
 HOLE = [*steady(0, 1), sent(1.0, 2.5), *steady(5.0, 6)]
 
 
-def test_a_gap_is_the_longest_stretch_between_two_acknowledgements_of_a_struck_partition() -> None:
+def test_a_gap_is_the_longest_stretch_between_two_acknowledgements_of_a_hit_partition() -> None:
     calm = steady(0, 6, partition=1)
     found = facts([*HOLE, *calm], faults=[fault(0.95, 2)])
 
@@ -49,10 +58,47 @@ def test_a_gap_outside_of_a_fault_is_not_its_own() -> None:
     assert value(found, "first.gap") == pytest.approx(0.1)
 
 
-def test_a_gap_is_open_at_the_end_as_long_as_messages_were_due() -> None:
+def gap(found: Facts, owner: str) -> str:
+    return str(Measured(found).gap(Metric(owner, "gap")))
+
+
+def test_a_gap_without_an_acknowledgement_until_the_end_lasts_until_the_end() -> None:
     found = facts([*steady(0, 1), sent(5.0), sent(7.0)], faults=[fault(1, None)])
 
-    assert value(found, "first.gap") == pytest.approx(7.0 - 0.901)
+    assert value(found, "first.gap") == pytest.approx(10 - 0.901)
+    assert gap(found, "first") == "9.1 s in orders-0, not ended"
+
+
+def test_a_message_that_was_handed_over_and_has_no_answer_yet_keeps_a_gap_open() -> None:
+    messages = writer(steady(0, 1), last_due={0: ns(9)})
+    found = facts(writers={"writers": messages}, faults=[fault(1, None)])
+
+    assert gap(found, "all") == "9.1 s in orders-0, not ended"
+
+
+def test_an_acknowledgement_after_the_end_does_not_end_a_gap() -> None:
+    found = facts([*steady(0, 1), sent(2.0, 11.0)], faults=[fault(1, None)])
+
+    assert gap(found, "first") == "9.1 s in orders-0, not ended"
+
+
+def test_a_gap_that_ended_while_nothing_more_was_due_is_closed() -> None:
+    found = facts([*steady(0, 1), sent(2.0, 3.0)], faults=[fault(1, None)])
+
+    assert gap(found, "first") == "2.1 s in orders-0"
+
+
+def test_a_gap_counts_from_the_last_acknowledgement_before_the_run() -> None:
+    messages = writer([sent(2.1, 4.0)], earlier=[sent(1.4, 1.5)])
+    found = facts(writers={"writers": messages}, faults=[fault(2.05, 5)], begin_ns=ns(2))
+
+    assert value(found, "first.gap") == pytest.approx(2.5)
+
+
+def test_of_all_partitions_the_one_with_the_longest_gap_is_named() -> None:
+    found = facts([*steady(0, 10), sent(0, 1, partition=1), sent(1, 4, partition=1)])
+
+    assert gap(found, "all") == "3 s in orders-1"
 
 
 def test_a_partition_without_any_acknowledgement_is_one_gap() -> None:
@@ -80,9 +126,15 @@ def test_latencies_inside_and_outside_of_faults_are_told_apart() -> None:
 
 
 def test_a_percentile_is_a_value_that_was_measured() -> None:
-    assert percentile([1, 2, 3, 4], 0.5) == 2
-    assert percentile(list(range(1, 101)), 0.99) == 99
-    assert percentile([], 0.5) is None
+    found = facts([sent(0.1 * n, 0.1 * n + n / 1000) for n in range(1, 101)], end_ns=ns(20))
+
+    assert value(found, "writers.p50") == pytest.approx(0.050)
+    assert value(found, "writers.p99") == pytest.approx(0.099)
+
+
+def test_fewer_than_ten_samples_have_no_percentile() -> None:
+    assert value(facts(steady(0, 0.9)), "writers.p50") is None
+    assert value(facts(steady(0, 1)), "writers.p50") == pytest.approx(0.001)
 
 
 def test_messages_are_counted_by_what_became_of_them() -> None:
@@ -98,18 +150,18 @@ def test_messages_are_counted_by_what_became_of_them() -> None:
 @pytest.mark.parametrize(
     ("events", "detected"),
     [
-        ([event(1.2, "broker", "offline", place=STRUCK)], 0.2),
+        ([event(1.2, "broker", "offline", place=HIT)], 0.2),
         # The broker's own line is surer than a poll, even where it comes later.
         (
             [
-                event(1.15, "metric", "offline", place=STRUCK),
-                event(1.2, "broker", "offline", place=STRUCK),
+                event(1.15, "metric", "offline", place=HIT),
+                event(1.2, "broker", "offline", place=HIT),
             ],
             0.2,
         ),
-        ([event(1.4, "metric", "offline", place=STRUCK)], 0.4),
+        ([event(1.4, "metric", "offline", place=HIT)], 0.4),
         ([event(1.2, "broker", "offline", place=Place(1, 2))], NEVER),
-        ([event(0.2, "broker", "offline", place=STRUCK)], NEVER),
+        ([event(0.2, "broker", "offline", place=HIT)], NEVER),
         ([], NEVER),
     ],
 )
@@ -120,7 +172,7 @@ def test_a_fault_is_detected_when_its_broker_says_so(events: list, detected: flo
 
 
 def test_time_counts_from_the_first_bite_where_it_is_known() -> None:
-    offline = event(2.0, "broker", "offline", place=STRUCK)
+    offline = event(2.0, "broker", "offline", place=HIT)
     found = facts(None, offline, faults=[fault(1, first_bite_ns=ns(1.75))])
 
     assert value(found, "first.detected") == pytest.approx(0.25)
@@ -182,7 +234,7 @@ def test_without_the_metadata_log_polls_stand_in() -> None:
 
 def test_the_worst_of_the_repetitions_counts() -> None:
     twice = [fault(1, 2, name="first#1"), fault(5, 6, name="first#2")]
-    offline = [event(at, "broker", "offline", place=STRUCK) for at in (1.1, 5.7)]
+    offline = [event(at, "broker", "offline", place=HIT) for at in (1.1, 5.7)]
     found = facts(None, *offline, faults=twice)
 
     assert value(found, "first#1.detected") == pytest.approx(0.1)
@@ -203,7 +255,10 @@ def test_an_application_is_measured_by_its_probes() -> None:
 
 
 def test_a_reader_is_measured_by_its_partitions() -> None:
-    got = [(ns(0), 0), (ns(0.5), 1), (ns(1), 0), (ns(3), 1)]
+    got = [
+        Received(at_ns=ns(at), sequence=0, offset=0, partition=partition, key=0)
+        for at, partition in ((0, 0), (0.5, 1), (1, 0), (3, 1))
+    ]
     found = facts(readers={"readers": ReaderFacts(topic="orders", received=got, errors=("x",))})
 
     assert value(found, "readers.gap") == pytest.approx(2.5)

@@ -11,20 +11,19 @@ from typing import Any
 
 import pytest
 
-from lab.rehearsal.facts import Facts
+from lab.rehearsal.facts import Facts, Verdict
 from lab.rehearsal.judgement import judge
 from lab.rehearsal.reader import read
 from lab.rehearsal.result import to_json
 from lab.report import junit, page
-from lab.verdict import Verdict
-from tests.lab.rehearsal.runs import STRUCK, event, facts, fault, isr, leader, steady, writer
+from tests.lab.rehearsal.runs import HIT, event, facts, fault, isr, leader, steady, writer
 from tests.lab.rehearsal.test_judgement import PLAN
 
 EVENTS = (
-    event(1.2, "broker", "offline", place=STRUCK, text="<b>broker</b> says offline"),
+    event(1.2, "broker", "offline", place=HIT, text="<b>broker</b> says offline"),
     leader(1.3, 2),
     isr(1.3, 2),
-    event(3.1, "metric", "online", place=STRUCK),
+    event(3.1, "metric", "online", place=HIT),
     isr(3.5, 3),
 )
 
@@ -111,7 +110,24 @@ def test_heads_of_numbers_stand_above_them() -> None:
     drawn = page.page([kept(GOOD)])
 
     assert '<th class="n">measured</th>' in drawn
-    assert "<th>wanted</th>" in drawn
+    assert "<th>expected</th>" in drawn
+
+
+def test_a_page_has_no_empty_sections() -> None:
+    drawn = page.page([kept(facts())])
+
+    assert "<h2>Each fault</h2>" not in drawn
+    assert "<h2>Messages</h2>" not in drawn
+    assert "0 events" not in drawn
+
+
+def test_a_gap_that_did_not_end_says_so() -> None:
+    silent = writer(steady(0, 1), last_due={0: 9 * 10**9})
+    found = kept(facts(writers={"writers": silent}, faults=[fault(1, None)]))
+
+    assert found["gaps"]["first"] == {"partition": "orders-0", "seconds": 9.099, "ended": False}
+    assert found["objectives"][1]["measured"] == "9.1 s in orders-0, not ended"
+    assert "9.1 s in orders-0, not ended" in page.page([found])
 
 
 def test_many_events_are_thinned() -> None:
@@ -125,9 +141,7 @@ def test_many_events_are_thinned() -> None:
 def test_a_spread_has_least_middle_and_greatest() -> None:
     runs = [
         kept(
-            facts(
-                steady(0, 10), event(1 + late, "broker", "offline", place=STRUCK), faults=[fault()]
-            )
+            facts(steady(0, 10), event(1 + late, "broker", "offline", place=HIT), faults=[fault()])
         )
         for late in (0.3, 0.1, 0.2)
     ]
@@ -155,7 +169,7 @@ def test_two_runs_are_compared_line_by_line() -> None:
     assert ["first.detected", "200", "ms", "-"] in [line.split() for line in lines]
 
 
-LOST = Verdict(acknowledged=1, consumed=0, lost=2, duplicated=0, out_of_order=0)
+LOST = Verdict(acknowledged=1, read=0, lost=2, duplicated=0, out_of_order=0)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fault_injection.kinds import KINDS
+from jbodlab.expressions import parse
 from lab.cluster.folders import make_folder, remove_folder
 from lab.interrupts import Interrupts
-from lab.rehearsal.expressions import parse
-from lab.rehearsal.patient import prepared
 from lab.rehearsal.plan import After, At, ClusterNeed
 from lab.rehearsal.plans import shipped
 from lab.rehearsal.reader import read
+from lab.rehearsal.target_cluster import prepared
 
 PLANS = shipped()
 
@@ -69,14 +69,14 @@ def test_the_plans_of_the_kips_and_of_dying_disks_are_there() -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_what_a_shipped_plan_needs_is_there_before_anything_starts(name: str, folder: Path) -> None:
     plan = read(PLANS[name], name)
-    assert isinstance(plan.patient, ClusterNeed)
-    if plan.patient.kind == "loop" and os.geteuid() != 0:
+    assert isinstance(plan.cluster, ClusterNeed)
+    if plan.cluster.kind == "loop" and os.geteuid() != 0:
         pytest.skip("only root may mount")
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
 
     with prepared(plan, folder / "cluster", Interrupts()) as cluster:
-        assert len(cluster.brokers) == plan.patient.brokers
+        assert len(cluster.brokers) == plan.cluster.brokers
         assert not any(node.is_running for node in cluster.nodes.values())
 
     assert not (folder / "cluster").exists()

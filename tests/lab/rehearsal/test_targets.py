@@ -1,4 +1,4 @@
-"""A target is what it is in the moment in which it is struck."""
+"""A target is what it is in the moment in which it is hit."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ WRONG = {
         "p.yaml:3: cluster.disks: the mechanism fuse needs disks of the kind fuse, and these are "
         "tmpfs",
     ),
-    "two patients": (
+    "two clusters": (
         ("topics:", "attach: {cluster: default}\ntopics:"),
         "p.yaml:4: attach: 'cluster' starts one and 'attach' takes one that is there: only one "
         "fits",
@@ -165,7 +165,7 @@ WRONG = {
     "after a moment that is not known": (
         entry("{after: first.noticed, do: permission, where: broker-1/dir-1, as: first}"),
         "p.yaml:10: timeline[0].after: 'first.noticed' is no NAME.MOMENT with a moment of "
-        "injected, proved, detected, reported, elected, healed",
+        "injected, proved, detected, reported, elected, first_ack, healed",
     ),
     "after the healing of what stands until the end": (
         (
@@ -246,7 +246,7 @@ WRONG = {
     "a setting of the servers that is no number": (
         ("cluster: {brokers: 3", "cluster: {config: {num.io.threads: many}, brokers: 3"),
         "p.yaml:3: cluster.config: invalid value 'many' for configuration num.io.threads: "
-        "not an integer",
+        "expected an integer",
     ),
     "an action without its words": (
         entry("{at: 5s, do: move, topic: orders, partition: 0, as: first}"),
@@ -275,16 +275,16 @@ WRONG = {
     ),
     "a duration against a number": (
         objective("first.gap < 2"),
-        'p.yaml:13: objectives[0]: "first.gap" is a duration, and "2" is a number',
+        'p.yaml:13: objectives[0]: expected a duration for "first.gap", got "2"',
     ),
     "nothing to compare with": (
         objective("writers.lost"),
-        'p.yaml:13: objectives[0]: "writers.lost" is compared with nothing: '
-        "one of < <= == != >= > lacks",
+        'p.yaml:13: objectives[0]: expected one of < <= == != >= > after "writers.lost", '
+        "got the end",
     ),
     "two objectives without and": (
         objective("writers.lost == 0 first.gap < 2s"),
-        'p.yaml:13: objectives[0]: "and" or the end is missing before "first"',
+        'p.yaml:13: objectives[0]: expected "and", "or" or the end, got "first"',
     ),
     "availability within nothing": (
         objective("writers.availability > 99%"),
@@ -312,10 +312,10 @@ WRONG = {
         "p.yaml:10: timeline[0].where: power-loss needs disks of the kind loop, and these are "
         "folder",
     ),
-    "what no controller can be struck by": (
+    "faults that no controller has": (
         entry("{at: 5s, do: power-loss, where: controller, as: first, for: 1s}"),
-        "p.yaml:10: timeline[0].where: power-loss strikes a broker; what strikes the controller "
-        "is kill, stop, restart, cut",
+        "p.yaml:10: timeline[0].where: power-loss is a fault of brokers; faults of the controller: "
+        "kill, stop, restart, cut",
     ),
     "a cut from a broker that is not there": (
         entry("{at: 5s, do: cut, where: broker-1, from: broker-9, as: first, for: 2s}"),
@@ -402,7 +402,7 @@ WRONG = {
             "{at: 1s, do: permission, where: broker-1/dir-1, as: first, for: 10s, "
             "repeat: {times: 3, every: 2s}}"
         ),
-        "p.yaml:10: timeline[0]: every 2000 ms is sooner than 10.0 s, when it is healed",
+        "p.yaml:10: timeline[0]: every 2 s is sooner than 10 s, when it is healed",
     ),
     "an end before the first fault": (
         ("end: {after: last.healed, plus: 5s}", "end: {at: 2s}"),

@@ -1,0 +1,171 @@
+"""The way to a cluster for records, groups and offsets: confluent-kafka, its failures in one line.
+
+The client's properties are handed on as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from admin_tool.arguments import counted
+from admin_tool.errors import AdminError, unknown
+from admin_tool.requests.connection import bootstrap_servers, reach
+from jbodlab.cli.parser import Parser
+from jbodlab.command_line import read_properties
+
+METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
+"""Of the first question, which Ctrl-C has to wait for."""
+ANSWER_TIMEOUT_S = 10.0
+TIMEOUT = {"request_timeout": ANSWER_TIMEOUT_S}
+"""For one question, the search for a coordinator or a leader included."""
+
+RETRY_PAUSE_S = 0.2
+_PASSING = (
+    *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+    "_DESTROY_BROKER",
+)
+"""A coordinator moves, or a broker comes back; the library gives up at once."""
+
+T = TypeVar("T")
+Topics = Mapping[str, Sequence[int]]
+"""The partitions of each topic."""
+
+
+@contextmanager
+def connected(
+    kind: str,
+    options: Namespace,
+    defaults: Mapping[str, object] | None = None,
+    lost: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Any, Topics]]:
+    """Connect as a command line says; yields the client and the topics of the cluster.
+
+    Args:
+        kind: `AdminClient`, `Consumer` or `Producer`.
+        options: With `bootstrap_server`, `client_config` and, where the command has it, `property`.
+        defaults: Properties that the user may override.
+        lost: Called while the client waits when the last broker is gone.
+
+    Raises:
+        AdminError: no broker answers, or the library fails, then or later.
+        FormatError: the file of properties cannot be read.
+    """
+    problems: list[str] = []
+
+    def failed(error: Any) -> None:
+        problems.append(reason(error))
+        if error.name() == "_ALL_BROKERS_DOWN":
+            lost()
+
+    config = {
+        **(defaults or {}),
+        **({} if options.client_config is None else read_properties(Path(options.client_config))),
+        **dict(getattr(options, "property", ())),
+        "bootstrap.servers": options.bootstrap_server,
+        # What it would log becomes our one line.
+        "log_level": 0,
+        "error_cb": failed,
+    }
+    _check_reachable(options.bootstrap_server)
+    import confluent_kafka
+    from confluent_kafka import admin
+
+    try:
+        client = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
+        try:
+            yield client, _topics(client, options.bootstrap_server, problems)
+        finally:
+            if kind == "Consumer":
+                # Leaves the group.
+                client.close()
+    except confluent_kafka.KafkaException as error:
+        raise AdminError(reason(error)) from error
+
+
+def reason(error: Any) -> str:
+    """Return the text of a `KafkaException` or of the `KafkaError` in one."""
+    text = str((error.args[0] if isinstance(error, Exception) else error).str())
+    return text.removeprefix("Local: ").removeprefix("Broker: ")
+
+
+def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dict[T, Any]:
+    """Return for each key the result of its future, or the `KafkaException` that it ended with.
+
+    Args:
+        ask: Asks for the futures of some keys; for a while again where a coordinator moves.
+        keys: All of them.
+    """
+    from confluent_kafka import KafkaException
+
+    found: dict[T, Any] = {}
+    left = list(keys)
+    end_s = time.monotonic() + ANSWER_TIMEOUT_S
+    while left:
+        for key, future in ask(left).items():
+            try:
+                found[key] = future.result()
+            except KafkaException as error:
+                found[key] = error
+        left = [key for key in left if _passes(found[key]) and time.monotonic() < end_s]
+        time.sleep(RETRY_PAUSE_S if left else 0)
+    return found
+
+
+def _passes(answer: Any) -> bool:
+    # A list of groups comes with the errors of some coordinators.
+    is_error = isinstance(answer, Exception)
+    errors = answer.args if is_error else getattr(answer, "errors", None) or ()
+    return any(error.name() in _PASSING for error in errors)
+
+
+def add_partition(parser: Parser) -> None:
+    """Add `--partition`."""
+    text = "only this partition; may be repeated"
+    parser.add_argument(
+        "--partition", metavar="N", type=int, action="append", default=[], help=text
+    )
+
+
+def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int]:
+    """Return the partitions of a topic that are wanted, all where none is.
+
+    Raises:
+        AdminError: the topic or a partition does not exist.
+    """
+    if topic not in topics:
+        raise unknown("topic", topic, topics)
+    for partition in wanted:
+        if partition not in topics[topic]:
+            count = counted(len(topics[topic]), "partition")
+            raise AdminError(f"unknown partition {partition}: topic {topic!r} has {count}")
+    return sorted(set(wanted or topics[topic]))
+
+
+def _check_reachable(servers: str) -> None:
+    failures = []
+    for host, port in bootstrap_servers(servers):
+        try:
+            return reach(host, port)
+        except AdminError as error:
+            failures.append(str(error))
+    raise AdminError("; ".join(failures))
+
+
+def _topics(client: Any, servers: str, problems: list[str]) -> Topics:
+    from confluent_kafka import KafkaException
+
+    for timeout_s in METADATA_TIMEOUTS_S:
+        try:
+            found = client.list_topics(timeout=timeout_s).topics
+        except KafkaException:
+            client.poll(0)
+        else:
+            return {name: sorted(one.partitions) for name, one in sorted(found.items())}
+    within = f"within {sum(METADATA_TIMEOUTS_S):g} s"
+    why = "".join(f": {problem}" for problem in problems[-1:])
+    raise AdminError(f"no Kafka broker answers at {servers} {within}{why}")

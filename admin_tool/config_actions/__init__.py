@@ -1,1 +1,0 @@
-"""What jbod-configs does, an action a module."""

@@ -1,1 +1,0 @@
-"""Records from and to the terminal, with an unmodified client: librdkafka."""

@@ -1,1 +1,0 @@
-"""What jbod-consumer-groups does, an action a module."""

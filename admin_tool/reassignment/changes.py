@@ -1,0 +1,174 @@
+"""jbodlab reassign execute and cancel."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+
+from admin_tool.arguments import counted, listed, positive
+from admin_tool.errors import AdminError
+from admin_tool.reassignment.assignment import current_log_dirs, current_replicas
+from admin_tool.reassignment.json_form import Plan, as_value, read_plan
+from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, check_started, start_moves
+from admin_tool.reassignment.reads import FILE_HELP
+from admin_tool.reassignment.target_dirs import check_log_dirs
+from admin_tool.reassignment.throttles import (
+    clear_throttles,
+    partition_moves,
+    throttle_brokers,
+    throttle_log_dirs,
+)
+from admin_tool.requests.connection import Connection, connected
+from admin_tool.requests.log_dirs import Replica, replica_dirs
+from admin_tool.requests.reassignments import (
+    Reassignment,
+    alter_reassignments,
+    list_reassignments,
+)
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser
+from jbodlab.ids import TopicPartition
+
+
+def _add_timeout(parser: Parser) -> None:
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=positive,
+        default=DEFAULT_TIMEOUT_S,
+        help=f"how long to try to start moves between directories (default: {DEFAULT_TIMEOUT_S:g})",
+    )
+
+
+def _execute_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Start a reassignment. The former assignment is printed as JSON: a FILE that undoes it.\n"
+        "Brokers and directories are checked before anything changes."
+    )
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
+    parser.add_argument(
+        "--additional",
+        action="store_true",
+        help="allow it beside other reassignments; changes their throttles too",
+    )
+    parser.add_argument(
+        "--throttle",
+        metavar="BYTES/S",
+        type=positive,
+        help="limit the traffic between brokers; `reassign verify` removes the limit",
+    )
+    parser.add_argument(
+        "--dirs-throttle",
+        metavar="BYTES/S",
+        type=positive,
+        help="limit the copying between directories of a broker",
+    )
+    _add_timeout(parser)
+
+
+def _execute(options: Namespace, output: Output) -> int:
+    plan = read_plan(options.file)
+    with connected(options) as connection:
+        ongoing = list_reassignments(connection)
+        if ongoing and not options.additional:
+            raise AdminError(
+                f"{counted(len(ongoing), 'partition')} are being reassigned; --additional starts "
+                "this reassignment beside them"
+            )
+        for broker in sorted({broker for one in plan.partitions for broker in one.replicas}):
+            connection.broker(broker)
+        current = current_replicas(connection, plan.replicas)
+        check_log_dirs(connection, plan.log_dirs)
+        output.confirm(f"reassign {listed(sorted(plan.replicas))}?", yes=options.yes)
+        output.json(as_value(current, current_log_dirs(connection, current)))
+        output.note("stdout has the former assignment, a FILE that undoes this")
+        _throttle(connection, options, plan, ongoing, current)
+        refused = alter_reassignments(connection, plan.replicas)
+        if refused:
+            raise AdminError(f"cannot reassign {_reasons(refused)}")
+        output.note(f"started the reassignment of {counted(len(plan.partitions), 'partition')}")
+        if plan.log_dirs:
+            codes = start_moves(connection, plan.log_dirs, options.timeout)
+            count = len(plan.log_dirs) - len(codes)
+            output.note(f"started {counted(count, 'move')} between directories")
+            check_started(plan.log_dirs, codes)
+    return 0
+
+
+def _throttle(
+    connection: Connection,
+    options: Namespace,
+    plan: Plan,
+    ongoing: Mapping[TopicPartition, Reassignment],
+    current: Mapping[TopicPartition, tuple[int, ...]],
+) -> None:
+    if options.throttle:
+        moves = partition_moves(ongoing, plan.replicas, current)
+        throttle_brokers(connection, moves, options.throttle)
+    if options.dirs_throttle:
+        throttle_log_dirs(connection, plan.log_dirs, options.dirs_throttle)
+
+
+def _cancel_arguments(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
+    parser.add_argument("--keep-throttles", action="store_true", help="do not remove throttles")
+    _add_timeout(parser)
+
+
+def _cancel(options: Namespace, output: Output) -> int:
+    plan = read_plan(options.file)
+    wanted = plan.replicas
+    with connected(options) as connection:
+        active = sorted(list_reassignments(connection, wanted))
+        # A move ends by being sent where the replica is already.
+        moving = {
+            replica: where.current
+            for replica, where in replica_dirs(connection, plan.log_dirs).items()
+            if where.current is not None and where.future is not None
+        }
+        if active or moving:
+            output.confirm(
+                f"cancel {counted(len(active), 'reassignment')} and "
+                f"{counted(len(moving), 'move')} between directories?",
+                yes=options.yes,
+            )
+        refused = alter_reassignments(connection, dict.fromkeys(active)) if active else {}
+        if refused:
+            raise AdminError(f"cannot cancel the reassignment of {_reasons(refused)}")
+        codes: dict[Replica, int] = {}
+        if moving:
+            codes = start_moves(connection, moving, options.timeout)
+        output.line(
+            f"cancelled {counted(len(active), 'reassignment')} and "
+            f"{counted(len(moving) - len(codes), 'move')} between directories"
+        )
+        if not options.keep_throttles:
+            clear_throttles(connection, wanted)
+        check_started(moving, codes)
+    return 0
+
+
+def _reasons(refused: Mapping[TopicPartition, str]) -> str:
+    return "; ".join(f"{one}: {message}" for one, message in sorted(refused.items()))
+
+
+EXECUTE = Command(
+    help="start a reassignment, and print the former assignment as JSON",
+    run=_execute,
+    arguments=_execute_arguments,
+    examples=(
+        "reassign execute move.json > back.json",
+        "reassign execute move.json --throttle 50000000 --yes",
+    ),
+    about=About.SERVERS,
+    asks=True,
+)
+CANCEL = Command(
+    help="stop a reassignment, and remove its throttles",
+    run=_cancel,
+    arguments=_cancel_arguments,
+    examples=("reassign cancel move.json",),
+    about=About.SERVERS,
+    asks=True,
+)

@@ -1,0 +1,136 @@
+"""jbodlab reassign list, generate and verify."""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+
+from admin_tool.arguments import add_brokers, listed
+from admin_tool.reassignment.assignment import described
+from admin_tool.reassignment.json_form import as_value, read_plan
+from admin_tool.reassignment.proposal import propose
+from admin_tool.reassignment.status import DONE, partition_status, replica_status
+from admin_tool.reassignment.throttles import clear_throttles
+from admin_tool.requests.connection import connected
+from admin_tool.requests.log_dirs import replica_dirs
+from admin_tool.requests.reassignments import list_reassignments
+from admin_tool.requests.topics import describe_topics, replicas_of
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output, table
+from jbodlab.cli.parser import Parser
+from jbodlab.ids import TopicPartition
+
+FILE_HELP = "the reassignment as JSON; - is the standard input"
+
+
+def _list(options: Namespace, output: Output) -> int:
+    with connected(options) as connection:
+        ongoing = sorted(list_reassignments(connection).items())
+    value = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "replicas": list(state.replicas),
+            "adding": list(state.adding),
+            "removing": list(state.removing),
+        }
+        for one, state in ongoing
+    ]
+    rows = [(str(one), state.replicas, state.adding, state.removing) for one, state in ongoing]
+    text = table(("PARTITION", "REPLICAS", "ADDING", "REMOVING"), rows)
+    output.result(value, text if rows else "no partition is being reassigned")
+    return 0
+
+
+def _generate_arguments(parser: Parser) -> None:
+    parser.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics to spread")
+    add_brokers(parser, "only onto these brokers (default: all)")
+    parser.add_argument("--ignore-racks", action="store_true", help="treat all racks as one")
+
+
+def _generate(options: Namespace, output: Output) -> int:
+    with connected(options) as connection:
+        topics = described(connection, options.topics)
+        brokers = {
+            broker.id: None if options.ignore_racks else broker.rack
+            for broker in (
+                map(connection.broker, options.brokers) if options.brokers else connection.brokers()
+            )
+        }
+    proposed = {}
+    for topic in topics.values():
+        assignment = propose(
+            [partition.index for partition in topic.partitions],
+            len(topic.partitions[0].replicas),
+            brokers,
+            start=random.randrange(1 << 16),
+            shift=random.randrange(1 << 16),
+        )
+        proposed.update(
+            {TopicPartition(topic.name, index): chosen for index, chosen in assignment.items()}
+        )
+    output.json(as_value(proposed, {}))
+    return 0
+
+
+def _verify_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Show how far a reassignment is: exit code 0 when it is done, 1 until then.\n"
+        "When it is over, the throttles of all brokers and of its topics are removed."
+    )
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
+    parser.add_argument("--keep-throttles", action="store_true", help="never remove throttles")
+
+
+def _verify(options: Namespace, output: Output) -> int:
+    plan = read_plan(options.file)
+    wanted = plan.replicas
+    with connected(options) as connection:
+        ongoing = list_reassignments(connection)
+        topics = describe_topics(connection, {one.topic for one in wanted})
+        found = [
+            *partition_status(wanted, ongoing, replicas_of(topics, wanted)),
+            *replica_status(plan.log_dirs, replica_dirs(connection, plan.log_dirs)),
+        ]
+        value = [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "broker": one.broker,
+                "state": one.state,
+                "text": one.text,
+            }
+            for one in found
+        ]
+        rows = [(str(one.partition), one.broker, one.text) for one in found]
+        output.result(value, table(("PARTITION", "BROKER", "STATE"), rows))
+        # Throttles are shared, so another reassignment still needs them.
+        if not ongoing and all(one.is_over for one in found) and not options.keep_throttles:
+            clear_throttles(connection, wanted)
+            output.note(f"removed the throttles of all brokers and of {listed(sorted(wanted))}")
+    return 0 if all(one.state == DONE for one in found) else 1
+
+
+LIST = Command(
+    help="list the partitions that are being reassigned",
+    run=_list,
+    examples=("reassign list",),
+    about=About.SERVERS,
+    reads=True,
+)
+GENERATE = Command(
+    help="print a reassignment, as JSON, that spreads topics over brokers; changes nothing",
+    run=_generate,
+    arguments=_generate_arguments,
+    examples=("reassign generate orders payments --brokers 1,2,3 > move.json",),
+    about=About.SERVERS,
+    reads=True,
+)
+VERIFY = Command(
+    help="show how far a reassignment is, and remove its throttles when it is over",
+    run=_verify,
+    arguments=_verify_arguments,
+    examples=("reassign verify move.json",),
+    about=About.SERVERS,
+    reads=True,
+)

@@ -1,0 +1,111 @@
+"""`jbodlab storage repair`: copies damaged replicas again from their leaders.
+
+`jbodlab storage verify --output json` says which. The directories must be on this machine; their
+broker may run, see `repair_online`, or not, see `repair_offline`.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from admin_tool.errors import AdminError
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser
+from jbodlab.errors import FormatError
+from jbodlab.log.directory_lock import DirectoryLock
+
+if TYPE_CHECKING:
+    from admin_tool.log_dir_actions.findings import Found
+    from jbodlab.log.filesystem import Disk
+
+STDIN = "-"
+
+
+def _add_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Copy damaged replicas again from their leaders, where another broker leads.\n"
+        "Where the broker is stopped, damaged segments are kept aside as .damaged, and copied\n"
+        "when it starts. Exit code 0 if everything was repaired, 1 if something was not."
+    )
+    parser.add_argument(
+        "findings", metavar="FILE", help="JSON of `jbodlab storage verify`; - for stdin"
+    )
+
+
+def _run(options: Namespace, output: Output) -> int:
+    from admin_tool.log_dir_actions.findings import read
+    from admin_tool.log_dir_actions.repair_offline import connected_to_cluster_of, repair_offline
+    from admin_tool.log_dir_actions.repair_online import repair_online
+    from jbodlab.log.posix_filesystem import PosixFileSystem
+
+    name: str = options.findings
+    fs = PosixFileSystem()
+    found = read(fs, _content(name))
+    # Before the question, and again by whoever repairs.
+    with connected_to_cluster_of(fs, options, [path for path, _ in found]):
+        pass
+    if found:
+        output.confirm(_question(found), yes=options.yes)
+    with ExitStack() as locks:
+        stopped: Found = []
+        running: Found = []
+        for path, replicas in found:
+            (stopped if _lock(fs, locks, path) else running).append((path, replicas))
+        results = repair_offline(fs, options, stopped) if stopped else []
+        results += repair_online(fs, options, running) if running else []
+    output.result(
+        [
+            {"folder": str(one.folder), "repaired": one.refusal is None, "refusal": one.refusal}
+            for one in results
+        ],
+        "\n".join(one.text for one in results) or "nothing is damaged",
+    )
+    return 1 if any(one.refusal for one in results) else 0
+
+
+def _content(name: str) -> bytes:
+    if name == STDIN:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise AdminError(f"cannot read {name}: {error.strerror}") from error
+
+
+def _question(found: Found) -> str:
+    count = sum(len(replicas) for _, replicas in found)
+    return (
+        f"replace the damaged records of {count} replica{'' if count == 1 else 's'} in "
+        f"{', '.join(str(path) for path, _ in found)} by those of their leaders?"
+    )
+
+
+def _lock(disk: Disk, locks: ExitStack, path: Path) -> bool:
+    """Keep a broker from starting on a directory meanwhile; returns False if one runs on it."""
+    try:
+        lock = DirectoryLock(disk, path)
+    except FormatError:
+        return False
+    except OSError as error:
+        raise AdminError(f"{path} cannot be locked: {error.strerror}") from error
+    locks.callback(lock.release)
+    return True
+
+
+COMMAND = Command(
+    help="copy damaged replicas again from their leaders",
+    arguments=_add_arguments,
+    run=_run,
+    about=About.SERVERS,
+    reads=True,
+    asks=True,
+    examples=(
+        "storage repair found.json",
+        "storage repair found.json --bootstrap-server kafka:9092 --yes",
+    ),
+)

@@ -1,1 +1,0 @@
-"""Layouts of requests that kafka-python does not have, in the form in which it reads its own."""

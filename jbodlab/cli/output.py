@@ -1,0 +1,138 @@
+"""What a command prints: its result on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from jbodlab.errors import JbodlabError
+
+PROGRESS_AFTER_S = 1.0
+"""A command that takes no longer than this says nothing about its progress."""
+_BOLD, _RED, _GREEN, _PLAIN = "\033[1m", "\033[31m", "\033[32m", "\033[0m"
+
+
+class DeclinedError(JbodlabError):
+    """The user has not confirmed what would be destroyed or moved."""
+
+
+class Output:
+    """The streams of one command.
+
+    Attributes:
+        is_json: Whether the result is printed as JSON, `--output json`.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_json: bool = False,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.is_json = is_json
+        self.out = out or sys.stdout
+        self.err = err or sys.stderr
+        self._now_s = now_s
+        self._began_s = now_s()
+
+    def result(self, value: Any, text: str) -> None:
+        """Print the result: the value as JSON, or else the text."""
+        if self.is_json:
+            self.json(value)
+        elif text:
+            print(text, file=self.out)
+
+    def json(self, value: Any) -> None:
+        """Print a value as JSON, in several lines; what JSON does not have is a text."""
+        print(json.dumps(value, indent=2, ensure_ascii=False, default=str), file=self.out)
+
+    def line(self, text: str = "") -> None:
+        """Print a line of a result that is text; with `--output json` it goes to stderr."""
+        print(text, file=self.err if self.is_json else self.out, flush=True)
+
+    def note(self, text: str) -> None:
+        """Print a line on stderr that is not part of the result."""
+        print(text, file=self.err, flush=True)
+
+    def progress(self, text: str) -> None:
+        """Print how far a command is, on stderr, once it has taken a second."""
+        if self._now_s() - self._began_s >= PROGRESS_AFTER_S:
+            self.note(text)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something is destroyed or moved.
+
+        Args:
+            question: What will happen, such as `delete topic orders?`.
+            yes: The value of `--yes`: do not ask.
+
+        Raises:
+            DeclinedError: the answer is not yes, or nobody can answer.
+        """
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise DeclinedError(f"{question} Confirm with --yes")
+        print(f"{question} [y/N] ", end="", file=self.err, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise DeclinedError("cancelled, nothing was changed")
+
+    def bold(self, text: str) -> str:
+        """Return the text in bold where stdout is a terminal."""
+        return self._coloured(text, _BOLD)
+
+    def bad(self, text: str) -> str:
+        """Return the text in red where stdout is a terminal."""
+        return self._coloured(text, _RED)
+
+    def good(self, text: str) -> str:
+        """Return the text in green where stdout is a terminal."""
+        return self._coloured(text, _GREEN)
+
+    def _coloured(self, text: str, colour: str) -> str:
+        return f"{colour}{text}{_PLAIN}" if self.out.isatty() else text
+
+
+@contextmanager
+def note_wait(text: str) -> Iterator[None]:
+    """Print a line on stderr once the body has taken a second."""
+    timer = threading.Timer(PROGRESS_AFTER_S, lambda: print(text, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows under their columns: numbers to the right, everything else to the left."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    are_numbers = [
+        bool(cells) and all(row[index].lstrip("-").isdecimal() for row in cells)
+        for index in range(len(columns))
+    ]
+    lines = [list(columns), *cells]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, are_numbers, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value) or "-"
+    return str(value)

@@ -1,0 +1,47 @@
+"""What brokers say of their directories, and how one is brought back online."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
+from jbodlab.error_code import ErrorCode
+from jbodlab.protocol.describe_log_dir_states import LogDirStateEntry
+from lab.cluster.node import Broker
+from lab.cluster.questions import NO_ANSWER
+
+TIMEOUT_S = 3.0
+REVIVAL_TIMEOUT_S = 60.0
+ONLINE = "ONLINE"
+
+
+def states(broker: Broker) -> tuple[LogDirStateEntry, ...] | None:
+    """Return what a broker says of its directories; None if it does not answer."""
+    host, port = broker.state.host, broker.state.port
+    with contextlib.suppress(*NO_ANSWER):
+        return asyncio.run(describe_log_dir_states(host, port, TIMEOUT_S)).log_dirs
+    return None
+
+
+def offline(brokers: Sequence[Broker]) -> list[tuple[Broker, LogDirStateEntry]]:
+    """Return the directories that are not online, with their brokers."""
+    return [
+        (broker, entry)
+        for broker in brokers
+        for entry in states(broker) or ()
+        if entry.state != ONLINE
+    ]
+
+
+def revive(broker: Broker, path: str) -> str:
+    """Bring a directory back online; returns why that failed, empty if it did not."""
+    host, port = broker.state.host, broker.state.port
+    try:
+        answer = asyncio.run(revive_log_dir(host, port, path, REVIVAL_TIMEOUT_S))
+    except NO_ANSWER as error:
+        return str(error) or "no answer"
+    if ErrorCode(answer.error_code.value) is ErrorCode.NONE:
+        return ""
+    return answer.error_message or answer.error_code.name

@@ -1,0 +1,202 @@
+"""The commands that start, show and stop clusters of this machine."""
+
+from __future__ import annotations
+
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.parser import Parser
+from lab.commands.declaring import add_nodes, carried_out_by, count, mebibytes, on_linux, port
+
+FOLDER = "folder"
+DISK_KINDS = (FOLDER, "tmpfs", "loop", "fuse")
+DISK_MIB = 512
+
+
+def add_disks(parser: Parser) -> None:
+    """Add what disks are, and who uses them."""
+    parser.add_argument(
+        "--kind", choices=DISK_KINDS, help="kind of the disks (default: tmpfs where root may mount)"
+    )
+    parser.add_argument(
+        "--size",
+        type=mebibytes,
+        dest="disk_mb",
+        default=DISK_MIB,
+        metavar="SIZE",
+        help=f"size of each disk: a number of MiB, or 256MiB (default: {DISK_MIB})",
+    )
+    parser.add_argument(
+        "--uid", type=int, help="user that runs the servers, if you are root (default: 1500)"
+    )
+
+
+def _add_up(parser: Parser) -> None:
+    parser.add_argument("--brokers", type=count, default=3, metavar="N", help="default: 3")
+    parser.add_argument(
+        "--disks",
+        type=count,
+        default=3,
+        metavar="N",
+        help="disks of each broker, with a log directory each (default: 3)",
+    )
+    add_disks(parser)
+    parser.add_argument(
+        "--port-base",
+        type=port,
+        metavar="PORT",
+        help="port of the controller; the brokers have the next ones (default: free ports)",
+    )
+    parser.add_argument(
+        "--mechanism",
+        choices=("auto", "preload", "none"),
+        default="auto",
+        help="how faults in single calls are made (default: the first way that works)",
+    )
+
+
+def _add_down(parser: Parser) -> None:
+    parser.description = (
+        "Stop a cluster and remove all its files; ask first where that deletes records.\n"
+        "Exit code 0 also where the cluster does not exist."
+    )
+
+
+def _add_logs(parser: Parser) -> None:
+    add_nodes(parser, needed=False, default="all")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument(
+        "-n",
+        "--lines",
+        type=int,
+        default=20,
+        metavar="N",
+        help="begin with the last N of each server (default: 20)",
+    )
+
+
+def _add_started(parser: Parser) -> None:
+    add_nodes(parser, needed=False, default="all")
+    _add_no_wait(parser)
+
+
+def _add_restarted(parser: Parser) -> None:
+    add_nodes(parser, needed=True)
+    _add_no_wait(parser)
+
+
+def _add_no_wait(parser: Parser) -> None:
+    parser.add_argument(
+        "--no-wait", action="store_true", help="do not wait until the brokers serve again"
+    )
+
+
+def _add_ended(parser: Parser) -> None:
+    add_nodes(parser, needed=True)
+
+
+def _add_ui(parser: Parser) -> None:
+    parser.add_argument(
+        "--allow-faults",
+        action="store_true",
+        help="show buttons that break disks and heal them (not with --bootstrap-server)",
+    )
+    parser.add_argument(
+        "--port",
+        type=port,
+        default=0,
+        metavar="PORT",
+        help="port of the page (default: a free one)",
+    )
+
+
+UP = Command(
+    help="start a cluster and leave it running",
+    arguments=_add_up,
+    run=on_linux(carried_out_by("up", "up")),
+    about=About.NEW,
+    reads=True,
+    examples=(
+        "up",
+        "up --brokers 5 --disks 2 --cluster five",
+        "up --kind folder --port-base 19092",
+    ),
+)
+DOWN = Command(
+    help="stop a cluster and remove it",
+    arguments=_add_down,
+    run=on_linux(carried_out_by("up", "down")),
+    about=About.EITHER,
+    reads=True,
+    asks=True,
+    examples=("down", "down --cluster five --yes"),
+)
+LIST = Command(
+    help="list the clusters of this machine",
+    run=on_linux(carried_out_by("listing")),
+    reads=True,
+    examples=("list", "list --output json"),
+)
+
+
+def _add_status(parser: Parser) -> None:
+    parser.description = (
+        "Show brokers, directories and leaders.\n"
+        "Exit code 0 if all is well, 1 if a server, a directory or a leader is missing."
+    )
+
+
+STATUS = Command(
+    help="show brokers, directories and leaders",
+    arguments=_add_status,
+    run=on_linux(carried_out_by("state")),
+    about=About.MACHINE,
+    reads=True,
+    examples=("status", "status --cluster five --output json"),
+)
+LOGS = Command(
+    help="show what the servers have logged",
+    arguments=_add_logs,
+    run=on_linux(carried_out_by("logs")),
+    about=About.MACHINE,
+    reads=True,
+    examples=("logs", "logs --follow broker-1 controller", "logs --lines 100 --output json"),
+)
+START = Command(
+    help="start brokers that do not run",
+    arguments=_add_started,
+    run=on_linux(carried_out_by("lifecycle", "start")),
+    about=About.MACHINE,
+    reads=True,
+    examples=("start", "start broker-2"),
+)
+STOP = Command(
+    help="stop brokers in order",
+    arguments=_add_ended,
+    run=on_linux(carried_out_by("lifecycle", "stop")),
+    about=About.MACHINE,
+    reads=True,
+    examples=("stop broker-2", "stop all"),
+)
+KILL = Command(
+    help="kill brokers with SIGKILL",
+    arguments=_add_ended,
+    run=on_linux(carried_out_by("lifecycle", "kill")),
+    about=About.MACHINE,
+    reads=True,
+    examples=("kill broker-2", "kill controller"),
+)
+RESTART = Command(
+    help="stop brokers in order and start them again",
+    arguments=_add_restarted,
+    run=on_linux(carried_out_by("lifecycle", "restart")),
+    about=About.MACHINE,
+    reads=True,
+    examples=("restart broker-2", "restart all --no-wait"),
+)
+UI = Command(
+    help="show a cluster on a live page",
+    arguments=_add_ui,
+    run=carried_out_by("page"),
+    about=About.SERVERS,
+    reads=True,
+    examples=("ui", "ui --allow-faults", "ui --bootstrap-server kafka:9092 --port 8080"),
+)

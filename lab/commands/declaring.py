@@ -1,0 +1,103 @@
+"""What the commands of the lab have in common."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+
+COUNT_MAX = 100_000
+PORT_MAX = 65_535
+
+
+def carried_out_by(module: str, function: str = "run") -> Callable[[Namespace, Output], int]:
+    """Return the `run` of a command: a function of a module that is imported when it is called.
+
+    The function takes options, output and the signals that end the command.
+
+    Args:
+        module: Name of a module beside this one.
+        function: The function's name.
+    """
+
+    def run(options: Namespace, output: Output) -> int:
+        interrupts = Interrupts()
+        # The servers' user must be able to enter the folders that are made here.
+        os.umask(0o022)
+        interrupts.install()
+        carry_out = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+        code: int = carry_out(options, output, interrupts)
+        return code
+
+    return run
+
+
+def on_linux(run: Callable[[Namespace, Output], int]) -> Callable[[Namespace, Output], int]:
+    """Return the `run` of a command that needs a cluster of this machine."""
+
+    def checked(options: Namespace, output: Output) -> int:
+        if sys.platform != "linux":
+            raise LabError(
+                f"clusters of jbodlab need Linux, and this is {sys.platform}; `docker compose up` "
+                "starts one in containers"
+            )
+        return run(options, output)
+
+    return checked
+
+
+def add_nodes(parser: Parser, *, needed: bool, default: str = "") -> None:
+    """Add the words for servers of a cluster."""
+    text = "broker-1 or 1, controller, or all"
+    parser.add_argument(
+        "nodes",
+        nargs="+" if needed else "*",
+        metavar="BROKER",
+        help=text if needed else f"{text} (default: {default})",
+    )
+
+
+def count(text: str) -> int:
+    """Return a number of things, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is not in the range.
+    """
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= COUNT_MAX):
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {COUNT_MAX}, got {text!r}")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """Return a port, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is not in the range.
+    """
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= PORT_MAX):
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to {PORT_MAX}, got {text!r}")
+    return int(text)
+
+
+def mebibytes(text: str) -> int:
+    """Return a size in MiB, rounded down, at least 1, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is not a size.
+    """
+    if text.isascii() and text.isdecimal():
+        return count(text)
+    from fault_injection import kinds
+
+    try:
+        return max(1, kinds.size_bytes(text) >> 20)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

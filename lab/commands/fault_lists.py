@@ -1,0 +1,81 @@
+"""`jbodlab faults list` and `faults kinds`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from fault_injection import kinds
+from fault_injection.errors import FaultError
+from fault_injection.fuse import disk
+from fault_injection.journal import Fault, read_faults
+from jbodlab import lab_state
+from jbodlab.cli.output import Output, table
+from lab.commands import clusters
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.state_files import StateFiles
+
+
+def list_open(options: Namespace, output: Output, _: Interrupts) -> int:
+    """List open faults; returns the exit code."""
+    files = StateFiles.open()
+    try:
+        found = read_faults(lab_state.journal_file(files.directory))
+    except FaultError as error:
+        raise LabError(str(error)) from error
+    if options.cluster is not None:
+        root = Path(clusters.read(files, options.cluster).root)
+        found = [fault for fault in found if root in fault.path.parents]
+    for fault in found:
+        if note := disk.remove_dead(fault.path):
+            output.note(note)
+    rows = [
+        (fault.fault_id, fault.kind, fault.mechanism, fault.since, fault.path, _state(fault))
+        for fault in found
+    ]
+    columns = ("id", "kind", "mechanism", "since", "path", "state")
+    output.result(
+        [_as_json(fault) for fault in found], table(columns, rows) if found else "no open faults"
+    )
+    return 0
+
+
+def list_kinds(_: Namespace, output: Output, __: Interrupts) -> int:
+    """List all kinds; returns the exit code."""
+    found = [
+        {
+            "kind": kind.name,
+            "breaks": kind.scope.value,
+            "meaning": kind.meaning,
+            "mechanisms": list(kind.mechanisms),
+            "options": [f"--{name}" for name in ("for", *kind.parameters)],
+        }
+        for kind in kinds.KINDS.values()
+    ]
+    lines = []
+    for kind in kinds.KINDS.values():
+        words = " ".join(f"--{name}" for name in ("for", *kind.parameters))
+        lines += [
+            f"{kind.name:<15} {kind.meaning}",
+            f"{'':<15} made by {', '.join(kind.mechanisms)}; {words}",
+        ]
+    output.result(found, "\n".join(lines))
+    return 0
+
+
+def _state(fault: Fault) -> str:
+    return "active" if fault.injected_ns else "interrupted: `jbodlab heal` reverts what was done"
+
+
+def _as_json(fault: Fault) -> dict[str, object]:
+    return {
+        "id": fault.fault_id,
+        "kind": fault.kind,
+        "mechanism": fault.mechanism,
+        "broker": fault.patient or None,
+        "path": str(fault.path),
+        "since": fault.since,
+        "length_s": fault.length_s,
+        "is_complete": fault.injected_ns is not None,
+    }

@@ -1,0 +1,167 @@
+"""The commands that break things, heal them and judge what happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jbodlab.cli.command import About, Command
+from jbodlab.cli.parser import Parser
+from lab.commands.cluster_nouns import add_disks
+from lab.commands.declaring import carried_out_by, on_linux
+from lab.rehearsal.arguments import WRONG_USE, add_arguments
+
+DEMO_CLUSTER = "demo"
+
+
+def add_target(parser: Parser) -> None:
+    """Add the kind of a fault, and what it breaks."""
+    parser.add_argument(
+        "kind", metavar="KIND", help="such as eio, full, slow, kill; all: faults kinds"
+    )
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), or broker-1"
+    )
+    parser.add_argument(
+        "--path", metavar="DIR", help="break this log directory, whichever server uses it"
+    )
+    parser.add_argument(
+        "--user", metavar="USER", help="with --path: user of the server (default: DIR's owner)"
+    )
+    add_parameters(parser)
+
+
+def add_parameters(parser: Parser) -> None:
+    """Add the words that describe a fault."""
+    from fault_injection import kinds
+
+    group = parser.add_argument_group("the fault")
+    for word, (metavar, text) in kinds.PARAMETERS.items():
+        group.add_argument(f"--{word}", metavar=metavar, help=text, dest=f"word_{word}")
+
+
+def _add_inject(parser: Parser) -> None:
+    add_target(parser)
+    parser.add_argument(
+        "--no-wait", action="store_true", help="do not wait until the broker detects the fault"
+    )
+
+
+def _add_heal(parser: Parser) -> None:
+    parser.add_argument(
+        "ids", nargs="*", type=int, metavar="ID", help="number of a fault (default: all open ones)"
+    )
+    parser.add_argument("--path", metavar="DIR", help="the faults in DIR and below")
+    parser.add_argument("--all", action="store_true", help="the faults of all clusters and paths")
+    parser.add_argument(
+        "--revive", action="store_true", help="also bring offline directories online again"
+    )
+
+
+def _add_run(parser: Parser) -> None:
+    parser.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
+    parser.add_argument("--kind", default="permission", help="kind of fault (default: permission)")
+    parser.add_argument("--after", default="3s", metavar="TIME", help="when (default: 3s)")
+    add_parameters(parser)
+
+
+def _add_demo(parser: Parser) -> None:
+    parser.add_argument("--keep", action="store_true", help="leave the cluster running at the end")
+    parser.add_argument(
+        "--results", metavar="DIR", type=Path, help="folder for the results (default: a new one)"
+    )
+    parser.add_argument("--no-spark", action="store_true", help="do not replay the log with Spark")
+    add_disks(parser)
+
+
+def _add_rehearse(parser: Parser) -> None:
+    parser.description = (
+        "Carry out a plan of faults under load, and judge what happened.\n"
+        "Exit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 64 a wrong plan or call."
+    )
+    add_arguments(parser)
+
+
+INJECT = Command(
+    help="break a directory or a broker",
+    arguments=_add_inject,
+    run=on_linux(carried_out_by("breaking", "inject")),
+    about=About.EITHER,
+    reads=True,
+    examples=(
+        "inject permission broker-1/2",
+        "inject eio broker-1/2 --calls sync,write --for 20s",
+        "inject kill broker-3",
+        "inject full --path /data/d1 --user kafka",
+    ),
+)
+HEAL = Command(
+    help="revert faults",
+    arguments=_add_heal,
+    run=on_linux(carried_out_by("breaking", "heal")),
+    about=About.EITHER,
+    reads=True,
+    examples=("heal", "heal --revive", "heal 3", "heal --path /data/d1", "heal --all"),
+)
+
+
+def _add_faults_list(parser: Parser) -> None:
+    parser.description = "List the open faults of this machine, or of one cluster."
+
+
+FAULTS = {
+    "list": Command(
+        help="list open faults",
+        arguments=_add_faults_list,
+        run=carried_out_by("fault_lists", "list_open"),
+        about=About.EITHER,
+        reads=True,
+        examples=("faults list", "faults list --cluster five --output json"),
+    ),
+    "kinds": Command(
+        help="list the kinds of faults",
+        run=carried_out_by("fault_lists", "list_kinds"),
+        reads=True,
+        examples=("faults kinds",),
+    ),
+    "check": Command(
+        help="tell whether a fault can be injected; changes nothing",
+        arguments=add_target,
+        run=on_linux(carried_out_by("breaking", "check")),
+        about=About.EITHER,
+        reads=True,
+        examples=("faults check eio broker-1/2", "faults check full --path /data/d1"),
+    ),
+}
+RUN = Command(
+    help="break a disk while a program of yours runs",
+    arguments=_add_run,
+    run=on_linux(carried_out_by("experiments", "run")),
+    about=About.MACHINE,
+    reads=True,
+    wrong_use=WRONG_USE,
+    rest="COMMAND",
+    examples=(
+        "run --fail broker-1/2 -- ./my-app --bootstrap {bootstrap}",
+        "run --fail broker-2 --kind kill --after 10s -- pytest tests/",
+    ),
+)
+DEMO = Command(
+    help="start a cluster, break a disk, show what happens",
+    arguments=_add_demo,
+    run=on_linux(carried_out_by("experiments", "demo")),
+    reads=True,
+    examples=("demo", "demo --keep --results /tmp/demo"),
+)
+REHEARSE = Command(
+    help="carry out a plan of faults under load",
+    arguments=_add_rehearse,
+    run=on_linux(carried_out_by("experiments", "rehearse")),
+    reads=True,
+    wrong_use=WRONG_USE,
+    examples=(
+        "rehearse --list",
+        "rehearse slow-disk --repeat 5",
+        "rehearse my-plan.yaml --junit verdict.xml",
+        "rehearse --compare before/result.json after/result.json",
+    ),
+)

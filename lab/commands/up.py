@@ -1,0 +1,108 @@
+"""`jbodlab up` and `down`: a cluster that stays, and its end."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+
+from msgspec.structs import replace
+
+from jbodlab import lab_state
+from jbodlab.cli.choice import DEFAULT_CLUSTER
+from jbodlab.cli.output import Output
+from jbodlab.lab_state import ClusterState
+from lab import up_and_down
+from lab.cluster import programs
+from lab.commands.fault_nouns import DEMO_CLUSTER
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.state_files import StateFiles
+
+
+def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Start a cluster and leave it running; returns the exit code."""
+    name: str = options.cluster
+    user = programs.server_user(options.uid)
+    files = StateFiles.open()
+    with files.lock(name):
+        up_and_down.make_room(name, files, output.line)
+        shape = up_and_down.Shape(
+            brokers=options.brokers,
+            log_dirs=options.disks,
+            disk_mb=options.disk_mb,
+            kind=options.kind,
+            port_base=options.port_base,
+            mechanism=options.mechanism,
+        )
+        state = up_and_down.up(name, user, shape, files, interrupts, output.line)
+        with interrupts.deferred():
+            state = replace(state, owner=None)
+            files.write(state)
+    output.result(json.loads(lab_state.to_json(state)), _hints(state))
+    return 0
+
+
+def _hints(state: ClusterState) -> str:
+    hints = {
+        "look": "status",
+        "watch": "ui --allow-faults",
+        "break": "inject permission broker-1/1",
+        "heal": "heal --revive",
+        "end": "down",
+    }
+    lines = [f"{word + ':':<7} {programs.call(hint, state.name)}" for word, hint in hints.items()]
+    return "\n".join(["", f"bootstrap.servers={state.bootstrap}", "", *lines])
+
+
+def down(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """End a cluster and remove it; returns the exit code."""
+    files = StateFiles.open()
+    name = options.cluster or _only_one(files, output)
+    problems: list[str] = []
+    _ask(name, options, output, files)
+    with interrupts.deferred():
+        with files.lock(name):
+            was_up = files.read(name) is not None or files.root(name).exists()
+            if was_up:
+                problems += up_and_down.down(name, files)
+        ended = was_up and not problems
+        if ended:
+            output.line(f"cluster {name} stopped and removed")
+        elif not was_up:
+            output.line(f"no cluster named {name}")
+        problems += up_and_down.remove_leftovers(files, output.line)
+    if output.is_json:
+        output.json({"name": name, "ended": ended, "problems": problems})
+    for problem in problems:
+        output.note(f"jbodlab: {problem}")
+    return 1 if problems else 0
+
+
+def _only_one(files: StateFiles, output: Output) -> str:
+    """Return the only cluster of this machine; the default one where there is none.
+
+    Raises:
+        LabError: there are several.
+    """
+    names = files.names()
+    if len(names) > 1:
+        raise LabError(
+            f"several clusters are on this machine ({', '.join(names)}); choose one with --cluster"
+        )
+    if not names:
+        return DEFAULT_CLUSTER
+    output.note(f"cluster {names[0]}")
+    return names[0]
+
+
+def _ask(name: str, options: Namespace, output: Output, files: StateFiles) -> None:
+    """Ask before records are deleted that nobody can make again; the demo's anybody can."""
+    state = files.read(name)
+    if state is None or name == DEMO_CLUSTER:
+        return
+    count, size = up_and_down.records_kept(state)
+    if size:
+        output.confirm(
+            f"stop cluster {name} and delete {size:,} bytes of records in {count} partitions?",
+            yes=options.yes,
+        )

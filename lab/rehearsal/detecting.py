@@ -1,0 +1,199 @@
+"""Waits until a fault is detected: by the broker, by the controller, or as clients see it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
+from fault_injection.mechanism import Target
+from lab.cluster import NotInTimeError, wait_for
+from lab.cluster.cluster import Cluster
+from lab.rehearsal.facts import Event
+from lab.rehearsal.observer import Observer
+from lab.rehearsal.target_cluster import places_of
+from lab.rehearsal.targets import Place
+from lab.rehearsal.values import show_seconds
+
+FIRST_LOOK_S = 3.0
+DEADLINE_S = 30.0
+POLL_S = 0.02
+STARTS_AGAIN = ("restart", "swapped", "emptied", "twin")
+"""Kinds that end with a start of the broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detected:
+    """How a fault was detected.
+
+    Attributes:
+        what: What is said of the directory or the broker.
+        after_ms: How long after the fault took effect.
+        leaders_moved: How many partitions have another leader since.
+    """
+
+    what: str
+    after_ms: float
+    leaders_moved: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} after {show_seconds(self.after_ms / 1000)}, {self.leaders_moved} "
+            "partitions have another leader"
+        )
+
+
+class Detecting:
+    """Watches a cluster from before a fault on one of its brokers.
+
+    Attributes:
+        not_detected: What to say when nobody detected it.
+    """
+
+    def __init__(self, cluster: Cluster, target: Target) -> None:
+        assert target.patient is not None
+        folder = target.patient.folder
+        self._broker = next(one for one in cluster.brokers if one.folder == folder)
+        self._directory = target.directory
+        brokers = cluster.state.brokers
+        self._observer = Observer(
+            brokers, places_of(brokers), cluster.controller.metadata_dir, None, are_ours=True
+        )
+        self._observer.begin()
+        self._look()
+        self._before = self._observer.view
+        self.not_detected = (
+            f"{target.patient.name} has not detected it within {show_seconds(DEADLINE_S)}"
+        )
+
+    def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:
+        """Wait until it is detected; None if nobody did in time. It watches no longer then."""
+        end = time.monotonic() + DEADLINE_S
+        try:
+            while time.monotonic() < end:
+                if found := self._found(wanted, since_ns):
+                    what, at_ns = found
+                    return Detected(
+                        what=what,
+                        after_ms=max(0.0, (at_ns - since_ns) / 1e6),
+                        leaders_moved=self._moved(end),
+                    )
+                time.sleep(POLL_S)
+            return None
+        finally:
+            self._observer.end_soon()
+
+    def _look(self) -> None:
+        """Wait for the first answers, of those that give one."""
+        running = self._broker.is_running
+
+        def is_seen() -> bool:
+            view, dirs = self._observer.view, self._observer.log_dirs
+            return view is not None and (not running or self._broker.id in dirs)
+
+        try:
+            wait_for("the first answers", is_seen, FIRST_LOOK_S)
+        except NotInTimeError:
+            return
+
+    def _found(self, wanted: FaultSpec, since_ns: int) -> tuple[str, int] | None:
+        """What shows the fault, and since when."""
+        if wanted.kind == "cut":
+            return self._found_of_cut(wanted, since_ns)
+        if wanted.kind in STARTS_AGAIN:
+            said = self._said_of_start()
+            return (said, time.monotonic_ns()) if said else None
+        if self._directory is None or wanted.kind == "power-loss":
+            return self._fenced(since_ns)
+        return self._found_of_directory(since_ns)
+
+    def _found_of_cut(self, wanted: FaultSpec, since_ns: int) -> tuple[str, int] | None:
+        """What is seen of a cut: first what the controller, then what others detect."""
+        parties = wanted.cut_from or (CONTROLLER,)
+        if CONTROLLER in parties:
+            return self._fenced(since_ns)
+        if CLIENTS in parties:
+            silent = self._first("metric", "silent", Place(self._broker.id), since_ns)
+            return ("no client reaches the broker", silent.t_ns) if silent else None
+        view = self._observer.view
+        if view is None or self._before is None:
+            return None
+        smaller = sum(
+            len(found.isr) < len(self._before.partitions[key].isr)
+            for key, found in view.partitions.items()
+            if key in self._before.partitions and self._broker.id in found.replicas
+        )
+        text = f"{smaller} partitions have a smaller ISR"
+        return (text, time.monotonic_ns()) if smaller else None
+
+    def _fenced(self, since_ns: int) -> tuple[str, int] | None:
+        fenced = self._first("metadata", "fenced", Place(self._broker.id), since_ns)
+        return ("the controller has fenced the broker", fenced.t_ns) if fenced else None
+
+    def _found_of_directory(self, since_ns: int) -> tuple[str, int] | None:
+        state = self._state_of_directory()
+        if not state:
+            return None
+        assert self._directory is not None
+        place = Place(self._broker.id, self._broker.paths.index(self._directory) + 1)
+        logged = self._first("broker", "offline", place, since_ns)
+        at_ns = time.monotonic_ns() if logged is None else logged.t_ns
+        return f"the directory is {state}", at_ns
+
+    def _said_of_start(self) -> str:
+        if not self._broker.is_running:
+            said = [line for line in self._broker.log_lines() if line.strip()]
+            return f"does not start ({said[-1] if said else 'nothing was printed'}),"
+        if not self._is_registered():
+            return ""
+        state = self._state_of_directory()
+        return f"runs again{f', the directory is {state}' if state else ''}"
+
+    def _state_of_directory(self) -> str:
+        """What the broker said last of the directory; empty while it is online and well."""
+        for view in self._observer.log_dirs.get(self._broker.id) or ():
+            if Path(view.path) == self._directory:
+                cause = [f"({view.cause})"] if view.cause else []
+                if view.error:
+                    return " ".join(["OFFLINE", *view.conditions, *cause])
+                return " ".join(["online but", *view.conditions, *cause]) if view.conditions else ""
+        return ""
+
+    def _is_registered(self) -> bool:
+        """Return whether the controller has it as a broker that may lead."""
+        place = Place(self._broker.id)
+        news = [
+            event.kind
+            for event in self._observer.events
+            if event.source == "metadata"
+            and event.kind in ("fenced", "unfenced")
+            and event.place == place
+        ]
+        return bool(news) and news[-1] == "unfenced"
+
+    def _first(self, source: str, kind: str, place: Place, since_ns: int) -> Event | None:
+        return next(
+            (
+                event
+                for event in self._observer.events
+                if (event.source, event.kind, event.place) == (source, kind, place)
+                and event.t_ns + event.err_ns >= since_ns
+            ),
+            None,
+        )
+
+    def _moved(self, end: float) -> int:
+        """Count leaders that changed, once those of a dead broker have all found others."""
+        since_ns = time.monotonic_ns()
+        while True:
+            view, samples = self._observer.view, self._observer.samples
+            now = {} if view is None else view.partitions
+            before = {} if self._before is None else self._before.partitions
+            is_new = bool(samples) and samples[-1].t_ns > since_ns
+            is_settled = is_new and all(found.leader >= 0 for found in now.values())
+            if is_settled or time.monotonic() > end:
+                return sum(
+                    key in now and now[key].leader != found.leader for key, found in before.items()
+                )
+            time.sleep(POLL_S)

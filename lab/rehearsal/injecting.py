@@ -1,0 +1,256 @@
+"""Makes the faults of a plan, heals them, counts what they broke, brings directories back."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from fault_injection.errors import FaultError
+from fault_injection.kinds import KINDS, Scope
+from jbodlab.errors import JbodlabError
+from jbodlab.ids import TopicPartition
+from lab.cluster import Fault, NotInTimeError
+from lab.errors import LabError
+from lab.rehearsal import targets
+from lab.rehearsal.facts import FaultFacts
+from lab.rehearsal.observer import Observer
+from lab.rehearsal.plan import Entry
+from lab.rehearsal.target_cluster import TargetCluster
+from lab.rehearsal.targets import CONTROLLER, Picture, Place
+
+MARGIN_S = 5.0
+"""What ends by itself does so this much later than it is reverted here."""
+
+
+class Say(Protocol):
+    """Writes an event down and tells it."""
+
+    def __call__(
+        self,
+        source: str,
+        kind: str,
+        text: str,
+        *,
+        ref: str = "",
+        at_ns: int | None = None,
+        place: Place | None = None,
+    ) -> None:
+        """Take one event, of now unless a time is given."""
+
+
+@dataclass(slots=True)
+class Active:
+    """An entry that was made, or was tried to be made."""
+
+    entry: Entry
+    facts: FaultFacts
+    handles: list[Fault | ControllerFault] = field(default_factory=list)
+    made: Future[None] | None = None
+    healing: Future[None] | None = None
+    bytes_before: int = 0
+
+
+class ControllerFault:
+    """The fault of the controller's process; `fault_injection` knows brokers only."""
+
+    mechanism = "process"
+
+    def __init__(self, target_cluster: TargetCluster, kind: str) -> None:
+        self._node = target_cluster.cluster.controller
+        if kind == "kill":
+            self._node.kill()
+        else:
+            assert kind in ("stop", "restart")
+            self._node.stop()
+        self.injected_ns = time.monotonic_ns()
+        if kind == "restart":
+            self._node.start()
+
+    def heal(self) -> None:
+        """Start it again."""
+        if not self._node.is_running:
+            self._node.start()
+
+
+def hits_directories(entry: Entry) -> bool:
+    """Return whether a fault is made on log directories, else on a whole node."""
+    scope = KINDS[entry.do].scope
+    is_node = entry.where is not None and targets.is_node(entry.where)
+    return scope is Scope.DIRECTORY or (scope is Scope.EITHER and not is_node)
+
+
+class Injector:
+    """What a plan's faults need to be made and healed; one thread at a time calls it.
+
+    Args:
+        target_cluster: The cluster.
+        observer: Tells what lies where.
+        topics: Whose partitions count as touched.
+        chance: Draws for targets at random.
+        say: Told of each step.
+        doubt: Told why the run proves less than it should.
+    """
+
+    def __init__(
+        self,
+        target_cluster: TargetCluster,
+        observer: Observer,
+        topics: Collection[str],
+        chance: random.Random,
+        say: Say,
+        doubt: Callable[[str], None],
+    ) -> None:
+        self._target_cluster = target_cluster
+        self._observer = observer
+        self._topics = topics
+        self._chance = chance
+        self._say = say
+        self._doubt = doubt
+
+    def inject(self, active: Active) -> None:
+        """Make a fault on what its target is now; what becomes of it stands in its facts."""
+        entry, picture = active.entry, self._observer.picture
+        assert entry.where is not None
+        assert entry.spec is not None
+        try:
+            places = targets.resolve(
+                entry.where,
+                picture,
+                self._chance,
+                directories=hits_directories(entry),
+            )
+            touched, led = self._touched(places, picture)
+            active.facts = replace(active.facts, places=places, touched=touched, led=led)
+            active.bytes_before = self._observer.bytes_of(touched)
+            for place in places:
+                active.handles += self._break(entry, place, picture)
+        except (FaultError, LabError, ValueError, OSError) as error:
+            text = _first_line(error)
+            active.facts = replace(active.facts, problem=f"not injected: {text}")
+            self._say("fault", "unproved", f"{entry.name}: {text}", ref=entry.name)
+            return
+        first = active.handles[0]
+        active.facts = replace(
+            active.facts,
+            mechanism=first.mechanism,
+            injected_ns=min(handle.injected_ns for handle in active.handles),
+        )
+        shown = ", ".join(map(str, places))
+        self._say(
+            "fault",
+            "injected",
+            f"{entry.name} injected: {entry.do} on {shown}, with replicas of {len(touched)} "
+            f"partitions, {len(led)} of them leaders",
+            ref=entry.name,
+            at_ns=active.facts.injected_ns,
+            place=places[0],
+        )
+        if entry.do == "restart":
+            self._healed(active)
+
+    def _break(
+        self, entry: Entry, place: Place, picture: Picture
+    ) -> list[Fault] | list[ControllerFault]:
+        words: dict[str, object] = {
+            key: value for key, value in entry.given.items() if key != "for"
+        }
+        ends_by_itself = entry.do == "hang" or self._target_cluster.outlives_us
+        if ends_by_itself and entry.length_s is not None:
+            # Should this process not be there any more to revert it.
+            words["for"] = entry.length_s + MARGIN_S
+        for key, target in entry.targets.items():
+            other = targets.resolve(target, picture, self._chance, directories=True)[0]
+            words[key] = self._target_cluster.path(other)
+        if place.broker == CONTROLLER and entry.do == "cut":
+            # It never connects to anybody: those that connect to it are what can be broken.
+            return [
+                one.fails("cut", from_="controller") for one in self._target_cluster.cluster.brokers
+            ]
+        if place.broker == CONTROLLER:
+            if not self._target_cluster.may_start:
+                raise LabError("the controller's process is not known here")
+            return [ControllerFault(self._target_cluster, entry.do)]
+        broker = self._target_cluster.cluster.broker(place.broker)
+        if place.directory:
+            return [broker.log_dir(place.directory).fails(entry.do, **words)]
+        return [broker.fails(entry.do, **words)]
+
+    def _touched(
+        self, places: tuple[Place, ...], picture: Picture
+    ) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+        """Return the partitions of the plan in some places, and those led from there."""
+        found: set[TopicPartition] = set()
+        led: set[TopicPartition] = set()
+        for place in places:
+            for partition, replicas in picture.replicas.items():
+                inside = (
+                    partition in picture.contents.get(place, {})
+                    if place.directory
+                    else place.broker in (*replicas, CONTROLLER) or place.broker == CONTROLLER
+                )
+                if inside and partition.topic in self._topics:
+                    found.add(partition)
+                    if picture.leaders[partition] == place.broker:
+                        led.add(partition)
+        return tuple(sorted(found)), tuple(sorted(led))
+
+    def heal(self, active: Active) -> None:
+        """Undo a fault; its facts say when."""
+        self.count(active)
+        try:
+            for handle in active.handles[::-1]:
+                handle.heal()
+        except (FaultError, LabError) as error:
+            self._doubt(f"{active.entry.name} could not be reverted: {error}")
+            return
+        self.count(active)
+        self._healed(active)
+
+    def _healed(self, active: Active) -> None:
+        growth = self._observer.bytes_of(active.facts.touched) - active.bytes_before
+        active.facts = replace(active.facts, healed_ns=time.monotonic_ns(), growth=max(0, growth))
+        name = active.entry.name
+        self._say("fault", "healed", f"{name} reverted", ref=name)
+
+    def count(self, active: Active) -> None:
+        """Take notice of what the fault broke; the mechanism may forget it when it is healed."""
+        bites, first, counts = 0, None, False
+        for handle in active.handles:
+            if isinstance(handle, ControllerFault):
+                continue
+            found = handle.broken
+            active.facts = replace(active.facts, broken=f"{found.count} {found.what}")
+            if found.what in ("calls", "connections"):
+                counts = True
+                bites += found.count
+                if found.first_ns is not None:
+                    first = min(first or found.first_ns, found.first_ns)
+        before = active.facts
+        if counts and bites >= (before.bites or 0):
+            if first is not None and before.first_bite_ns is None:
+                self._say(
+                    "fault",
+                    "first-bite",
+                    f"{before.name} broke its first call",
+                    ref=before.name,
+                    at_ns=first,
+                )
+            active.facts = replace(before, counts=True, bites=bites, first_bite_ns=first)
+
+    def revive(self, place: Place) -> None:
+        """Bring a directory back that was healed and that its broker still calls offline."""
+        try:
+            text = self._target_cluster.revive(place)
+        except (JbodlabError, NotInTimeError) as error:
+            text = f"{place} could not be brought back: {_first_line(error)}"
+        if text:
+            self._say("action", "revive", text, place=place)
+
+
+def _first_line(error: BaseException) -> str:
+    """What it says; the lines below are what servers printed, which is kept elsewhere."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,374 @@
+"""The cluster that a rehearsal is about: started for it, or there already."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fault_injection.kinds import KINDS, Scope
+from fault_injection.mechanism import Target
+from jbodlab import lab_state
+from jbodlab.admin_requests import describe_log_dir_states
+from jbodlab.errors import DecodeError, JbodlabError, KafkaError
+from jbodlab.ids import METADATA_TOPIC, DirectoryId
+from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.log import meta_properties
+from jbodlab.log.posix_filesystem import PosixFileSystem
+from lab.cluster import Cluster, layout, limits, log_dir_states, processes, questions
+from lab.cluster.node import Servers
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.rehearsal import targets
+from lab.rehearsal.plan import Attach, BrokerThere, ClusterNeed, Entry, Plan
+from lab.rehearsal.targets import CONTROLLER, Node, Place
+from lab.state_files import StateFiles
+from lab.up_and_down import Shape, make_breakable, make_disks
+
+ASK_DEADLINE_S = 5.0
+FIELDS_OF_METADATA = ("reported", "elected")
+BY_RULES = ("preload", "connections")
+"""What needs brokers that were started to follow rules."""
+KAFKA_SETTINGS = {
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetCluster:
+    """A cluster that serves.
+
+    Attributes:
+        cluster: The cluster itself.
+        may_start: Whether its processes are ours to end and to start.
+        outlives_us: Whether it goes on when this process ends.
+        revives: Whether its brokers bring a repaired directory back while they run; Apache
+            Kafka's have to be restarted.
+        metadata_log: Folder that holds the controller's log; None if it cannot be read.
+        places: Its directories by their ids, as far as they can be read.
+        not_measured: Metrics that nobody can know here, with the reason.
+        versions: What it is, for the report.
+    """
+
+    cluster: Cluster
+    may_start: bool
+    outlives_us: bool
+    revives: bool
+    metadata_log: Path | None
+    places: Mapping[DirectoryId, Place] = field(default_factory=dict)
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, place: Place) -> Path:
+        """Return where a directory lies."""
+        return self.cluster.broker(place.broker).log_dir(place.directory).path
+
+    def revive(self, place: Place) -> str:
+        """Bring a repaired directory back; returns what was done, empty if nothing could be.
+
+        Raises:
+            JbodlabError: that failed.
+        """
+        broker = self.cluster.broker(place.broker)
+        if not broker.is_running and self.may_start:
+            broker.start()
+            self.cluster.wait_served(broker)
+            return f"broker-{place.broker} is started again"
+        if self.revives and self._is_online(place):
+            return ""
+        if self.revives:
+            if refusal := log_dir_states.revive(broker, str(self.path(place))):
+                raise LabError(refusal)
+            return f"{place} is revived"
+        if not self.may_start or not broker.is_running:
+            return ""
+        broker.stop()
+        broker.start()
+        self.cluster.wait_served(broker)
+        return f"{place} is back: broker-{place.broker} was restarted"
+
+    def _is_online(self, place: Place) -> bool:
+        """Return whether the broker itself has it online already, as after a start."""
+        broker = self.cluster.broker(place.broker)
+        found = asyncio.run(questions.ask_log_dirs(broker.state, ASK_DEADLINE_S)) or []
+        return any(view.path == str(self.path(place)) and not view.error for view in found)
+
+
+def of_ours(cluster: Cluster) -> TargetCluster:
+    """Return a cluster that the lab runs, and goes on running."""
+    return TargetCluster(
+        cluster=cluster,
+        may_start=True,
+        outlives_us=True,
+        revives=True,
+        metadata_log=cluster.controller.metadata_dir,
+        places=places_of(cluster.state.brokers),
+        versions={"cluster": f"jbodlab, {cluster.state.name}"},
+    )
+
+
+@contextlib.contextmanager
+def started(
+    plan: Plan,
+    root: Path,
+    interrupts: Interrupts,
+    servers: Servers | None = None,
+    version: str = "",
+) -> Iterator[TargetCluster]:
+    """Start a cluster for a plan, gone afterwards whatever happened.
+
+    Args:
+        plan: What it needs.
+        root: Its folder.
+        interrupts: Held back around each mount.
+        servers: What its nodes run; ours by default.
+        version: What that is, for the report.
+
+    Raises:
+        LabError: it cannot be made, or a fault of the plan cannot be made on it.
+    """
+    need = plan.cluster
+    assert isinstance(need, ClusterNeed)
+    with prepared(plan, root, interrupts, servers) as cluster:
+        cluster.start()
+        check_faults(plan.faults, cluster)
+        yield TargetCluster(
+            cluster=cluster,
+            may_start=True,
+            outlives_us=False,
+            revives=servers is None,
+            metadata_log=cluster.controller.metadata_dir,
+            places=places_of(cluster.state.brokers),
+            versions={"cluster": version or "jbodlab"},
+        )
+
+
+@contextlib.contextmanager
+def prepared(
+    plan: Plan, root: Path, interrupts: Interrupts, servers: Servers | None = None
+) -> Iterator[Cluster]:
+    """Make a cluster for a plan that does not run yet; otherwise as `started`."""
+    need = plan.cluster
+    assert isinstance(need, ClusterNeed)
+    shape = Shape(
+        brokers=need.brokers,
+        log_dirs=need.disks,
+        disk_mb=max(1, need.size_bytes >> 20),
+        kind=need.kind,
+        mechanism=need.mechanism,
+    )
+    machine = limits.this_machine(root)
+    if reason := limits.refusal(
+        machine, brokers=need.brokers, disks=need.disks, size_mb=shape.disk_mb, kind=need.kind
+    ):
+        raise LabError(reason)
+    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks, servers=servers)
+    try:
+        cluster.make_folders({**(KAFKA_SETTINGS if servers else {}), **need.config})
+        if servers is None:
+            cluster.check_servers()
+        make_disks(cluster, shape, interrupts, _silent)
+        if any(_needs_calls(entry, need) for entry in plan.faults):
+            make_breakable(cluster, "preload" if need.mechanism == "preload" else "auto", _silent)
+        cluster.format()
+        check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@contextlib.contextmanager
+def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
+    """Take hold of a cluster that somebody else started; it goes on afterwards, healed.
+
+    Args:
+        plan: Which one, and what is to be done to it.
+        is_mine: Whether the user says that it may be broken, wherever it is.
+
+    Raises:
+        LabError: it is not there, it may not be touched, or a fault cannot be made on it.
+    """
+    attach = plan.cluster
+    assert isinstance(attach, Attach)
+    state = _known(attach.name) if attach.name else _described(attach)
+    if not is_mine:
+        _refuse_foreign(state)
+    journal = lab_state.journal_file(StateFiles.open().directory)
+    cluster = Cluster(state, journal=journal, outlives_us=True)
+    for broker in cluster.brokers:
+        broker.follow_again()
+    check_faults(plan.faults, cluster)
+    missing = dict(_missing(state))
+    yield TargetCluster(
+        cluster=cluster,
+        may_start=bool(attach.name),
+        outlives_us=True,
+        revives=_revives(state),
+        metadata_log=None if "elected" in missing else Path(state.controller.metadata_log_dir),
+        places=places_of(state.brokers),
+        not_measured=missing,
+        versions={"cluster": f"attached, at {cluster.bootstrap}"},
+    )
+
+
+def _silent(_text: str) -> None:
+    """Print nothing: a fault that cannot be injected says so itself."""
+
+
+def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
+    """Try whether each fault can be made here, before the first one is.
+
+    Raises:
+        LabError: one cannot; the text has all reasons.
+    """
+    problems = []
+    for entry in faults:
+        target = _any_target(entry, cluster)
+        if target is None or entry.spec is None:
+            continue
+        wanted = entry.spec
+        if entry.targets:
+            # Which one it will be is resolved in the moment; any other one tells as much.
+            wanted = replace(wanted, other=cluster.brokers[0].log_dirs[-1].path)
+        if problem := cluster.faults.check(wanted, target):
+            problems.append(f"{entry.name} ({entry.do}) cannot be injected here: {problem}")
+    if problems:
+        raise LabError("; ".join(problems))
+
+
+def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
+    """Return some target of the right kind: which one it will be is not known before."""
+    broker = cluster.brokers[0]
+    if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
+        return broker.target() if entry.do == "cut" else None
+    if isinstance(entry.where, Node):
+        broker = cluster.broker(entry.where.number)
+    is_node = entry.where is not None and targets.is_node(entry.where)
+    if KINDS[entry.do].scope is Scope.BROKER or is_node:
+        return broker.target()
+    if not broker.log_dirs:
+        raise LabError(f"{entry.name} needs log directories, and none is known of {broker}")
+    return broker.log_dirs[0].target()
+
+
+def _needs_a_process(entry: Entry) -> bool:
+    return KINDS[entry.do].scope is not Scope.DIRECTORY
+
+
+def _needs_calls(entry: Entry, need: ClusterNeed) -> bool:
+    """Return whether a fault may be made below the system calls of a broker."""
+    assert entry.spec is not None
+    mechanisms = KINDS[entry.do].mechanisms
+    wanted = entry.spec.mechanism or need.mechanism
+    if wanted != "auto" and "connections" not in mechanisms:
+        return wanted == "preload"
+    return any(name in BY_RULES for name in mechanisms)
+
+
+def places_of(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:
+    """Return the log directories of brokers by their ids, as far as they can be read."""
+    found = {}
+    for node in brokers:
+        for number, path in enumerate(node.log_dirs, start=1):
+            with contextlib.suppress(OSError, JbodlabError):
+                one = meta_properties.read(PosixFileSystem(), Path(path)).directory_id
+                if one is not None:
+                    found[one] = Place(node.node_id, number)
+    return found
+
+
+def _known(name: str) -> ClusterState:
+    state = StateFiles.open().read(name)
+    if state is None:
+        raise LabError(f"no cluster named {name} is up")
+    return state
+
+
+def _described(attach: Attach) -> ClusterState:
+    """Describe a cluster by what it says of itself and what the plan says of its brokers."""
+    first = attach.bootstrap.split(",")[0].strip()
+    try:
+        found = asyncio.run(questions.addresses(first, ASK_DEADLINE_S))
+    except questions.NO_ANSWER as error:
+        raise LabError(f"no cluster answers at {first}: {error}") from error
+    told = {broker.number: broker for broker in attach.brokers}
+    if unknown := sorted(set(told) - set(found)):
+        raise LabError(f"the cluster at {first} has the brokers {sorted(found)}, not {unknown}")
+    if sorted(found) != list(range(1, len(found) + 1)):
+        raise LabError(
+            f"brokers must be numbered from 1 without gaps, and there are {sorted(found)}"
+        )
+    nodes = [_node(number, address, told.get(number)) for number, address in sorted(found.items())]
+    controller = NodeState(
+        role="controller",
+        node_id=layout.CONTROLLER_ID,
+        host="",
+        port=0,
+        properties_file="",
+        log_file="",
+        metadata_log_dir=attach.controller_log.removesuffix(f"/{METADATA_TOPIC}-0"),
+        log_dirs=(),
+    )
+    own = processes.own_user()
+    return ClusterState(
+        name="attached",
+        root="/nonexistent",
+        cluster_id="",
+        uid=own.uid,
+        gid=own.gid,
+        mounts=(),
+        nodes=(controller, *nodes),
+    )
+
+
+def _node(number: int, address: tuple[str, int], told: BrokerThere | None) -> NodeState:
+    known = told or BrokerThere(number=number)
+    # What all directories of a broker lie in is where its faults are known by.
+    folder = Path(known.log_dirs[0]).parent if known.log_dirs else Path("/nonexistent")
+    return NodeState(
+        role="broker",
+        node_id=number,
+        host=address[0],
+        port=address[1],
+        properties_file="",
+        log_file=known.output,
+        metadata_log_dir=str(folder / "metadata-disk" / "metadata"),
+        log_dirs=known.log_dirs,
+        process=processes.find(known.pid) if known.pid else None,
+    )
+
+
+def _missing(state: ClusterState) -> Iterator[tuple[str, str]]:
+    """Yield the metrics that nobody can know here."""
+    log = Path(state.controller.metadata_log_dir) / f"{METADATA_TOPIC}-0"
+    if not state.controller.metadata_log_dir or not log.is_dir():
+        for name in FIELDS_OF_METADATA:
+            yield name, "the controller's metadata log cannot be read here"
+
+
+def _refuse_foreign(state: ClusterState) -> None:
+    for node in state.brokers:
+        try:
+            address = ipaddress.ip_address(socket.gethostbyname(node.host))
+        except (OSError, ValueError) as error:
+            raise LabError(f"the address of broker {node.node_id} is not known: {error}") from error
+        if not (address.is_loopback or address.is_private):
+            raise LabError(
+                f"broker {node.node_id} at {node.host} is neither on this machine nor in a private "
+                "network; --i-know-this-cluster-is-mine lets it be broken all the same"
+            )
+
+
+def _revives(state: ClusterState) -> bool:
+    """Return whether the brokers are ours: only they know the request for states."""
+    node = state.brokers[0]
+    try:
+        asyncio.run(describe_log_dir_states(node.host, node.port, ASK_DEADLINE_S))
+    except (OSError, TimeoutError, DecodeError, KafkaError):
+        return False
+    return True

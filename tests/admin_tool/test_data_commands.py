@@ -1,0 +1,190 @@
+"""Command lines about records, groups, offsets and configs that need no cluster."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ListConsumerGroupsResult
+
+from admin_tool import client, group_view
+from admin_tool.records import seconds, separator, split
+from lab.cluster.ports import HeldPorts
+from tests.command_lines import CommandLines
+
+EVERY_COMMAND = (
+    "records produce orders",
+    "records consume orders",
+    "groups list",
+    "groups describe readers",
+    "groups reset readers --topic orders --to latest",
+    "groups delete readers",
+    "configs describe topic orders",
+    "configs alter topic orders --set retention.ms=5",
+    "offsets orders",
+)
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def address(server: socket.socket) -> str:
+    return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("line", EVERY_COMMAND)
+def test_a_cluster_that_cannot_be_reached_is_one_line(line: str) -> None:
+    with HeldPorts.hold(1) as held:
+        assert CommandLines(f"127.0.0.1:{held.numbers[0]}").seen(line) == (
+            "! jbodlab: cannot connect to ADDRESS: Connection refused\nexit 1\n"
+        )
+
+
+def test_a_server_that_does_not_answer_is_given_up(
+    silent: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "METADATA_TIMEOUTS_S", (0.2, 0.3))
+    assert CommandLines(address(silent)).seen("offsets orders") == (
+        "! jbodlab: no Kafka broker answers at ADDRESS within 0.5 s\nexit 1\n"
+    )
+
+
+@pytest.mark.process
+def test_ctrl_c_while_nobody_answers_is_one_line(silent: socket.socket) -> None:
+    program = "import sys; from jbodlab.cli.program import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "groups", "list"]
+    with subprocess.Popen(
+        [*command, "--bootstrap-server", address(silent)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run that was put in the background ignores it, and children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        try:
+            silent.settimeout(60)
+            # The first only tries whether somebody is there.
+            silent.accept()[0].close()
+            with silent.accept()[0]:
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out, err) == (130, "", "jbodlab: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("records produce", "missing TOPIC"),
+        ("records produce t --property x", "--property: expected KEY=VALUE, got 'x'"),
+        ("records consume t --from x", "--from: expected beginning, end or an offset, got 'x'"),
+        (
+            "records consume t --timeout 5",
+            "--timeout: expected a duration such as 500ms, 10s or 2m, got '5'",
+        ),
+        (
+            "records consume t --group g --from 5",
+            "--group excludes --partition and --from with an offset",
+        ),
+        ("groups describe", "missing GROUP"),
+        ("groups reset g --topic t", "missing --to"),
+        ("configs describe topic", "missing NAME"),
+        ("configs describe cluster c", "unexpected argument 'c'"),
+        ("configs describe broker x", "expected the id of a broker, got 'x'"),
+        ("configs alter topic t", "missing --set or --delete"),
+        ("configs alter topic t --set x", "--set: expected KEY=VALUE, got 'x'"),
+        ("offsets", "missing TOPIC or --matching"),
+        (
+            "offsets t --at soon",
+            "--at: expected earliest, latest, max-timestamp or a time such as "
+            "2026-01-31T23:59:59+01:00, got 'soon'",
+        ),
+    ],
+)
+def test_a_wrong_call_says_what_was_expected(line: str, message: str) -> None:
+    noun, *verb = line.split()[:1] if line.startswith("offsets") else line.split()[:2]
+    command = " ".join(["jbodlab", noun, *verb])
+    assert (
+        CommandLines("127.0.0.1:1").seen(line)
+        == f"! {command}: {message}\n! try `{command} --help`\nexit 2\n"
+    )
+
+
+def test_properties_are_handed_to_the_library(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    given = ("--client-config", str(path))
+    assert CommandLines("127.0.0.1:1").seen("offsets t", *given) == (
+        f"! jbodlab: cannot read {path}: No such file or directory\nexit 1\n"
+    )
+
+    path.write_text("linger.sm=5\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert CommandLines(address(server)).seen("offsets t", *given) == (
+            '! jbodlab: No such configuration property: "linger.sm"\nexit 1\n'
+        )
+
+
+def test_lines_have_a_key_where_a_separator_is_given() -> None:
+    assert split(b"a:b", None, 1) == (None, b"a:b")
+    assert split(b"a:b:c", ":", 1) == (b"a", b"b:c")
+    assert split(b":", ":", 1) == (b"", b"")
+    assert separator(r"\t") == "\t"
+
+
+def test_durations_have_a_unit() -> None:
+    assert [seconds(text) for text in ("500ms", "10s", "1.5s", "2m")] == [0.5, 10, 1.5, 120]
+
+
+class Loading:
+    """An administrator whose coordinator still loads when it is asked first."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def list_consumer_groups(self, **_: object) -> Future[ListConsumerGroupsResult]:
+        self.asked += 1
+        error = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+        found: Future[ListConsumerGroupsResult] = Future()
+        found.set_result(ListConsumerGroupsResult([], [error] if self.asked == 1 else []))
+        return found
+
+    def ask(self, some: list[str]) -> dict[str, Future[str]]:
+        self.asked += 1
+        found: dict[str, Future[str]] = {name: Future() for name in some}
+        for name, future in found.items():
+            if self.asked == 1 and name == "loads":
+                code = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+                future.set_exception(KafkaException(KafkaError(code)))
+            elif name == "fails":
+                future.set_exception(KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)))
+            else:
+                future.set_result(f"{name} {self.asked}")
+        return found
+
+
+def test_a_coordinator_that_loads_is_asked_again_and_only_for_its_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "RETRY_PAUSE_S", 0)
+    found = client.answers(Loading().ask, ["loads", "fails", "answers"])
+
+    assert (found["loads"], found["answers"]) == ("loads 2", "answers 1")
+    assert client.reason(found["fails"]).startswith("The group id does not exist")
+
+
+def test_a_coordinator_that_loads_is_asked_again_for_all_groups() -> None:
+    loading = Loading()
+    assert group_view.listed(loading) == ([], [])
+    assert loading.asked == 2

@@ -1,0 +1,93 @@
+"""Which messages are lost, duplicated, out of order or unread."""
+
+from __future__ import annotations
+
+from lab.rehearsal.facts import Received, Sent, Verdict
+from lab.rehearsal.messages import given_twice, judge
+
+A, B = 1, 2
+"""Two keys."""
+
+
+def ack(key: int, sequence: int, *, offset: int = 0, partition: int = 0) -> Sent:
+    return Sent(
+        due_ns=0,
+        sent_ns=0,
+        done_ns=1,
+        sequence=sequence,
+        offset=offset,
+        partition=partition,
+        key=key,
+        error=0,
+    )
+
+
+def read(key: int, sequence: int, offset: int, partition: int = 0) -> Received:
+    return Received(at_ns=0, sequence=sequence, offset=offset, partition=partition, key=key)
+
+
+def verdict(acknowledged: int, found: int, **wrong: int) -> Verdict:
+    counts = {"lost": 0, "unread": 0, "duplicated": 0, "out_of_order": 0, **wrong}
+    return Verdict(acknowledged=acknowledged, read=found, **counts)
+
+
+def test_everything_once_and_in_order_is_clean() -> None:
+    acks = [ack(A, 0, offset=0), ack(B, 0, offset=1), ack(A, 1, offset=2)]
+    messages = [read(A, 0, 0), read(B, 0, 1), read(A, 1, 2)]
+
+    found = judge(acks, messages)
+
+    assert found == verdict(3, 3)
+
+
+def test_an_acknowledged_message_that_nobody_read_is_lost() -> None:
+    found = judge([ack(A, 0), ack(A, 1)], [read(A, 0, 0)])
+
+    assert found == verdict(2, 1, lost=1)
+
+
+def test_a_message_that_was_read_but_never_acknowledged_is_no_loss() -> None:
+    assert judge([], [read(A, 0, 0)]) == verdict(0, 1)
+
+
+def test_a_message_at_two_offsets_is_duplicated() -> None:
+    found = judge([ack(A, 0)], [read(A, 0, 0), read(A, 0, 1)])
+
+    assert found == verdict(1, 2, duplicated=1)
+
+
+def test_an_offset_that_was_fetched_twice_is_no_duplicate() -> None:
+    assert judge([ack(A, 0)], [read(A, 0, 0), read(A, 0, 0)]) == verdict(1, 1)
+
+
+def test_an_earlier_message_behind_a_later_one_is_out_of_order() -> None:
+    messages = [read(A, 1, 0), read(A, 0, 1), read(A, 2, 2)]
+
+    assert judge([], messages) == verdict(0, 3, out_of_order=1)
+
+
+def test_order_is_that_of_the_log_not_of_arrival() -> None:
+    messages = [read(A, 1, 1), read(A, 0, 0)]
+
+    assert judge([], messages).out_of_order == 0
+
+
+def test_keys_do_not_disturb_each_other() -> None:
+    messages = [read(A, 5, 0), read(B, 0, 1), read(A, 6, 2)]
+
+    assert judge([], messages).out_of_order == 0
+
+
+def test_a_message_that_a_group_is_given_again_is_not_a_second_one() -> None:
+    again = [read(A, 0, offset=0), read(A, 1, offset=1), read(A, 1, offset=1)]
+
+    assert given_twice(again) == 1
+    assert judge([], again).duplicated == 0
+
+
+def test_a_message_of_a_partition_that_was_not_read_to_its_end_is_unread_and_not_lost() -> None:
+    acks = [ack(A, 0, partition=0), ack(B, 0, partition=1), ack(B, 1, partition=1)]
+
+    found = judge(acks, [read(B, 0, 0, partition=1)], unread=[1])
+
+    assert found == verdict(3, 1, lost=1, unread=1)
