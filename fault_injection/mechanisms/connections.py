@@ -56,7 +56,7 @@ class Connections:
         known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in patient.peers)}
         for word in spec.cut_from:
             if word not in known:
-                return f"cannot cut {patient.name} off from {word}: the cluster has none"
+                return f"cannot cut {patient.name} off from {word}: the cluster has no such node"
         parties = _parties(spec, patient)
         if CONTROLLER in parties and not patient.controller_port:
             return "the controller's address is unknown"

@@ -451,7 +451,7 @@ def test_the_next_command_unmounts_a_disk_whose_process_was_killed(
 
 
 def test_what_is_known_of_a_file_is_always_told(disk: ServedDisk, log_dir: Path) -> None:
-    with pytest.raises(FaultError, match="it does not see calls of stat"):
+    with pytest.raises(FaultError, match="it cannot break the calls stat"):
         inject(disk, log_dir, "eio", calls="stat,write", mechanism="fuse")
 
     fault = inject(disk, log_dir, "eio")
@@ -487,7 +487,7 @@ def test_a_disk_that_nobody_serves_is_refused(disk: ServedDisk, log_dir: Path) -
 
     found = registry.check(kinds.spec("eio", {"mechanism": "fuse"}), wanted)
 
-    assert found == f"the process that served {disk.point} is gone"
+    assert found == f"the process that served {disk.point} has ended"
 
 
 def test_a_machine_without_the_package_says_so_before_anything_starts(
