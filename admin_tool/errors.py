@@ -13,14 +13,6 @@ class AdminError(JbodlabError):
     """A failure that the operator reads as it is."""
 
 
-class UsageError(AdminError):
-    """The command line cannot be carried out; the usage is printed with it."""
-
-
-class PlainError(AdminError):
-    """A failure whose text stands alone, where the tool otherwise says `Error: ` first."""
-
-
 class RequestError(AdminError):
     """A broker answered with an error code."""
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import shutil
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from fault_injection import kinds
 from jbodlab import expressions, lab_state
+from jbodlab.cli.output import Output
 from jbodlab.expressions import Unit
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down
-from lab.cluster import Cluster, disks, programs
+from lab.cluster import Cluster, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import messages
@@ -100,7 +101,7 @@ def _count(text: str) -> expressions.Expression:
     return expressions.parse(text, lambda _metric: Unit.COUNT)
 
 
-def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
+def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     """Run the whole demo; returns the exit code.
 
     Raises:
@@ -115,12 +116,10 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
         except LabError as error:
             raise LabError(f"{error}; --no-spark leaves the replay of its log out") from error
     user = programs.server_user(options.uid)
-    shape = up_and_down.Shape(
-        disk_mb=options.disk_mb, kind=disks.FOLDER if options.plain_folders else None
-    )
-    files = StateFiles.open()
+    shape = up_and_down.Shape(disk_mb=options.disk_mb, kind=options.kind)
+    files, name = StateFiles.open(), up_and_down.DEMO_CLUSTER
     # With JSON on the standard output, what people read goes to the other one.
-    screen = Screen(sys.stderr if options.json else None)
+    screen = Screen(sys.stderr if output.is_json else None)
     began = time.monotonic()
     screen.line("jbodlab demo: a disk dies under a running cluster", Tone.HEADING)
     if not has_spark and not options.no_spark:
@@ -129,7 +128,7 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
         )
     with files.lock(name):
         up_and_down.make_room(name, files, screen.detail)
-        results = make_folder(options.output)
+        results = make_folder(options.results)
         is_kept = False
         try:
             screen.heading(
@@ -161,9 +160,9 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
     if is_kept:
         screen.heading("The cluster is kept running")
         screen.detail(f"bootstrap.servers={state.bootstrap}")
-        screen.detail(f"end it with: {programs.jbodlab()} down --name {name}")
+        screen.detail(f"stop it with: {programs.call('down', name)}")
     _close(screen, results, problems, time.monotonic() - began)
-    if options.json:
+    if output.is_json:
         print(results.figures.read_text("utf-8"), end="")
     return 1 if problems else 0
 

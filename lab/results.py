@@ -5,7 +5,7 @@ OUTPUT/result.json           the figures, as those of a rehearsal; events.jsonl 
 OUTPUT/report.html           the same as a page
 OUTPUT/faults.jsonl          what was injected and healed, from the journal
 OUTPUT/controller-metadata/  the controller's metadata log
-OUTPUT/tables/, report.txt   what jbod-replay made of it
+OUTPUT/tables/, report.txt   what jbodlab replay made of it
 OUTPUT/config/, logs/        property files and output of every process
 """
 

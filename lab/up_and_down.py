@@ -44,6 +44,8 @@ from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
 
+DEMO_CLUSTER = "demo"
+"""Name of the cluster of `jbodlab demo`."""
 SERVED_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 10.0
 LOG_TAIL_LINES = 15

@@ -11,9 +11,10 @@ from admin_tool.errors import AdminError, UnsupportedRequestError, text_of
 from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.requests.connection import Broker, connected
 from admin_tool.requests.log_dirs import describe_log_dirs
+from admin_tool.waiting import note_wait
 from jbodlab import kafka_uuid
 from jbodlab.cli.command import About, Command
-from jbodlab.cli.output import Output, note_wait
+from jbodlab.cli.output import Output
 from jbodlab.errors import DecodeError
 
 if TYPE_CHECKING:

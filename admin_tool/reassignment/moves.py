@@ -13,7 +13,7 @@ from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs
-from jbodlab.cli.output import note_wait
+from admin_tool.waiting import note_wait
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names

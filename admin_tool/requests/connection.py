@@ -15,7 +15,7 @@ from typing import Any
 
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
-from jbodlab.cli.output import note_wait
+from admin_tool.waiting import note_wait
 from jbodlab.command_line import read_properties
 
 CONNECT_TIMEOUT_S = 3.0

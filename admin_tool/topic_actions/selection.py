@@ -40,19 +40,6 @@ def expression(text: str) -> re.Pattern[str]:
         raise ArgumentTypeError(f"invalid expression {text!r}: {error}") from error
 
 
-def pattern(text: str) -> re.Pattern[str]:
-    """Return a regular expression in which a comma means "or".
-
-    Raises:
-        AdminError: it is not one.
-    """
-    cleaned = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
-    try:
-        return re.compile(cleaned)
-    except re.error as error:
-        raise AdminError(f"{cleaned} is an invalid regex: {error}") from error
-
-
 def check(options: Namespace, *, needs_one: bool) -> None:
     """Refuse names beside an expression and, where topics must be named, neither of them.
 

@@ -1,6 +1,6 @@
 """What would become of the partitions if a directory or a broker failed at the end of the log.
 
-The rule is `derive.loss`, partition by partition, as `jbod-replay what-if` asks it for one failure.
+The rule is `derive.loss`, partition by partition, as `jbodlab what-if` asks it for one failure.
 For all of them at once, partitions are taken together that differ in nothing but who their replicas
 are: who of them leads, is in sync, eligible, alive, coming or going, by their place in the list.
 There are few such kinds, however many partitions there are.

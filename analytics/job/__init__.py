@@ -1,1 +1,1 @@
-"""`jbod-replay`: the stages of a run, each a Spark job, and the command."""
+"""`jbodlab replay`: the stages of a run, each a Spark job, and the command."""

@@ -66,7 +66,7 @@ class Progress:
                 self.out.write(f"\r{text:<{self._drawn}}")
                 self._drawn = len(text)
             else:
-                self.out.write(f"jbod-replay: {text}\n")
+                self.out.write(f"jbodlab replay: {text}\n")
             self.out.flush()
             wait_s = ON_TERMINAL_EVERY_S if on_terminal else ELSE_EVERY_S
 

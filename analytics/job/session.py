@@ -136,7 +136,7 @@ def start_session(
 def _start(
     size_bytes: int, *, compile_well: bool, java_options: Sequence[str] | None
 ) -> SparkSession:
-    builder = SparkSession.builder.appName("jbod-replay")
+    builder = SparkSession.builder.appName("jbodlab replay")
     for key, value in _OF_WORKERS.items():
         builder = builder.config(f"spark.executorEnv.{key}", value)
     start: AbstractContextManager[None] = nullcontext()

@@ -63,7 +63,7 @@ def incidents(span: LogSpan) -> Figure:
             "  still_short, partitions_touched, leaders_moved, to_time, leaderless_ms,\n"
             "  under_min_isr_ms, from_offset, to_offset,\n"
             "  CASE WHEN what <> 'controller' THEN\n"
-            "    'jbod-why ' || what || ' ' || coalesce(directory, CAST(node AS STRING)) ||\n"
+            "    'jbodlab why ' || what || ' ' || coalesce(directory, CAST(node AS STRING)) ||\n"
             "      ' --input ' || source || ' --at ' || from_offset END AS why\n"
             "FROM (\n"
             f"  SELECT 'directory' AS what, {_COURSE.format(directory='directory')},\n"

@@ -15,7 +15,7 @@ from analytics.page.values import escape, exact
 
 FILE_NAME = "report.html"
 
-MARK = '<meta name="generator" content="jbod-replay">'
+MARK = '<meta name="generator" content="jbodlab replay">'
 """Stands near the begin of every page, by which a later run knows that it may replace it."""
 MARK_WITHIN_BYTES = 256
 

@@ -60,7 +60,7 @@ SECTIONS = (
             *(
                 Block(
                     figure=f"what_if_{scope}",
-                    note=f"As jbod-replay what-if tells of one {scope}, for each of them.",
+                    note=f"As jbodlab what-if tells of one {scope}, for each of them.",
                     plots=(
                         Ranking(
                             title=f"If one {scope} failed now",

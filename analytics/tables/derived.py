@@ -279,7 +279,7 @@ SKEW = Table(
 WHAT_IF = Table(
     name="what_if",
     row="one online directory or one broker, and what its failure at the end of the log would do, "
-    "as `jbod-replay what-if` tells for one of them",
+    "as `jbodlab what-if` tells for one of them",
     columns=columns(
         ("scope", STRING, "directory or broker"),
         ("broker", INT, "id of the broker"),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 from jbodlab.errors import JbodlabError
@@ -98,18 +96,6 @@ class Output:
 
     def _coloured(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_PLAIN}" if self.out.isatty() else text
-
-
-@contextmanager
-def note_wait(text: str) -> Iterator[None]:
-    """Print a line on stderr once the body has taken a second."""
-    timer = threading.Timer(PROGRESS_AFTER_S, lambda: print(text, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

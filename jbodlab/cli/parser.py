@@ -13,6 +13,7 @@ WRONG_USE = 2
 """Exit code of a wrong call."""
 WIDTH_MAX = 100
 
+_ONE_OF = re.compile(r"one of the arguments (?P<names>.+) is required")
 _UNKNOWN_CHOICE = re.compile(r"argument (?P<of>[^:]+): invalid choice: '(?P<word>[^']*)'")
 
 
@@ -124,4 +125,6 @@ def _in_our_words(message: str) -> str:
         )
     if message.startswith("the following arguments are required: "):
         return f"missing {message.partition(': ')[2]}"
+    if found := _ONE_OF.fullmatch(message):
+        return f"missing {' or '.join(found['names'].split())}"
     return message.removeprefix("argument ")

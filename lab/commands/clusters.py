@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -85,15 +82,6 @@ def target(cluster: Cluster, word: str) -> tuple[Broker, LogDir | None]:
             f"broker-{broker.id} has the directories 1 to {len(broker.log_dirs)}, not {number}"
         )
     return broker, broker.log_dir(number)
-
-
-def show(as_json: bool, data: Any, text: str) -> None:
-    """Print what a command found, as JSON or as text."""
-    print(json.dumps(data, indent=1, default=_plain) if as_json else text, flush=True)
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Path) else repr(value)
 
 
 def _node(cluster: Cluster, word: str) -> Node:

@@ -14,6 +14,8 @@ from jbodlab.cli.parser import Parser
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 
+LAB = __package__.rpartition(".")[0]
+"""The package of the lab, which has another name in a wheel."""
 COUNT_MAX = 100_000
 PORT_MAX = 65_535
 
@@ -24,7 +26,7 @@ def carried_out_by(module: str, function: str = "run") -> Callable[[Namespace, O
     The function takes options, output and the signals that end the command.
 
     Args:
-        module: Name of a module beside this one.
+        module: Name of a module of the lab, such as `commands.up`.
         function: The function's name.
     """
 
@@ -33,7 +35,7 @@ def carried_out_by(module: str, function: str = "run") -> Callable[[Namespace, O
         # The servers' user must be able to enter the folders that are made here.
         os.umask(0o022)
         interrupts.install()
-        carry_out = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+        carry_out = getattr(importlib.import_module(f"{LAB}.{module}"), function)
         code: int = carry_out(options, output, interrupts)
         return code
 
@@ -46,8 +48,8 @@ def on_linux(run: Callable[[Namespace, Output], int]) -> Callable[[Namespace, Ou
     def checked(options: Namespace, output: Output) -> int:
         if sys.platform != "linux":
             raise LabError(
-                f"clusters of jbodlab need Linux, and this is {sys.platform}; `docker compose up` "
-                "starts one in containers"
+                f"clusters of jbodlab need Linux, and this is {sys.platform}; in a clone "
+                "`docker compose up` starts one in containers"
             )
         return run(options, output)
 

@@ -10,13 +10,16 @@ from lab.commands.cluster_nouns import add_disks
 from lab.commands.declaring import carried_out_by, on_linux
 from lab.rehearsal.arguments import WRONG_USE, add_arguments
 
-DEMO_CLUSTER = "demo"
-
 
 def add_target(parser: Parser) -> None:
     """Add the kind of a fault, and what it breaks."""
+    from fault_injection import kinds
+
     parser.add_argument(
-        "kind", metavar="KIND", help="such as eio, full, slow, kill; all: faults kinds"
+        "kind",
+        choices=tuple(kinds.KINDS),
+        metavar="KIND",
+        help="such as eio, full, slow, kill; `jbodlab faults kinds` lists all",
     )
     parser.add_argument(
         "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), or broker-1"
@@ -58,8 +61,22 @@ def _add_heal(parser: Parser) -> None:
 
 
 def _add_run(parser: Parser) -> None:
+    from fault_injection import kinds
+
+    parser.description = (
+        "Break a disk while a program of yours runs, and measure what the cluster made of it.\n"
+        "In COMMAND, {bootstrap} is replaced by the addresses of the brokers.\n"
+        "Exit code: that of COMMAND; 64 a wrong call; 70 messages were lost or duplicated;\n"
+        "75 nobody knows, since messages could not be read or nothing was broken."
+    )
     parser.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
-    parser.add_argument("--kind", default="permission", help="kind of fault (default: permission)")
+    parser.add_argument(
+        "--kind",
+        choices=tuple(kinds.KINDS),
+        default="permission",
+        metavar="KIND",
+        help="kind of fault (default: permission)",
+    )
     parser.add_argument("--after", default="3s", metavar="TIME", help="when (default: 3s)")
     add_parameters(parser)
 
@@ -84,7 +101,7 @@ def _add_rehearse(parser: Parser) -> None:
 INJECT = Command(
     help="break a directory or a broker",
     arguments=_add_inject,
-    run=on_linux(carried_out_by("breaking", "inject")),
+    run=on_linux(carried_out_by("commands.breaking", "inject")),
     about=About.EITHER,
     reads=True,
     examples=(
@@ -97,7 +114,7 @@ INJECT = Command(
 HEAL = Command(
     help="revert faults",
     arguments=_add_heal,
-    run=on_linux(carried_out_by("breaking", "heal")),
+    run=on_linux(carried_out_by("commands.breaking", "heal")),
     about=About.EITHER,
     reads=True,
     examples=("heal", "heal --revive", "heal 3", "heal --path /data/d1", "heal --all"),
@@ -112,21 +129,21 @@ FAULTS = {
     "list": Command(
         help="list open faults",
         arguments=_add_faults_list,
-        run=carried_out_by("fault_lists", "list_open"),
+        run=carried_out_by("commands.fault_lists", "list_open"),
         about=About.EITHER,
         reads=True,
         examples=("faults list", "faults list --cluster five --output json"),
     ),
     "kinds": Command(
         help="list the kinds of faults",
-        run=carried_out_by("fault_lists", "list_kinds"),
+        run=carried_out_by("commands.fault_lists", "list_kinds"),
         reads=True,
         examples=("faults kinds",),
     ),
     "check": Command(
         help="tell whether a fault can be injected; changes nothing",
         arguments=add_target,
-        run=on_linux(carried_out_by("breaking", "check")),
+        run=on_linux(carried_out_by("commands.breaking", "check")),
         about=About.EITHER,
         reads=True,
         examples=("faults check eio broker-1/2", "faults check full --path /data/d1"),
@@ -135,7 +152,7 @@ FAULTS = {
 RUN = Command(
     help="break a disk while a program of yours runs",
     arguments=_add_run,
-    run=on_linux(carried_out_by("experiments", "run")),
+    run=on_linux(carried_out_by("commands.running")),
     about=About.MACHINE,
     reads=True,
     wrong_use=WRONG_USE,
@@ -148,14 +165,14 @@ RUN = Command(
 DEMO = Command(
     help="start a cluster, break a disk, show what happens",
     arguments=_add_demo,
-    run=on_linux(carried_out_by("experiments", "demo")),
+    run=on_linux(carried_out_by("demo")),
     reads=True,
     examples=("demo", "demo --keep --results /tmp/demo"),
 )
 REHEARSE = Command(
     help="carry out a plan of faults under load",
     arguments=_add_rehearse,
-    run=on_linux(carried_out_by("experiments", "rehearse")),
+    run=on_linux(carried_out_by("rehearsal.command")),
     reads=True,
     wrong_use=WRONG_USE,
     examples=(

@@ -10,19 +10,19 @@ messages; 75 where nobody knows, since a message could not be read or nothing wa
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import shutil
 import sys
 import tempfile
 import uuid
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
-from jbodlab.cli.choice import DEFAULT_CLUSTER
+from jbodlab.cli.output import Output
 from jbodlab.durations import duration_s
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
@@ -68,24 +68,24 @@ class WrongCallError(LabError):
     """The command was called wrongly: nothing was run."""
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
+def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     """Carry it out; returns the exit code."""
     try:
-        return _run(options, interrupts)
+        return _run(options, output, interrupts)
     except WrongCallError as error:
-        print(f"jbodlab run: {error}", file=sys.stderr)
+        output.note(f"jbodlab run: {error}")
         return WRONG_USE
     except LabError as error:
-        print(f"jbodlab run: {error}", file=sys.stderr)
+        output.note(f"jbodlab run: {error}")
         return NOT_KNOWN
 
 
-def _run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    if shutil.which(options.words[0]) is None:
-        raise WrongCallError(f"program {options.words[0]} not found")
+def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    if shutil.which(options.rest[0]) is None:
+        raise WrongCallError(f"program {options.rest[0]} not found")
     files = StateFiles.open()
-    with files.lock(options.name):
-        cluster = clusters.opened(files, options.name, interrupts)
+    with files.lock(options.cluster):
+        cluster = clusters.opened(files, options.cluster, interrupts)
         plan = _plan(options, cluster)
         screen = Screen(sys.stderr)
         tell, faults = screen.teller("injected"), []
@@ -96,16 +96,16 @@ def _run(options: argparse.Namespace, interrupts: Interrupts) -> int:
             tell(event)
 
         with (
-            _remaining_work_shown(options.name, cluster, faults),
+            _remaining_work_shown(options.cluster, cluster, faults),
             _topic_deleted(cluster, plan.topics[0].name, interrupts) as keep,
             tempfile.TemporaryDirectory(prefix="jbodlab-run-") as folder,
         ):
             found = judged(perform(plan, of_ours(cluster), Path(folder), note), plan)
             if found["topic_kept"]:
                 keep()
-        to_do, _ = breaking.afterwards(options.name, cluster, [], reviving=False)
+        to_do, _ = breaking.afterwards(options.cluster, cluster, [], reviving=False)
     screen.line()
-    clusters.show(options.json, {**found, "to_do": to_do}, _text(options, found, to_do))
+    output.result({**found, "to_do": to_do}, _text(options, found, to_do))
     return exit_code(found)
 
 
@@ -122,7 +122,7 @@ def exit_code(found: dict[str, Any]) -> int:
     return NOT_KNOWN if not own and (found["unread"] or found["doubts"]) else own
 
 
-def _plan(options: argparse.Namespace, cluster: Cluster) -> Plan:
+def _plan(options: Namespace, cluster: Cluster) -> Plan:
     """Return the plan that a command line describes.
 
     Raises:
@@ -156,7 +156,7 @@ def _plan(options: argparse.Namespace, cluster: Cluster) -> Plan:
         for one in range(1, CONSUMERS + 1)
     ]
     program = Command(
-        name=APP, command=tuple(options.words), waits_for_steady=True, owns_terminal=True
+        name=APP, command=tuple(options.rest), waits_for_steady=True, owns_terminal=True
     )
     fault = Entry(
         name=FAULT,
@@ -170,7 +170,7 @@ def _plan(options: argparse.Namespace, cluster: Cluster) -> Plan:
     )
     return Plan(
         name="run",
-        cluster=Attach(name=options.name),
+        cluster=Attach(name=options.cluster),
         topics=(topic,),
         load=(
             Writers(name="producer", topic=topic.name, rate=rate(partitions), keys=4 * partitions),
@@ -217,7 +217,7 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _text(options: argparse.Namespace, found: dict[str, Any], to_do: list[str]) -> str:
+def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
     broken = f", {found['broken']} broken" if found["broken"] else ""
     lines = [f"fault        {found['fault']} on {options.fail}{broken}"]
     if found["gap_ms"] is not None:
@@ -233,10 +233,9 @@ def _text(options: argparse.Namespace, found: dict[str, Any], to_do: list[str]) 
         *found["doubts"],
     ]
     if found["topic_kept"]:
-        named = "" if options.name == DEFAULT_CLUSTER else f" --cluster {options.name}"
+        deletion = programs.call(f"topics delete {found['topic']}", options.cluster)
         lines.append(
-            f"topic {found['topic']} is kept, so that you can look at it; delete it with: "
-            f"{programs.jbodlab()} topics delete {found['topic']}{named}"
+            f"topic {found['topic']} is kept for you to look at; delete it with: {deletion}"
         )
     return "\n".join([*lines, *to_do])
 

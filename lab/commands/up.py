@@ -13,7 +13,6 @@ from jbodlab.cli.output import Output
 from jbodlab.lab_state import ClusterState
 from lab import up_and_down
 from lab.cluster import programs
-from lab.commands.fault_nouns import DEMO_CLUSTER
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -98,7 +97,7 @@ def _only_one(files: StateFiles, output: Output) -> str:
 def _ask(name: str, options: Namespace, output: Output, files: StateFiles) -> None:
     """Ask before records are deleted that nobody can make again; the demo's anybody can."""
     state = files.read(name)
-    if state is None or name == DEMO_CLUSTER:
+    if state is None or name == up_and_down.DEMO_CLUSTER:
         return
     count, size = up_and_down.records_kept(state)
     if size:

@@ -1,24 +1,21 @@
 """`jbodlab rehearse`: run a plan, judge it, keep one page and one file of figures.
 
-    jbodlab rehearse PLAN.yaml [--output DIR] [--repeat N] [--against kafka] [--junit FILE]
-    jbodlab rehearse --compare A.json B.json [--output DIR]
-    jbodlab rehearse --list
-
 Exit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE (also where a plan cannot be run here), 64 a wrong plan
 or a wrong call, 130 interrupted, after everything was healed.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fault_injection.kinds import KINDS
+from jbodlab.cli.output import Output
 from lab.cluster import disks
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -37,10 +34,10 @@ class WrongCallError(LabError):
     """The command was called wrongly: nothing was run, and there is no verdict."""
 
 
-def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
+def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     """Run the command; returns the exit code."""
     if options.list:
-        return _list(options)
+        return _list(output)
     try:
         if options.compare is not None:
             return _compare(options)
@@ -50,7 +47,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         if options.check:
             print(f"{options.plan}: correct, {len(plan.timeline)} entries")
             return 0
-        return _rehearse(plan, options, interrupts)
+        return _rehearse(plan, options, output, interrupts)
     except reader.PlanError as error:
         print(error, file=sys.stderr)
         return WRONG_USE
@@ -62,7 +59,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         return Outcome.INCONCLUSIVE.value
 
 
-def _list(options: argparse.Namespace) -> int:
+def _list(output: Output) -> int:
     """Print the shipped plans: what happens in each, what makes that, and whether it can here."""
     shown = []
     for name, text in plans.shipped().items():
@@ -77,8 +74,8 @@ def _list(options: argparse.Namespace) -> int:
                 "not_here": disks.refusal(need.kind) if isinstance(need, ClusterNeed) else "",
             }
         )
-    if options.json:
-        print(json.dumps(shown, indent=1))
+    if output.is_json:
+        output.json(shown)
         return 0
     for one in shown:
         not_here = f"  (not here: {one['not_here']})" if one["not_here"] else ""
@@ -99,13 +96,13 @@ def _read(name: str) -> Plan:
         raise reader.PlanError(f"{name}: cannot be read: {reason}") from error
 
 
-def _rehearse(plan: Plan, options: argparse.Namespace, interrupts: Interrupts) -> int:
+def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interrupts) -> int:
     from lab.rehearsal.run import run as run_once
 
     if options.junit is not None:
         _check_writable(options.junit)
-    folder = _folder(options.output)
-    screen = Screen(sys.stderr if options.json else sys.stdout)
+    folder = _folder(options.results)
+    screen = Screen(sys.stderr if output.is_json else sys.stdout)
     clusters = (OURS, KAFKA) if options.against else (OURS,)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in clusters}
     for whose in clusters:
@@ -127,8 +124,8 @@ def _rehearse(plan: Plan, options: argparse.Namespace, interrupts: Interrupts) -
     everything = [one for each in runs.values() for one in each]
     # Against Kafka the verdict is about our cluster; the other one is for comparison.
     judged = runs[OURS]
-    if options.json:
-        print(json.dumps(everything if len(everything) > 1 else everything[0], indent=1))
+    if output.is_json:
+        output.json(everything if len(everything) > 1 else everything[0])
     return _worst([one["verdict"] for one in judged])
 
 
@@ -142,7 +139,7 @@ def _worst(verdicts: Sequence[str]) -> int:
 def _keep(
     folder: Path,
     runs: dict[str, list[dict[str, Any]]],
-    options: argparse.Namespace,
+    options: Namespace,
     screen: Screen,
 ) -> None:
     report = folder / "report.html"
@@ -180,12 +177,12 @@ def _print(found: dict[str, Any], screen: Screen) -> None:
     screen.line(found["sentence"], _TONES[found["verdict"]])
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(options: Namespace) -> int:
     left, right = (_result(file) for file in options.compare)
     names = (str(options.compare[0]), str(options.compare[1]))
     print("\n".join(page.compared_lines(left, right, names)))
-    if options.output is not None:
-        folder = _folder(options.output)
+    if options.results is not None:
+        folder = _folder(options.results)
         (folder / "report.html").write_text(page.comparison(left, right, names), "utf-8")
         print(folder / "report.html")
     return 0

@@ -80,7 +80,7 @@ class Item:
         if isinstance(self.value, list):
             return self.value
         if self.value is not None:
-            self.wrong(f"{self.shown} is no list")
+            self.wrong(f"expected a list, got {self.shown}")
         return []
 
 
@@ -90,13 +90,13 @@ def read(text: str, mistakes: Mistakes) -> Item | None:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        mistakes.add(mark.line + 1 if mark else 1, "", f"no YAML: {error.problem}")
+        mistakes.add(mark.line + 1 if mark else 1, "", f"not YAML: {error.problem}")
         return None
     except yaml.YAMLError as error:
-        mistakes.add(1, "", f"no YAML: {' '.join(str(error).split())}")
+        mistakes.add(1, "", f"not YAML: {' '.join(str(error).split())}")
         return None
     if node is None:
-        mistakes.add(1, "", "it is empty")
+        mistakes.add(1, "", "expected a plan, got an empty file")
         return None
     return _item(node, "", mistakes, yaml.constructor.SafeConstructor())
 
@@ -116,7 +116,7 @@ def _item(
     try:
         value = maker.construct_object(node)
         if value is None:
-            mistakes.add(line, path, "it has no value")
+            mistakes.add(line, path, "expected a value, got none")
         return Item(value, line, path, mistakes)
     except (yaml.YAMLError, ValueError):
         mistakes.add(line, path, f"{node.value!r} cannot be read as {node.tag}")
@@ -132,7 +132,7 @@ def _mapping(
         key = str(key_node.value)
         inner = f"{path}.{key}" if path else key
         if key in found:
-            mistakes.add(key_node.start_mark.line + 1, inner, "it stands here a second time")
+            mistakes.add(key_node.start_mark.line + 1, inner, "duplicate key")
         found[key] = _item(value_node, inner, mistakes, maker)
     return found
 
@@ -145,7 +145,7 @@ class Fields:
         self._asked: list[str] = []
         self._given: dict[str, Item] = item.value if isinstance(item.value, dict) else {}
         if not isinstance(item.value, dict) and item.value is not None:
-            item.wrong(f"{item.shown} is no mapping")
+            item.wrong(f"expected a mapping, got {item.shown}")
 
     def __contains__(self, key: str) -> bool:
         return key in self._given
@@ -155,7 +155,7 @@ class Fields:
         self._asked.append(key)
         found = self._given.get(key)
         if found is None and needed and isinstance(self.item.value, dict):
-            self.item.wrong(f"{key!r} is missing")
+            self.item.wrong(f"missing key {key!r}")
         return found
 
     def read(self, key: str, parse: Callable[[Any], T], default: T, *, needed: bool = False) -> T:
@@ -179,15 +179,15 @@ class Fields:
         for key, item in self._given.items():
             if key not in self._asked:
                 near = difflib.get_close_matches(key, self._asked, 1)
-                hint = f", is {near[0]!r} meant?" if near else ""
-                item.wrong(f"there is no such key here{hint}")
+                hint = f" (did you mean {near[0]!r}?)" if near else ""
+                item.wrong(f"unknown key {key!r}{hint}")
 
 
 def text(value: Any) -> str:
     """Return a text that is not empty."""
     if isinstance(value, str) and value.strip():
         return value
-    raise ValueError(f"{value!r:.{SHOWN_MAX}} is no text")
+    raise ValueError(f"expected a text, got {value!r:.{SHOWN_MAX}}")
 
 
 def whole(least: int, most: int) -> Callable[[Any], int]:
@@ -195,7 +195,9 @@ def whole(least: int, most: int) -> Callable[[Any], int]:
 
     def parse(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"{value!r:.{SHOWN_MAX}} is no number from {least} to {most}")
+            got = f"{value!r:.{SHOWN_MAX}}"
+            wanted = f"{least}" if least == most else f"a number from {least} to {most}"
+            raise ValueError(f"expected {wanted}, got {got}")
         return value
 
     return parse
@@ -205,7 +207,7 @@ def truth(value: Any) -> bool:
     """Return true or false."""
     if isinstance(value, bool):
         return value
-    raise ValueError(f"{value!r:.{SHOWN_MAX}} is neither true nor false")
+    raise ValueError(f"expected true or false, got {value!r:.{SHOWN_MAX}}")
 
 
 def one_of(*words: str) -> Callable[[Any], str]:
@@ -214,7 +216,7 @@ def one_of(*words: str) -> Callable[[Any], str]:
     def parse(value: Any) -> str:
         if str(value) in words:
             return str(value)
-        raise ValueError(f"{value!r:.{SHOWN_MAX}} is none of {', '.join(words)}")
+        raise ValueError(f"expected one of {', '.join(words)}, got {value!r:.{SHOWN_MAX}}")
 
     return parse
 
@@ -222,10 +224,10 @@ def one_of(*words: str) -> Callable[[Any], str]:
 def texts(value: Any) -> dict[str, str]:
     """Return a mapping of texts to texts, such as Kafka's settings."""
     if not isinstance(value, dict):
-        raise ValueError(f"{value!r:.{SHOWN_MAX}} is no mapping")
+        raise ValueError(f"expected a mapping, got {value!r:.{SHOWN_MAX}}")
     found = {}
     for key, each in value.items():
         if isinstance(each, dict | list):
-            raise ValueError(f"{key} has no value of one word")
+            raise ValueError(f"expected one word for {key!r}")
         found[key] = str(each).lower() if isinstance(each, bool) else str(each)
     return found

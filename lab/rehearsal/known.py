@@ -40,7 +40,7 @@ class Known:
         """Take notice of a name that has metrics."""
         if not _NAME.fullmatch(name):
             if name:
-                item.wrong(f"{name!r} is no name: letters, digits, - and _")
+                item.wrong(f"expected a name of letters, digits, - and _, got {name!r}")
         elif name in self.owners or name in (LAST, ALL, "and"):
             item.wrong(f"the name {name!r} is taken")
             return
@@ -54,7 +54,7 @@ class Known:
         """
         if value not in self.topics:
             there = ", ".join(self.topics) or "none"
-            raise ValueError(f"{value!r} is no topic of this plan; there are {there}")
+            raise ValueError(f"unknown topic {value!r} (topics of this plan: {there})")
         return str(value)
 
     def add_topic(self, item: Item, topic: Topic) -> None:
@@ -82,9 +82,9 @@ class Known:
             ValueError: it may not.
         """
         if not _TOPIC.fullmatch(topic.name):
-            raise ValueError(f"{topic.name!r} is no name of a topic")
+            raise ValueError(f"{topic.name!r} is not a valid name of a topic")
         if topic.name in self.topics:
-            raise ValueError(f"there is a topic {topic.name!r} already")
+            raise ValueError(f"duplicate topic {topic.name!r}")
 
     def expression(self, item: Item, *, live: bool) -> expressions.Expression | None:
         """Return an expression; None, and a mistake, where it is none.
@@ -96,7 +96,7 @@ class Known:
         if item.value is None:
             return None
         if not isinstance(item.value, str):
-            item.wrong(f"{item.shown} is no expression, such as writers.lost == 0")
+            item.wrong(f"expected a condition such as writers.lost == 0, got {item.shown}")
             return None
         owners = Owners(self.owners)
         try:

@@ -22,7 +22,9 @@ def read_cluster(top: Fields) -> ClusterNeed | Attach:
     """Return the cluster that a plan wants, or takes."""
     cluster, attach = top.get("cluster"), top.get("attach")
     if cluster is not None and attach is not None:
-        attach.wrong("'cluster' starts one and 'attach' takes one that is there: only one fits")
+        attach.wrong(
+            "expected 'cluster', which starts one, or 'attach', which takes one that runs; got both"
+        )
     if attach is not None:
         return _attach(Fields(attach))
     return ClusterNeed() if cluster is None else _cluster(Fields(cluster))
@@ -59,14 +61,16 @@ def _attach(fields: Fields) -> Attach:
     name = fields.read("cluster", text, "")
     bootstrap = fields.read("bootstrap", _addresses, "")
     if bool(name) == bool(bootstrap):
-        fields.item.wrong("it names either 'cluster', one of `jbodlab up`, or 'bootstrap'")
+        fields.item.wrong(
+            "expected either 'cluster', the name of one of `jbodlab up`, or 'bootstrap'"
+        )
     controller_log = fields.read("controller_log", text, "")
     found = fields.get("brokers")
     brokers = []
     for key, item in (found.value if found and isinstance(found.value, dict) else {}).items():
         inner = Fields(item)
         if not key.isdecimal():
-            item.wrong(f"{key!r} is no number of a broker")
+            item.wrong(f"expected the number of a broker, got {key!r}")
         brokers.append(
             BrokerThere(
                 number=int(key) if key.isdecimal() else 0,
@@ -77,7 +81,7 @@ def _attach(fields: Fields) -> Attach:
         )
         inner.done()
     if found is not None and not isinstance(found.value, dict):
-        found.wrong(f"{found.shown} is no mapping of numbers to brokers")
+        found.wrong(f"expected a mapping of numbers to brokers, got {found.shown}")
     fields.done()
     return Attach(
         name=name,
@@ -92,7 +96,7 @@ def read_topics(top: Fields, known: Known) -> tuple[Topic, ...]:
     found = top.get("topics", needed=True)
     if found is None or not isinstance(found.value, dict):
         if found is not None and found.value is not None:
-            found.wrong(f"{found.shown} is no mapping of names to topics")
+            found.wrong(f"expected a mapping of names to topics, got {found.shown}")
         return ()
     for name, item in found.value.items():
         fields = Fields(item)
@@ -117,7 +121,7 @@ def words(value: Any) -> tuple[str, ...]:
         return tuple(shlex.split(value))
     if isinstance(value, list) and value and not any(isinstance(x, dict | list) for x in value):
         return tuple(map(str, value))
-    raise ValueError(f"{value!r:.60} is no list of words")
+    raise ValueError(f"expected a list of words, got {value!r:.60}")
 
 
 def _addresses(value: Any) -> str:
@@ -125,7 +129,7 @@ def _addresses(value: Any) -> str:
     for address in found.split(","):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{address!r} is no HOST:PORT")
+            raise ValueError(f"expected HOST:PORT, got {address!r}")
     return found
 
 
@@ -141,5 +145,5 @@ def _settings_of_nodes(value: Any) -> dict[str, str]:
 def _size_of_a_disk(value: Any) -> int:
     found = size_bytes(value)
     if found < DISK_MB_MIN << 20:
-        raise ValueError(f"{value!r} is too small for a disk, {DISK_MB_MIN} MiB are the least")
+        raise ValueError(f"expected at least {DISK_MB_MIN}MiB for a disk, got {value!r}")
     return found

@@ -43,7 +43,7 @@ def known_deed(value: Any) -> str:
     if isinstance(value, str) and (value in ACTIONS or is_kind(value)):
         return value
     raise ValueError(
-        f"{value!r} is neither a fault ({', '.join(KINDS)}) nor an action ({', '.join(ACTIONS)})"
+        f"expected a fault ({', '.join(KINDS)}) or an action ({', '.join(ACTIONS)}), got {value!r}"
     )
 
 
@@ -95,9 +95,9 @@ class Deeds:
     def _check_where(self, item: Item, do: str, where: Target) -> None:
         kind = kind_named(do)
         if kind.scope is Scope.DIRECTORY and targets.is_node(where):
-            item.wrong(f"{kind.name} needs a directory, and {item.shown} is a whole node")
+            item.wrong(f"expected a directory for {kind.name}, got the node {item.shown}")
         if kind.scope is Scope.BROKER and targets.is_directory(where):
-            item.wrong(f"{kind.name} needs a broker, and {item.shown} is a directory")
+            item.wrong(f"expected a broker for {kind.name}, got the directory {item.shown}")
         if (
             where == _CONTROLLER
             and kind.scope is not Scope.DIRECTORY
@@ -111,7 +111,7 @@ class Deeds:
     def _check_other(self, item: Item, where: Target | None, other: Target) -> None:
         """The second directory must be another one of the same broker."""
         if targets.is_node(other):
-            item.wrong(f"it is a directory, and {item.shown} is a whole node")
+            item.wrong(f"expected a directory, got the node {item.shown}")
         elif isinstance(where, targets.Directory) and other == where:
             item.wrong(f"{item.shown} is the same directory twice")
         else:
@@ -215,13 +215,13 @@ class Deeds:
     def _node(self, value: Any) -> Target:
         found = self._target(value)
         if targets.is_directory(found) or found == _CONTROLLER:
-            raise ValueError(f"{value!r} is no broker")
+            raise ValueError(f"expected a broker, got {value!r}")
         return found
 
     def _directory(self, value: Any) -> Target:
         found = self._target(value)
         if targets.is_node(found):
-            raise ValueError(f"a directory is needed, and {value!r} is a whole node")
+            raise ValueError(f"expected a directory, got the node {value!r}")
         return found
 
     def _replicas(self, value: Any) -> tuple[str, ...]:
@@ -230,14 +230,14 @@ class Deeds:
         for word in found:
             match = _REPLICA.fullmatch(word)
             if match is None:
-                raise ValueError(f"{word!r} is no replica, such as 2 or 2/dir-1")
+                raise ValueError(f"expected a replica such as 2 or 2/dir-1, got {word!r}")
             broker, directory = int(match[1]), int(match[2] or 1)
             if self._need is not None and broker > self._need.brokers:
                 raise ValueError(f"{word!r}: there are the brokers 1 to {self._need.brokers}")
             if self._need is not None and directory > self._need.disks:
                 raise ValueError(f"{word!r}: a broker has the directories 1 to {self._need.disks}")
             if broker in brokers:
-                raise ValueError(f"{word!r}: broker {broker} stands there a second time")
+                raise ValueError(f"{word!r}: duplicate broker {broker}")
             brokers.append(broker)
         return found
 
@@ -264,7 +264,7 @@ class Deeds:
         topic = self._known.topics.get(found.partition.topic)
         if topic is None:
             there = ", ".join(self._known.topics) or "none"
-            raise ValueError(f"{value!r}: there is no such topic in this plan, there are {there}")
+            raise ValueError(f"{value!r}: unknown topic (topics of this plan: {there})")
         if found.partition.partition >= topic.partitions:
             raise ValueError(
                 f"{value!r}: {topic.name} has the partitions 0 to {topic.partitions - 1}"
@@ -276,5 +276,5 @@ class Deeds:
 def _settings(value: Any) -> dict[str, str]:
     found = texts(value)
     if not found:
-        raise ValueError("it is empty")
+        raise ValueError("expected at least one setting")
     return found

@@ -38,19 +38,19 @@ def read_load(item: Item, known: Known) -> Load:
 def _writers(fields: Fields, known: Known) -> Writers:
     size = fields.read("size", size_bytes, 100)
     if size < 40 or size > 10 << 20:
-        fields.item.wrong(f"messages of {size} bytes: from 40B, for their numbers, to 10MiB")
+        fields.item.wrong(f"expected a size from 40B to 10MiB, got {size} bytes")
         size = 100
 
     def rate(value: Any) -> float:
         found = parse_rate(value if isinstance(value, str) else f"{value}", size)
         if found > RATE_MAX:
-            raise ValueError(f"{value!r} is more than {RATE_MAX} messages a second")
+            raise ValueError(f"expected at most {RATE_MAX} messages a second, got {value!r}")
         return found
 
     acks = fields.read("acks", one_of("all", "-1", "1", "0"), "all").replace("-1", "all")
     idempotent = fields.read("idempotent", truth, acks == "all")
     if idempotent and acks != "all":
-        fields.item.wrong(f"an idempotent producer needs acks: all, not {acks}")
+        fields.item.wrong(f"an idempotent producer needs acks: all, got {acks}")
     if acks == "0":
         fields.item.wrong("acks: 0 acknowledges nothing, so nothing could be judged")
     return Writers(
@@ -96,13 +96,11 @@ def positive(value: Any) -> float:
     """
     found = duration_s(value)
     if found <= 0:
-        raise ValueError(f"{value!r} is not above 0")
+        raise ValueError(f"expected more than 0, got {value!r}")
     return found
 
 
 def _probe(value: Any) -> str:
     if isinstance(value, str) and re.match(r"https?://[^/]+", value):
         return value
-    raise ValueError(
-        f"{value!r:.60} is no address of a probe, such as http://127.0.0.1:8000/health"
-    )
+    raise ValueError(f"expected an address such as http://127.0.0.1:8000/health, got {value!r:.60}")

@@ -49,10 +49,11 @@ class Timeline:
         """
         name, _, moment = str(value).rpartition(".")
         if moment not in MOMENTS:
-            raise ValueError(f"{value!r} is no NAME.MOMENT with a moment of {', '.join(MOMENTS)}")
+            moments = ", ".join(MOMENTS)
+            raise ValueError(f"expected NAME.MOMENT with a moment of {moments}, got {value!r}")
         if name != LAST and name not in self._known.entries:
             there = ", ".join([*self._known.entries, LAST])
-            raise ValueError(f"{name!r} is no entry of the timeline; there are {there}")
+            raise ValueError(f"unknown entry {name!r} (entries of the timeline: {there})")
         return After(name=name, moment=moment)
 
     def _announce(self, item: Item) -> None:
@@ -93,7 +94,7 @@ class Timeline:
         if entry.is_fault and entry.length_s is not None and every_s < entry.length_s:
             item.wrong(
                 f"every {show_seconds(every_s)} is sooner than {show_seconds(entry.length_s)}, "
-                "when it is healed"
+                "when the fault is reverted"
             )
         return self._repeated(entry, times, every_s)
 
@@ -126,9 +127,9 @@ class Timeline:
                     told = firsts.get(instant.name)
                     is_endless = told is not None and told.is_fault and told.length_s is None
                     if instant.name == LAST and not above:
-                        after.wrong("no entry stands above this one")
+                        after.wrong("there is no entry above this one")
                     elif instant.moment == "healed" and is_endless and told.do != "restart":  # type: ignore[union-attr]
-                        after.wrong(f"{instant.name!r} stands until the end: it has no 'for'")
+                        after.wrong(f"{instant.name!r} lasts until the end: it has no 'for'")
                     elif instant.name in (name, *above) and _comes_after(
                         name, instant.name, firsts
                     ):
@@ -140,9 +141,7 @@ class Timeline:
         given = [key for key in ("at", "after", "when") if key in fields]
         if len(given) != 1:
             which = " and ".join(map(repr, given)) if given else "none"
-            fields.item.wrong(
-                f"one of 'at', 'after', 'when' says the instant, and there is {which}"
-            )
+            fields.item.wrong(f"expected one of 'at', 'after', 'when', got {which}")
         for key, partner in (("plus", "after"), ("within", "when")):
             if key in fields and partner not in fields:
                 fields.item.wrong(f"{key!r} goes with {partner!r} only")

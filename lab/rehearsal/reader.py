@@ -78,7 +78,7 @@ def _list(top: Fields, key: str, *, needed: bool = False) -> list[Item]:
     found = top.get(key, needed=needed)
     entries = [] if found is None else found.items()
     if needed and found is not None and isinstance(found.value, list) and not entries:
-        found.wrong("it is empty")
+        found.wrong("expected at least one entry")
     return entries
 
 
@@ -90,7 +90,7 @@ def _steady(top: Fields, known: Known) -> Steady:
     within = fields.read("within", positive, 20.0)
     hold = fields.read("hold", duration_s, 2.0)
     if hold > within:
-        item.wrong(f"it cannot hold for {hold:g} s within {within:g} s")
+        item.wrong(f"expected hold <= within, got {hold:g} s and {within:g} s")
     that = fields.get("that")
     found = [known.expression(each, live=True) for each in (that.items() if that else [])]
     fields.done()
@@ -103,7 +103,7 @@ def _end(top: Fields, timeline: Timeline, entries: Sequence[Entry]) -> End:
         return End() if entries else End(instant=At(seconds=10.0))
     fields = Fields(item)
     if ("at" in fields) == ("after" in fields):
-        item.wrong("one of 'at' and 'after' says when it ends")
+        item.wrong("expected either 'at' or 'after'")
     elif "plus" in fields and "after" not in fields:
         item.wrong("'plus' goes with 'after' only")
     plus = fields.read("plus", duration_s, 0.0)
@@ -116,7 +116,7 @@ def _end(top: Fields, timeline: Timeline, entries: Sequence[Entry]) -> End:
         return End(instant=instant, within_s=within)
     for entry in entries:
         if "at" in fields and isinstance(entry.instant, At) and entry.instant.seconds >= at:
-            item.wrong(f"it ends at {at:g} s, and {entry.name!r} is to be made no sooner")
+            item.wrong(f"the run ends at {at:g} s, before {entry.name!r} is carried out")
             break
     return End(instant=At(seconds=at), within_s=within)
 

@@ -119,7 +119,7 @@ def parse(text: str) -> Target:
         return Pick(match[1], int(match[2]) if match[2] else None)
     if match := _ALL.fullmatch(text):
         return AllOf(int(match[1]))
-    raise ValueError(f"{text[:60]!r} is no target, such as {EXAMPLES}")
+    raise ValueError(f"expected a target such as {EXAMPLES}; got {text[:60]!r}")
 
 
 def is_node(target: Target) -> bool:

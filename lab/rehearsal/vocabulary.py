@@ -131,12 +131,12 @@ def _check_argument(metric: Metric, *, is_writers: bool, is_command: bool) -> No
         duration_s(metric.argument)
     elif (is_writers or is_command) and metric.field in LATENCIES:
         if metric.argument and metric.argument not in SIDES:
-            raise ValueError(f'"{metric.argument}" in "{metric}" is neither inside nor outside')
+            raise ValueError(f'expected inside or outside in "{metric}", got "{metric.argument}"')
     elif metric.argument:
         raise ValueError(f'"{metric}" takes no argument')
 
 
 def _no(what: str, name: str, known: Mapping[str, object]) -> str:
     near = difflib.get_close_matches(name, known, 1)
-    hint = f", is {near[0]!r} meant?" if near else f"; there are {', '.join(known)}"
-    return f"there is no {what} {name!r}{hint}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"unknown {what} {name!r} ({hint})"

@@ -1,1 +1,1 @@
-"""Printing what is in the files of a log; used by jbod-dump-log."""
+"""Printing what is in the files of a log; used by jbodlab storage dump."""

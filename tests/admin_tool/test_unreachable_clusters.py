@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from admin_tool import waiting
 from admin_tool.errors import AdminError
 from admin_tool.requests import connection
 from admin_tool.requests.connection import bootstrap_servers
-from jbodlab.cli import output
 from jbodlab.cli.program import main
 from lab.cluster.ports import HeldPorts
 
@@ -86,7 +86,7 @@ def test_a_long_wait_says_for_whom(
     silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 500)
-    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0.0)
+    monkeypatch.setattr(waiting, "PROGRESS_AFTER_S", 0.0)
     assert main(["topics", "list", "--bootstrap-server", silent]) == 1
     assert capsys.readouterr().err.splitlines()[0] == f"waiting for {silent}"
 

@@ -22,7 +22,7 @@ INCIDENT = {
     "from_offset": 7,
     "partitions_touched": 3,
     "leaders_moved": 2,
-    "why": "jbod-why ...",
+    "why": "jbodlab why ...",
 }
 FAILURE = {"broker": 1, "directory": DIRECTORY, "detected_offset": 7, "partitions_touched": 3}
 
@@ -65,7 +65,7 @@ def test_an_incident_is_one_line_with_how_it_was_overcome() -> None:
         f"1970-01-01 00:00:00.000 directory {DIRECTORY} of broker 1 went offline: 60 ms, ended by "
         "online; 3 replicas, 2 leaders moved, its broker wrote 3 ms before: I/O error, 2 leaders "
         "lost, 1 of these never had one again, the last new leader of the others after 5 ms, all "
-        "in sync after 40 ms; jbod-why ..."
+        "in sync after 40 ms; jbodlab why ..."
     ]
 
 
@@ -78,7 +78,7 @@ def test_an_incident_of_a_directory_with_a_known_path_finds_its_course() -> None
 
     assert line == (
         f"1970-01-01 00:00:00.000 directory /disks/1 ({DIRECTORY}) of broker 1 went offline: still "
-        "open; 3 replicas, 2 leaders moved, not all in sync yet; jbod-why ..."
+        "open; 3 replicas, 2 leaders moved, not all in sync yet; jbodlab why ..."
     )
 
 

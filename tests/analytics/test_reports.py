@@ -66,11 +66,11 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
         "Incidents    2026-01-01 23:00:03.000 broker 2 fenced: still open; 1 replica, "
         "0 leaders moved, 1 partition without leader for at most 0 ms, 1 of them to the end, "
         "1 leader lost, 1 of these never had one again, not all in sync yet; "
-        "jbod-why broker 2 --input '/logs/it'\\''s' --input '/logs/b' --at 9",
+        "jbodlab why broker 2 --input '/logs/it'\\''s' --input '/logs/b' --at 9",
         f"             2026-01-01 23:00:02.000 directory {LOST} of broker 1 went offline: "
         "still open; 1 replica, 1 leader moved, 1 partition under min ISR for at most 1000 ms, "
         "1 of them to the end, the last new leader in the same batch, not all in sync yet; "
-        f"jbod-why directory {LOST} --input '/logs/it'\\''s' --input '/logs/b' --at 7",
+        f"jbodlab why directory {LOST} --input '/logs/it'\\''s' --input '/logs/b' --at 7",
         "Risk         0 partitions with one replica, 0 at min ISR, 0 under it, 0 in one rack, "
         "0 not led by the first replica, 2 empty log directories",
         "Topics       1 with 1 partition; now 1 without leader, 1 under-replicated",

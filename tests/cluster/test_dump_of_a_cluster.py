@@ -1,4 +1,4 @@
-"""Every file that a cluster leaves behind, printed by jbod-dump-log and by Kafka's own tool."""
+"""Every file that a cluster leaves behind, printed by `storage dump` and by Kafka's own tool."""
 
 from __future__ import annotations
 

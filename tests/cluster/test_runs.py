@@ -48,7 +48,8 @@ class Lab:
             "broker-1/1",
             "--after",
             "1s",
-            "--json",
+            "--output",
+            "json",
             *words,
             "--",
             "sh",
@@ -63,7 +64,7 @@ class Lab:
 def lab() -> Iterator[Lab]:
     folder = make_folder()
     lab = Lab(folder / "state")
-    started = lab.call("up", "--brokers", "1", "--disks", "2", "--plain-folders")
+    started = lab.call("up", "--brokers", "1", "--disks", "2", "--kind", "folder")
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         yield lab
@@ -119,12 +120,12 @@ def test_messages_of_a_topic_that_somebody_deletes_are_unread_and_not_lost(
     lab: Lab, tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
-    bootstrap = json.loads(lab.call("list", "--json").stdout)[0]["bootstrap"]
+    bootstrap = json.loads(lab.call("list", "--output", "json").stdout)[0]["bootstrap"]
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     before = set(admin.list_topics(timeout=5).topics)
     running = subprocess.Popen(
-        [*script("jbodlab"), "run", "--fail", "broker-1/1", "--after", "1s", "--json", "--",
-         "sh", "-c", f"touch {started}; sleep {PROGRAM_S}"],
+        [*script("jbodlab"), "run", "--fail", "broker-1/1", "--after", "1s", "--output", "json",
+         "--", "sh", "-c", f"touch {started}; sleep {PROGRAM_S}"],
         env=lab.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

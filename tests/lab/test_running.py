@@ -20,7 +20,7 @@ from lab.rehearsal.run import Done
 from tests.lab.rehearsal.runs import CLEAN, facts, fault, ns, steady, writer
 
 CLUSTER: Any = SimpleNamespace(bootstrap="h:1", brokers=[1, 2, 3])
-OPTIONS: Any = SimpleNamespace(fail="broker-1/1", name="default")
+OPTIONS: Any = SimpleNamespace(fail="broker-1/1", cluster="default")
 PLAN = Plan(
     name="run",
     topics=(Topic(name="orders", partitions=2, replicas=1),),

@@ -1,4 +1,4 @@
-"""jbod-dump-log --offsets-decoder, on records that Kafka's own classes have written."""
+"""jbodlab storage dump --offsets-decoder, on records that Kafka's own classes have written."""
 
 from __future__ import annotations
 

@@ -41,28 +41,28 @@ def objective(text: str) -> tuple[str, str]:
 WRONG = {
     "a version that is not known": (
         ("rehearsal: 1", "rehearsal: 2"),
-        "p.yaml:1: rehearsal: 2 is no number from 1 to 1",
+        "p.yaml:1: rehearsal: expected 1, got 2",
     ),
-    "no name": (("name: a disk dies\n", ""), "p.yaml:1: 'name' is missing"),
+    "no name": (("name: a disk dies\n", ""), "p.yaml:1: missing key 'name'"),
     "a key that is not known, and one that is near": (
         ("name: a disk dies", "name: x\nobjektives: []"),
-        "p.yaml:3: objektives: there is no such key here, is 'objectives' meant?",
+        "p.yaml:3: objektives: unknown key 'objektives' (did you mean 'objectives'?)",
     ),
     "a key twice": (
         ("name: a disk dies", "name: x\nname: y"),
-        "p.yaml:3: name: it stands here a second time",
+        "p.yaml:3: name: duplicate key",
     ),
     "no YAML": (
         ("name: a disk dies", "name: [x"),
-        "p.yaml:3: no YAML: expected ',' or ']', but got ':'",
+        "p.yaml:3: not YAML: expected ',' or ']', but got ':'",
     ),
     "no mapping": (
         (GOOD, "- 1\n"),
-        "p.yaml:1: a list is no mapping",
+        "p.yaml:1: expected a mapping, got a list",
     ),
     "too many brokers": (
         ("brokers: 3", "brokers: 50"),
-        "p.yaml:3: cluster.brokers: 50 is no number from 1 to 20",
+        "p.yaml:3: cluster.brokers: expected a number from 1 to 20, got 50",
     ),
     "a size of a folder": (
         ("{each: 2}", "{each: 2, size: 64MiB}"),
@@ -70,7 +70,7 @@ WRONG = {
     ),
     "a kind of disk that is not known": (
         ("{each: 2}", "{each: 2, kind: nfs}"),
-        "p.yaml:3: cluster.disks.kind: 'nfs' is none of folder, tmpfs, loop, fuse",
+        "p.yaml:3: cluster.disks.kind: expected one of folder, tmpfs, loop, fuse, got 'nfs'",
     ),
     "a size of a disk that has none": (
         ("{each: 2}", "{each: 2, kind: fuse, size: 64MiB}"),
@@ -83,8 +83,8 @@ WRONG = {
     ),
     "two clusters": (
         ("topics:", "attach: {cluster: default}\ntopics:"),
-        "p.yaml:4: attach: 'cluster' starts one and 'attach' takes one that is there: only one "
-        "fits",
+        "p.yaml:4: attach: expected 'cluster', which starts one, or 'attach', which "
+        "takes one that runs; got both",
     ),
     "more replicas than brokers": (
         ("replicas: 3", "replicas: 4"),
@@ -92,12 +92,15 @@ WRONG = {
     ),
     "a topic's number that is a text": (
         ("partitions: 4", "partitions: four"),
-        "p.yaml:5: topics.orders.partitions: 'four' is no number from 1 to 1000",
+        "p.yaml:5: topics.orders.partitions: expected a number from 1 to 1000, got 'four'",
     ),
-    "no load": ((WRITERS, "  []", OBJECTIVE, "  - first.gap < 2s"), "p.yaml:7: load: it is empty"),
+    "no load": (
+        (WRITERS, "  []", OBJECTIVE, "  - first.gap < 2s"),
+        "p.yaml:7: load: expected at least one entry",
+    ),
     "a topic that is not in the plan": (
         writers("topic: bills, rate: 1/s"),
-        "p.yaml:7: load[0].topic: 'bills' is no topic of this plan; there are orders",
+        "p.yaml:7: load[0].topic: unknown topic 'bills' (topics of this plan: orders)",
     ),
     "a rate without a second": (
         writers("topic: orders, rate: fast"),
@@ -105,15 +108,15 @@ WRONG = {
     ),
     "a rate that no client can keep": (
         writers("topic: orders, rate: 5000000/s"),
-        "p.yaml:7: load[0].rate: '5000000/s' is more than 100000 messages a second",
+        "p.yaml:7: load[0].rate: expected at most 100000 messages a second, got '5000000/s'",
     ),
     "idempotence without all": (
         writers("topic: orders, rate: 1/s, acks: 1, idempotent: true"),
-        "p.yaml:7: load[0]: an idempotent producer needs acks: all, not 1",
+        "p.yaml:7: load[0]: an idempotent producer needs acks: all, got 1",
     ),
     "acks of a kind that is not known": (
         writers("topic: orders, rate: 1/s, acks: most"),
-        "p.yaml:7: load[0].acks: 'most' is none of all, -1, 1, 0",
+        "p.yaml:7: load[0].acks: expected one of all, -1, 1, 0, got 'most'",
     ),
     "no acknowledgements at all": (
         writers("topic: orders, rate: 1/s, acks: 0"),
@@ -121,16 +124,16 @@ WRONG = {
     ),
     "messages without room for their numbers": (
         writers("topic: orders, rate: 1/s, size: 3B"),
-        "p.yaml:7: load[0]: messages of 3 bytes: from 40B, for their numbers, to 10MiB",
+        "p.yaml:7: load[0]: expected a size from 40B to 10MiB, got 3 bytes",
     ),
     "a probe that is no address": (
         (WRITERS, "  - {name: app, command: [x], probe: health}", OBJECTIVE, "  - app.exit == 0"),
-        "p.yaml:7: load[0].probe: 'health' is no address of a probe, such as "
-        "http://127.0.0.1:8000/health",
+        "p.yaml:7: load[0].probe: expected an address such as "
+        "http://127.0.0.1:8000/health, got 'health'",
     ),
     "a steady state that cannot hold so long": (
         ("hold: 1s", "hold: 1m"),
-        "p.yaml:8: steady: it cannot hold for 60 s within 10 s",
+        "p.yaml:8: steady: expected hold <= within, got 60 s and 10 s",
     ),
     "a steady state that is known at the end only": (
         ("[isr_full == 1]", "[writers.lost == 0]"),
@@ -143,16 +146,18 @@ WRONG = {
     ),
     "neither a fault nor an action": (
         entry("{at: 5s, do: meteor, where: broker-1/dir-1, as: first}"),
-        "p.yaml:10: timeline[0].do: 'meteor' is neither a fault (permission, ",
+        "p.yaml:10: timeline[0].do: expected a fault (permission, read-only-bits, file-"
+        "in-place, deleted, eio, read-only, full, slow, hang, power-loss, swapped, "
+        "emptied, twin, kill, stop, restart, cut) or an action (move, reassign, create-"
+        "topic, delete-topic, elect, revive, set-config, note), got 'meteor'",
     ),
     "no instant": (
         entry("{do: permission, where: broker-1/dir-1, as: first, for: 1s}"),
-        "p.yaml:10: timeline[0]: one of 'at', 'after', 'when' says the instant, and there is none",
+        "p.yaml:10: timeline[0]: expected one of 'at', 'after', 'when', got none",
     ),
     "two instants": (
         entry("{at: 1s, when: isr_full == 1, do: permission, where: broker-1/dir-1, as: first}"),
-        "p.yaml:10: timeline[0]: one of 'at', 'after', 'when' says the instant, and there is "
-        "'at' and 'when'",
+        "p.yaml:10: timeline[0]: expected one of 'at', 'after', 'when', got 'at' and 'when'",
     ),
     "plus without after": (
         entry("{at: 1s, plus: 2s, do: permission, where: broker-1/dir-1, as: first}"),
@@ -160,12 +165,13 @@ WRONG = {
     ),
     "after an entry that is not there": (
         entry("{after: second.healed, do: permission, where: broker-1/dir-1, as: first}"),
-        "p.yaml:10: timeline[0].after: 'second' is no entry of the timeline; there are first, last",
+        "p.yaml:10: timeline[0].after: unknown entry 'second' (entries of the timeline:"
+        " first, last)",
     ),
     "after a moment that is not known": (
         entry("{after: first.noticed, do: permission, where: broker-1/dir-1, as: first}"),
-        "p.yaml:10: timeline[0].after: 'first.noticed' is no NAME.MOMENT with a moment of "
-        "injected, proved, detected, reported, elected, first_ack, healed",
+        "p.yaml:10: timeline[0].after: expected NAME.MOMENT with a moment of injected, "
+        "proved, detected, reported, elected, first_ack, healed, got 'first.noticed'",
     ),
     "after the healing of what stands until the end": (
         (
@@ -173,15 +179,17 @@ WRONG = {
             "  - {at: 1s, do: permission, where: broker-1/dir-1, as: first}\n"
             "  - {after: first.healed, do: kill, where: broker-2, for: 1s}",
         ),
-        "p.yaml:11: timeline[1].after: 'first' stands until the end: it has no 'for'",
+        "p.yaml:11: timeline[1].after: 'first' lasts until the end: it has no 'for'",
     ),
     "no target": (
         entry("{at: 5s, do: permission, as: first, for: 20s}"),
-        "p.yaml:10: timeline[0]: 'where' is missing",
+        "p.yaml:10: timeline[0]: missing key 'where'",
     ),
     "a target that is none": (
         entry("{at: 5s, do: permission, where: the cellar, as: first}"),
-        "p.yaml:10: timeline[0].where: 'the cellar' is no target, such as broker-2, ",
+        "p.yaml:10: timeline[0].where: expected a target such as broker-2, "
+        "broker-2/dir-1, controller, leader-of orders/0, busiest directory of broker-3,"
+        " all directories of broker-1; got 'the cellar'",
     ),
     "a broker that is not there": (
         entry("{at: 5s, do: kill, where: broker-4, as: first}"),
@@ -197,17 +205,18 @@ WRONG = {
     ),
     "a topic in a target that is not there": (
         entry("{at: 5s, do: permission, where: leader-of bills/0, as: first}"),
-        "p.yaml:10: timeline[0].where: 'leader-of bills/0': there is no such topic in this plan, "
-        "there are orders",
+        "p.yaml:10: timeline[0].where: 'leader-of bills/0': unknown topic (topics of "
+        "this plan: orders)",
     ),
     "a broker where a directory is needed": (
         entry("{at: 5s, do: permission, where: broker-1, as: first}"),
-        "p.yaml:10: timeline[0].where: permission needs a directory, and 'broker-1' is a whole "
-        "node",
+        "p.yaml:10: timeline[0].where: expected a directory for permission, got the "
+        "node 'broker-1'",
     ),
     "a directory where a broker is needed": (
         entry("{at: 5s, do: kill, where: broker-1/dir-1, as: first}"),
-        "p.yaml:10: timeline[0].where: kill needs a broker, and 'broker-1/dir-1' is a directory",
+        "p.yaml:10: timeline[0].where: expected a broker for kill, got the directory "
+        "'broker-1/dir-1'",
     ),
     "a word that the fault does not know": (
         entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, delay: 5ms}"),
@@ -224,14 +233,14 @@ WRONG = {
     ),
     "a repetition without an interval": (
         entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, repeat: {times: 3}}"),
-        "p.yaml:10: timeline[0].repeat: 'every' is missing",
+        "p.yaml:10: timeline[0].repeat: missing key 'every'",
     ),
     "a repetition without an interval, of what has a length": (
         entry(
             "{at: 5s, do: permission, where: broker-1/dir-1, as: first, for: 9s, "
             "repeat: {times: 3}}"
         ),
-        "p.yaml:10: timeline[0].repeat: 'every' is missing",
+        "p.yaml:10: timeline[0].repeat: missing key 'every'",
     ),
     "a setting of a topic that Kafka does not know": (
         ("replicas: 3}", "replicas: 3, config: {min.insync: 2}}"),
@@ -250,7 +259,7 @@ WRONG = {
     ),
     "an action without its words": (
         entry("{at: 5s, do: move, topic: orders, partition: 0, as: first}"),
-        "p.yaml:10: timeline[0]: 'to' is missing",
+        "p.yaml:10: timeline[0]: missing key 'to'",
     ),
     "an action on a partition that is not there": (
         entry("{at: 5s, do: elect, topic: orders, partition: 4, as: first}"),
@@ -262,16 +271,15 @@ WRONG = {
     ),
     "an end that never is": (
         ("end: {after: last.healed, plus: 5s}", "end: {plus: 5s}"),
-        "p.yaml:11: end: one of 'at' and 'after' says when it ends",
+        "p.yaml:11: end: expected either 'at' or 'after'",
     ),
     "an objective about nobody": (
         objective("readers.lost == 0"),
-        "p.yaml:13: objectives[0]: there is no load or entry 'readers'; there are writers, "
-        "first, all",
+        "p.yaml:13: objectives[0]: unknown load or entry 'readers' (known: writers, first, all)",
     ),
     "a metric that is not known": (
         objective("writers.losst == 0"),
-        "p.yaml:13: objectives[0]: there is no metric of writers 'losst', is 'lost' meant?",
+        "p.yaml:13: objectives[0]: unknown metric of writers 'losst' (did you mean 'lost'?)",
     ),
     "a duration against a number": (
         objective("first.gap < 2"),
@@ -293,7 +301,7 @@ WRONG = {
     ),
     "a severity that is not known": (
         objective("{that: writers.lost == 0, severity: mild}"),
-        "p.yaml:13: objectives[0].severity: 'mild' is none of fail, warn",
+        "p.yaml:13: objectives[0].severity: expected one of fail, warn, got 'mild'",
     ),
     "what breaks the run off is known at the end only": (
         objective("{that: writers.lost == 0, abort: true}"),
@@ -301,11 +309,11 @@ WRONG = {
     ),
     "a key without a value": (
         entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, for: }"),
-        "p.yaml:10: timeline[0].for: it has no value",
+        "p.yaml:10: timeline[0].for: expected a value, got none",
     ),
     "a disk that is too small": (
         ("{each: 2}", "{each: 2, kind: tmpfs, size: 1KiB}"),
-        "p.yaml:3: cluster.disks.size: '1KiB' is too small for a disk, 8 MiB are the least",
+        "p.yaml:3: cluster.disks.size: expected at least 8MiB for a disk, got '1KiB'",
     ),
     "a loss of power without disks that can lose it": (
         entry("{at: 5s, do: power-loss, where: broker-1, as: first, for: 1s}"),
@@ -344,11 +352,11 @@ WRONG = {
     ),
     "a directory that changes places with a node": (
         entry("{at: 5s, do: swapped, where: broker-1/dir-1, with: broker-2, as: first}"),
-        "p.yaml:10: timeline[0].with: it is a directory, and 'broker-2' is a whole node",
+        "p.yaml:10: timeline[0].with: expected a directory, got the node 'broker-2'",
     ),
     "a replica that is none": (
         entry("{at: 5s, do: reassign, topic: orders, partition: 0, replicas: [x/dir-1], as: one}"),
-        "p.yaml:10: timeline[0].replicas: 'x/dir-1' is no replica, such as 2 or 2/dir-1",
+        "p.yaml:10: timeline[0].replicas: expected a replica such as 2 or 2/dir-1, got 'x/dir-1'",
     ),
     "a replica on a broker that is not there": (
         entry("{at: 5s, do: reassign, topic: orders, partition: 0, replicas: [9], as: one}"),
@@ -360,27 +368,27 @@ WRONG = {
     ),
     "two replicas on one broker": (
         entry("{at: 5s, do: reassign, topic: orders, partition: 0, replicas: [1, 1], as: one}"),
-        "p.yaml:10: timeline[0].replicas: '1': broker 1 stands there a second time",
+        "p.yaml:10: timeline[0].replicas: '1': duplicate broker 1",
     ),
     "a move to a whole node": (
         entry("{at: 5s, do: move, topic: orders, partition: 0, to: broker-1, as: first}"),
-        "p.yaml:10: timeline[0].to: a directory is needed, and 'broker-1' is a whole node",
+        "p.yaml:10: timeline[0].to: expected a directory, got the node 'broker-1'",
     ),
     "settings of a directory": (
         entry("{at: 5s, do: set-config, where: broker-1/dir-1, config: {a: b}, as: first}"),
-        "p.yaml:10: timeline[0].where: 'broker-1/dir-1' is no broker",
+        "p.yaml:10: timeline[0].where: expected a broker, got 'broker-1/dir-1'",
     ),
     "no settings": (
         entry("{at: 5s, do: set-config, where: broker-1, config: {}, as: first}"),
-        "p.yaml:10: timeline[0].config: it is empty",
+        "p.yaml:10: timeline[0].config: expected at least one setting",
     ),
     "a topic that is there": (
         entry("{at: 5s, do: create-topic, topic: orders, partitions: 1, replicas: 1, as: first}"),
-        "p.yaml:10: timeline[0].topic: there is a topic 'orders' already",
+        "p.yaml:10: timeline[0].topic: duplicate topic 'orders'",
     ),
     "a new topic with more replicas than brokers": (
         entry("{at: 5s, do: create-topic, topic: x, partitions: 1, replicas: 9, as: first}"),
-        "p.yaml:10: timeline[0].replicas: 9 is no number from 1 to 3",
+        "p.yaml:10: timeline[0].replicas: expected a number from 1 to 3, got 9",
     ),
     "an entry after itself": (
         entry("{after: first.healed, do: permission, where: broker-1/dir-1, as: first, for: 1s}"),
@@ -395,18 +403,18 @@ WRONG = {
     ),
     "the first entry after the last": (
         entry("{after: last.healed, do: permission, where: broker-1/dir-1, as: first, for: 1s}"),
-        "p.yaml:10: timeline[0].after: no entry stands above this one",
+        "p.yaml:10: timeline[0].after: there is no entry above this one",
     ),
     "a repetition before the healing": (
         entry(
             "{at: 1s, do: permission, where: broker-1/dir-1, as: first, for: 10s, "
             "repeat: {times: 3, every: 2s}}"
         ),
-        "p.yaml:10: timeline[0]: every 2 s is sooner than 10 s, when it is healed",
+        "p.yaml:10: timeline[0]: every 2 s is sooner than 10 s, when the fault is reverted",
     ),
     "an end before the first fault": (
         ("end: {after: last.healed, plus: 5s}", "end: {at: 2s}"),
-        "p.yaml:11: end: it ends at 2 s, and 'first' is to be made no sooner",
+        "p.yaml:11: end: the run ends at 2 s, before 'first' is carried out",
     ),
 }
 
@@ -445,7 +453,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
 def test_words_that_yaml_takes_for_booleans_are_texts_as_keys() -> None:
     found = mistakes(GOOD.replace("name: a disk dies", "name: x\non: 1"))
 
-    assert found == ["p.yaml:3: on: there is no such key here"]
+    assert found == ["p.yaml:3: on: unknown key 'on'"]
 
 
 def test_a_program_in_a_tag_is_refused() -> None:

@@ -1,0 +1,75 @@
+"""Which cluster of this machine a command is about, and that it is said."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from jbodlab import lab_state
+from jbodlab.cli.choice import NoClusterError, machine_cluster
+from jbodlab.cli.output import Output
+from jbodlab.lab_state import START_TICKS, ClusterState, NodeState, ProcessState
+
+
+def write_cluster(state_dir: Path, name: str, *, ticks_earlier: int = 0) -> None:
+    """Write down a cluster of which a broker is this very process, or an earlier one."""
+    fields = lab_state.stat(os.getpid())
+    assert fields is not None
+    node = NodeState(
+        role="broker",
+        node_id=1,
+        host="127.0.0.1",
+        port=9092,
+        properties_file="",
+        log_file="",
+        metadata_log_dir="",
+        log_dirs=("/d1", "/d2"),
+        process=ProcessState(pid=os.getpid(), start_ticks=int(fields[START_TICKS]) - ticks_earlier),
+    )
+    state = ClusterState(name=name, root="", cluster_id="", uid=0, gid=0, mounts=(), nodes=(node,))
+    file = lab_state.cluster_file(state_dir, name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(lab_state.to_json(state))
+
+
+def chosen(named: str | None = None) -> tuple[str, str]:
+    """The cluster, and what was said."""
+    err = io.StringIO()
+    return machine_cluster(named, Output(err=err)), err.getvalue()
+
+
+def test_a_cluster_that_is_named_is_taken_without_a_word(state_dir: Path) -> None:
+    write_cluster(state_dir, "mine")
+
+    assert chosen("yours") == ("yours", "")
+
+
+def test_the_only_cluster_that_runs_is_taken_and_said(state_dir: Path) -> None:
+    write_cluster(state_dir, "mine")
+    write_cluster(state_dir, "stopped", ticks_earlier=1)
+
+    assert chosen() == ("mine", "cluster mine at 127.0.0.1:9092\n")
+
+
+def test_a_cluster_whose_processes_have_ended_is_taken_where_it_is_the_only_one(
+    state_dir: Path,
+) -> None:
+    write_cluster(state_dir, "stopped", ticks_earlier=1)
+
+    assert chosen()[0] == "stopped"
+
+
+def test_several_clusters_are_an_error_that_names_them(state_dir: Path) -> None:
+    write_cluster(state_dir, "mine")
+    write_cluster(state_dir, "yours")
+
+    with pytest.raises(NoClusterError, match=r"\(mine, yours\); choose one with --cluster"):
+        chosen()
+
+
+def test_no_cluster_is_an_error_that_says_how_to_start_one(state_dir: Path) -> None:
+    with pytest.raises(NoClusterError, match="start one with `jbodlab up`"):
+        chosen()
