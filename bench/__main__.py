@@ -38,7 +38,7 @@ from tests.kafka.tools import KafkaTools
 RESULTS = Path(__file__).parent / "results"
 SIZES = (100, 1_000, 10_000)
 FACTORS = (1, 3)
-FAULTS = ("chmod000", "readonly", "file", "delete")
+FAULTS = ("permission", "read-only-bits", "file-in-place", "deleted")
 
 MOVE_RUNS = 5
 SYNC_MS = 5.0

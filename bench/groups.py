@@ -127,7 +127,7 @@ def _gap(cluster: Cluster, group: str, broken: str) -> GroupGap:
         rebalances = sum(member.assignments for member in members)
         since = time.monotonic()
         places = _places(cluster, group, broken)
-        faults = [cluster.log_dir_at(path).fails("chmod000") for _, path in places]
+        faults = [cluster.log_dir_at(path).fails("permission") for _, path in places]
         time.sleep(QUIET_S)
         _wait_all(members, time.monotonic())
         until = time.monotonic()

@@ -1,1 +1,1 @@
-"""Breaks real log directories from outside, proves that it bites, and undoes it exactly."""
+"""Breaks real log directories from outside, proves the effect, and reverts it exactly."""

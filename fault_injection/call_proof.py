@@ -1,4 +1,4 @@
-"""Proves that a rule bites: a child that follows it runs into it, with a file of its own.
+"""Proves that a rule takes effect: a child that follows it makes the calls, with its own file.
 
 The child does what the rule does not forbid until it comes to a call that the rule is about, then
 that call, then the same one in a neighbour directory, and says how long each took and how it ended.
@@ -112,7 +112,7 @@ def doubt(
     neighbour: Path | None,
     lift: Callable[[], None],
 ) -> str:
-    """Return why a rule does not bite a child that follows it; empty if it does.
+    """Return why a rule has no effect on a child that follows it; empty if it has.
 
     Args:
         rule: The rule.
@@ -187,21 +187,21 @@ def _judge(rule: Rule, call: str, where: str, lines: _Lines) -> str:
             case "begun", True if rule.hang_s:
                 if lines.next(HANGS_AFTER_S) is None:
                     return ""
-                return f"a {call} call in {where} comes back"
+                return f"a {call} call in {where} returns"
             case "ended", True:
                 return _judge_outcome(rule, call, where, told)
             case "through" | "silent", _:
                 return f"a {call} call in {where} could not be tried"
-    return f"a child that tries a {call} call in {where} does not answer"
+    return f"the process that tries a {call} call in {where} does not answer"
 
 
 def _judge_outcome(rule: Rule, call: str, where: str, told: Mapping[str, object]) -> str:
     code, took_ms = told["errno"], int(str(told["took_ns"])) / 1e6
     if rule.errno:
-        return "" if code == rule.errno else f"a {call} call in {where} goes well"
+        return "" if code == rule.errno else f"a {call} call in {where} succeeds"
     if code:
         return f"a {call} call in {where} fails with {os.strerror(int(str(code)))}"
     # A clock may tick a little early against the sleep that was asked for.
     if took_ms >= rule.delay_ms * 0.95:
         return ""
-    return f"a {call} call in {where} took {took_ms:.0f} ms only"
+    return f"a {call} call in {where} took only {took_ms:.0f} ms"

@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection.errors import FaultError
-from fault_injection.kinds import ALIASES
 from jbodlab.lab_state import ProcessState
 
 MODE = 0o600
@@ -58,7 +57,7 @@ class Fault:
     """One fault as the journal describes it.
 
     Attributes:
-        kind: Name of the kind, never an alias.
+        kind: Name of the kind.
         mechanism: What made it.
         path: The directory, or the folder of the broker whose process it ended.
         patient: Name of the broker; empty where only the directory was known.
@@ -239,8 +238,22 @@ def read_all(path: Path) -> dict[int, Fault]:
         return {}
     except OSError as error:
         raise FaultError(f"cannot read the journal {path}: {error.strerror}") from error
-    lines = data[: data.rfind(b"\n") + 1].splitlines()
-    return _replay(lines, path)
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> dict[int, Fault]:
+    """Return all faults by their ids from what a journal contains; a torn last line is ignored.
+
+    Raises:
+        FaultError: it is damaged before its last line.
+    """
+    faults: dict[int, Fault] = {}
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            _apply(faults, json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FaultError(f"journal {path} is damaged in line {number}: {error!r}") from error
+    return faults
 
 
 def _cut_torn_line(fd: int) -> None:
@@ -262,22 +275,12 @@ def _unlock(fd: int, byte: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, byte, 1, 0))
 
 
-def _replay(lines: list[bytes], path: Path) -> dict[int, Fault]:
-    faults: dict[int, Fault] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            _apply(faults, json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
-            raise FaultError(f"journal {path} is damaged in line {number}: {error!r}") from error
-    return faults
-
-
 def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:
     fault_id = entry["id"]
     if entry["event"] == "begin":
         faults[fault_id] = Fault(
             fault_id=fault_id,
-            kind=ALIASES.get(entry["kind"], entry["kind"]),
+            kind=entry["kind"],
             mechanism=entry.get("mechanism", "files"),
             path=Path(entry["path"]),
             patient=entry.get("patient", ""),

@@ -1,15 +1,16 @@
-"""The words for faults: kinds, what each may be told, and how that is written.
+"""The kinds of faults, the keys that each accepts, and how their values are written.
 
 One vocabulary for the command line, plans, tests and pages. A wanted fault is a frozen value, made
-from the words that somebody wrote; every mistake in them is one sentence that names the word.
+from what a user wrote; every mistake there is one sentence that names the wrong word.
 """
 
 from __future__ import annotations
 
+import difflib
 import enum
 import errno
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -37,7 +38,7 @@ WRITING = (
 
 
 class Scope(enum.Enum):
-    """What a fault strikes."""
+    """What a fault breaks."""
 
     DIRECTORY = "directory"
     BROKER = "broker"
@@ -49,11 +50,11 @@ class Kind:
     """One kind of fault.
 
     Attributes:
-        name: The word for it.
+        name: Its name.
         meaning: What it does, in a few words.
         mechanisms: Names of what can make it, the preferred one first.
-        parameters: The words it may be told, besides `for` and `mechanism`.
-        scope: What it strikes.
+        parameters: The keys that it accepts, besides `for` and `mechanism`.
+        scope: What it breaks.
     """
 
     name: str
@@ -87,7 +88,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             Kind(name="deleted", meaning="the directory is moved away", mechanisms=("files",)),
             Kind(
                 name="eio",
-                meaning="calls fail, those on open files too",
+                meaning="calls fail, on open files too",
                 mechanisms=("preload", "loop", "fuse"),
                 parameters=("errno", *_CALLS),
             ),
@@ -98,7 +99,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ),
             Kind(
                 name="full",
-                meaning="there is no space left (ENOSPC)",
+                meaning="no space is left (ENOSPC)",
                 mechanisms=("balloon", "preload", "fuse"),
                 parameters=("leave",),
             ),
@@ -110,7 +111,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ),
             Kind(
                 name="hang",
-                meaning="calls do not return until it is healed",
+                meaning="calls do not return until the fault is healed",
                 mechanisms=("preload", "loop", "fuse"),
                 parameters=_CALLS,
             ),
@@ -128,12 +129,12 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ),
             Kind(
                 name="emptied",
-                meaning="an empty directory takes the place, as a new disk does",
+                meaning="an empty directory takes its place, as if the disk were new",
                 mechanisms=("directories",),
             ),
             Kind(
                 name="twin",
-                meaning="the directory carries the id of another one",
+                meaning="the directory has the id of another directory",
                 mechanisms=("directories",),
                 parameters=("with",),
             ),
@@ -157,7 +158,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ),
             Kind(
                 name="cut",
-                meaning="connections are refused, and those there are dropped",
+                meaning="new connections are refused, existing ones are dropped",
                 mechanisms=("connections",),
                 parameters=("from",),
                 scope=Scope.BROKER,
@@ -168,31 +169,21 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 
 PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "for": ("LENGTH", "heals by itself after so long, such as 20s (default for hang: 60s)"),
+        "for": ("LENGTH", "how long until it heals by itself, such as 20s (default for hang: 60s)"),
         "calls": ("LIST", f"which calls: {','.join(CALL_CLASSES)} (default: all)"),
         "errno": ("NAME", "what calls fail with (default: EIO)"),
-        "percent": ("N", "how many of the calls (default: 100)"),
-        "files": ("GLOB", "only files whose own name matches"),
-        "seed": ("N", "which of the calls, where it is not all of them"),
+        "percent": ("N", "share of the calls in percent (default: 100)"),
+        "files": ("GLOB", "only files whose name matches"),
+        "seed": ("N", "seed of the choice where percent is below 100"),
         "delay": ("TIME", "how much longer calls take (default: 100ms)"),
-        "jitter": ("TIME", "and up to so much more, at random"),
-        "leave": ("SIZE", "space that stays free (default: 0)"),
+        "jitter": ("TIME", "random extra delay, at most this (default: 0)"),
+        "leave": ("SIZE", "how much space stays free (default: 0)"),
         "with": ("DIR", "the other directory"),
         "from": ("LIST", "controller,brokers,clients or single brokers (default: from all)"),
-        "mechanism": ("NAME", "what is to make it (default: the first that can)"),
+        "mechanism": ("NAME", "what makes the fault (default: the first mechanism that can)"),
     }
 )
-"""The words of faults, each with what its value is called and what it means."""
-
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "chmod000": "permission",
-        "readonly": "read-only-bits",
-        "file": "file-in-place",
-        "delete": "deleted",
-    }
-)
-"""Names that kinds had before, or still have in journals."""
+"""The keys of faults, each with the name of its value and its meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +191,8 @@ class FaultSpec:
     """A fault that is wanted.
 
     Attributes:
-        kind: Name of the kind, never an alias.
-        length_s: After so long it heals by itself; None: it stands until it is healed.
+        kind: Name of the kind.
+        length_s: After so long it heals by itself; None: it lasts until it is healed.
         mechanism: What is to make it; empty: the first of the kind's that can.
         calls: Classes of calls it is about; None: all that the mechanism sees.
         errno: What calls fail with.
@@ -230,35 +221,41 @@ class FaultSpec:
 
 
 def kind_named(word: str) -> Kind:
-    """Return a kind by its name or alias.
+    """Return a kind by its name.
 
     Raises:
         FaultError: there is none.
     """
-    found = KINDS.get(ALIASES.get(word, word))
+    found = KINDS.get(word)
     if found is None:
-        raise FaultError(f"no kind of fault is named {word!r}; there are {', '.join(KINDS)}")
+        raise FaultError(
+            f"unknown kind of fault {word!r}{meant(word, KINDS)}; "
+            f"expected one of {', '.join(KINDS)}"
+        )
     return found
 
 
 def spec(word: str, parameters: Mapping[str, object] | None = None) -> FaultSpec:
-    """Return the wanted fault that words describe.
+    """Return the wanted fault that a user has described.
 
     Args:
-        word: The kind, or an alias.
+        word: The kind.
         parameters: By their names as written: `for`, `mechanism` and those of the kind. Values
             are texts (`80ms`, `sync,write`, `64KiB`) or what a YAML file has in their place:
             numbers (of seconds, bytes, percent), and lists for `calls` and `from`.
 
     Raises:
-        FaultError: no such kind, a word that it does not know, or a wrong value.
+        FaultError: an unknown kind or key, or a wrong value.
     """
     kind = kind_named(word)
     given = {key: value for key, value in (parameters or {}).items() if value is not None}
     allowed = ("for", "mechanism", *kind.parameters)
     for key in given:
         if key not in allowed:
-            raise FaultError(f"{kind.name} knows no {key!r}; it may be told {', '.join(allowed)}")
+            raise FaultError(
+                f"unknown key {key!r} of {kind.name}{meant(key, allowed)}; "
+                f"expected one of {', '.join(allowed)}"
+            )
     values: dict[str, object] = {}
     for key, value in given.items():
         name, parse = _PARSERS[key]
@@ -268,20 +265,26 @@ def spec(word: str, parameters: Mapping[str, object] | None = None) -> FaultSpec
             raise FaultError(f"invalid {key} of {kind.name}: {error}") from None
     if values.get("mechanism", "") not in ("", *kind.mechanisms):
         raise FaultError(
-            f"invalid mechanism of {kind.name}: {values['mechanism']!r} is none of "
-            f"{', '.join(kind.mechanisms)}"
+            f"invalid mechanism of {kind.name}: expected one of "
+            f"{', '.join(kind.mechanisms)}, got {values['mechanism']!r}"
         )
     if kind.name in ("swapped", "twin") and "other" not in values:
-        raise FaultError(f"{kind.name} needs `with`, the other directory")
+        raise FaultError(f"{kind.name} needs the key `with`: the other directory")
     if kind.name == "restart" and "length_s" in values:
-        raise FaultError("restart has no length: the process is started again at once")
+        raise FaultError("restart takes no length: the process is started again at once")
     if kind.name == "hang":
         length_s = values.setdefault("length_s", HANG_S_DEFAULT)
         if isinstance(length_s, float) and length_s > HANG_S_MAX:
             raise FaultError(
-                f"invalid for of hang: {given['for']!r} is longer than {HANG_S_MAX:g} s"
+                f"invalid for of hang: expected at most {HANG_S_MAX:g} s, got {given['for']!r}"
             )
     return FaultSpec(kind=kind.name, **values)  # type: ignore[arg-type]
+
+
+def meant(word: object, known: Iterable[str]) -> str:
+    """Return ` (did you mean 'x'?)` for the known word that is closest; empty if none is."""
+    near = difflib.get_close_matches(str(word), list(known), 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(B|KB|MB|GB|KiB|MiB|GiB)?")
@@ -307,27 +310,27 @@ def size_bytes(value: object) -> int:
         return value
     if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
         return round(float(match[1]) * _UNITS[match[2] or "B"])
-    raise ValueError(f"{value!r} is not a size, such as 200B, 64KiB or 1MB")
+    raise ValueError(f"expected a size such as 200B, 64KiB or 1MB, got {value!r}")
 
 
 def _length(value: object) -> float:
     length_s = duration_s(value)
     if not 0 < length_s <= LENGTH_S_MAX:
-        raise ValueError(f"{value!r} is not between 0 and one day")
+        raise ValueError(f"expected more than 0 and at most one day, got {value!r}")
     return length_s
 
 
 def _milliseconds(value: object) -> float:
     found_s = duration_s(value)
     if found_s > HANG_S_MAX:
-        raise ValueError(f"{value!r} is longer than {HANG_S_MAX:g} s")
+        raise ValueError(f"expected at most {HANG_S_MAX:g} s, got {value!r}")
     return found_s * 1000
 
 
 def _words(value: object) -> list[str]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list | tuple) or not words:
-        raise ValueError(f"{value!r} is no list of words")
+        raise ValueError(f"expected a list of names, got {value!r}")
     return [str(word).strip() for word in words]
 
 
@@ -335,7 +338,10 @@ def _calls(value: object) -> CallClass:
     found = CallClass(0)
     for word in _words(value):
         if word not in CALL_CLASSES:
-            raise ValueError(f"{word!r} is none of {', '.join(CALL_CLASSES)}")
+            raise ValueError(
+                f"unknown call {word!r}{meant(word, CALL_CLASSES)}; "
+                f"expected {', '.join(CALL_CLASSES)}"
+            )
         found |= CALL_CLASSES[word]
     return found
 
@@ -344,7 +350,7 @@ def _cut_from(value: object) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(_words(value)))
     for word in found:
         if word not in (CONTROLLER, BROKERS, CLIENTS) and not _BROKER.fullmatch(word):
-            raise ValueError(f"{word!r} is none of controller, brokers, clients, broker-N")
+            raise ValueError(f"expected controller, brokers, clients or broker-N, got {word!r}")
     return found
 
 
@@ -354,7 +360,7 @@ def _errno(value: object) -> int:
     number = int(value) if isinstance(value, int) or str(value).isdecimal() else 0  # type: ignore[call-overload]
     if number in errno.errorcode:
         return number
-    raise ValueError(f"{value!r} is no errno, such as EIO")
+    raise ValueError(f"expected the name of an error such as EIO, got {value!r}")
 
 
 def _percent(value: object) -> float:
@@ -363,19 +369,19 @@ def _percent(value: object) -> float:
     except ValueError:
         found = -1
     if not 0 < found <= 100:
-        raise ValueError(f"{value!r} is not above 0 and at most 100")
+        raise ValueError(f"expected more than 0 and at most 100, got {value!r}")
     return found
 
 
 def _seed(value: object) -> int:
     if not str(value).isdecimal():
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"expected a whole number, got {value!r}")
     return int(str(value))
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is no word")
+        raise ValueError(f"expected a name, got {value!r}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What makes faults, seen from outside, and what it is told about whom it strikes."""
+"""The interface of what makes faults, and how it knows its target."""
 
 from __future__ import annotations
 
@@ -32,6 +32,32 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to do where a mechanism is missing, in the words of where the fault was asked for.
+
+    Attributes:
+        preload: Where a broker runs without the preloaded library.
+        disk: Where a directory is on a disk of another kind, with `{kind}` for the missing one;
+            empty: nothing can be done there.
+    """
+
+    preload: str = "start its cluster with `jbodlab up --mechanism preload`"
+    disk: str = "start its cluster with `jbodlab up --kind {kind}`"
+
+    def not_preloaded(self, broker: str) -> str:
+        """Return that a broker runs without the preloaded library, and what to do."""
+        return f"{broker} runs without the library for faults in single calls: {self.preload}"
+
+    def not_on(self, kind: str, path: Path) -> str:
+        """Return that a directory is not on a disk of a kind, and what to do."""
+        reason = f"{path} is not on a disk of kind {kind}"
+        return f"{reason}: {self.disk.format(kind=kind)}" if self.disk else reason
+
+
+COMMAND_LINE = Advice()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patient:
     """The broker that a fault is meant for.
 
@@ -44,6 +70,7 @@ class Patient:
         host, port: Where it listens.
         controller_port: Where the controller listens; 0 if that is not known.
         peers: The other brokers.
+        advice: What to do where a mechanism is missing.
     """
 
     name: str
@@ -55,22 +82,28 @@ class Patient:
     port: int = 0
     controller_port: int = 0
     peers: tuple[Peer, ...] = ()
+    advice: Advice = COMMAND_LINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a fault shall strike.
+    """The place of a fault.
 
     Attributes:
         directory: A log directory, links followed; None for faults of a broker.
         patient: The broker; None where only the directory is known.
-        uid, gid: User that the broker runs as, who proves that the fault bites.
+        uid, gid: User that the broker runs as, as whom the effect is proved.
     """
 
     directory: Path | None
     patient: Patient | None
     uid: int
     gid: int
+
+    @property
+    def advice(self) -> Advice:
+        """What to do where a mechanism is missing."""
+        return COMMAND_LINE if self.patient is None else self.patient.advice
 
     @property
     def path(self) -> Path:
@@ -149,7 +182,7 @@ class Mechanism(Protocol):
         """
 
     def doubt(self, fault: Fault) -> str:
-        """Try, as the broker's user, whether it bites; returns why not, empty if it does."""
+        """Try, as the broker's user, whether it has an effect; returns why not, empty if it has."""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
         """Bring everything back as it was.

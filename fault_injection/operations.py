@@ -100,8 +100,8 @@ def heal(fault_id: int, journal: Journal, *, start: Start) -> Healing:
     healing = heal_if_open(fault_id, journal, start=start)
     if healing is None:
         state = journal.faults[fault_id].state
-        fate = "undone" if state == "unproved" else state
-        raise FaultError(f"fault {fault_id} is not open any more: it was {fate} already")
+        fate = "reverted" if state == "unproved" else state
+        raise FaultError(f"fault {fault_id} is not open: it was {fate} already")
     return healing
 
 
@@ -156,7 +156,7 @@ def _plan(spec: FaultSpec, target: Target, journal: Journal, fault_id: int) -> d
     _refuse_together(spec, target.path, journal.open_faults())
     if target.directory in journal.path.parents:
         raise FaultError(
-            f"the journal {journal.path} lies in {target.path}, name another folder in "
+            f"the journal {journal.path} is in {target.path}: name another folder in "
             f"{STATE_DIR_VARIABLE}"
         )
     try:
@@ -236,9 +236,9 @@ def _directory(given: str) -> Path:
             f"{given} is not a directory" if os.path.lexists(path) else f"{given} does not exist"
         )
     if path == Path(path.anchor):
-        raise FaultError(f"{path} is the root of the file system, it is never broken")
+        raise FaultError(f"{path} is the root of the file system, which is never broken")
     if any(path in own.parents for own in _OWN_FILES):
-        raise FaultError(f"{path} holds the program that would have to heal it")
+        raise FaultError(f"{path} contains the program that has to heal it")
     return path
 
 
@@ -247,15 +247,13 @@ def _refuse_together(spec: FaultSpec, path: Path, open_faults: Iterable[Fault]) 
     is_of_broker = KINDS[spec.kind].scope is not Scope.DIRECTORY
     for fault in open_faults:
         if path == fault.path and is_of_broker and spec.kind == fault.kind:
-            raise FaultError(f"{path} has an open fault already, number {fault.fault_id}")
+            raise FaultError(f"{path} already has an open fault: {fault.fault_id}")
         if is_of_broker or fault.mechanism in _TOGETHER:
             continue
         if path == fault.path:
-            raise FaultError(f"{path} has an open fault already, number {fault.fault_id}")
+            raise FaultError(f"{path} already has an open fault: {fault.fault_id}")
         if fault.path in path.parents or path in fault.path.parents:
-            raise FaultError(
-                f"{path} and {fault.path}, which fault {fault.fault_id} holds, overlap"
-            )
+            raise FaultError(f"{path} overlaps {fault.path}, where fault {fault.fault_id} is open")
 
 
 def _make(journal: Journal, fault_id: int, start: Start) -> None:

@@ -1,4 +1,4 @@
-"""Ends the broker that a fault strikes, and starts it again as it had been started before."""
+"""Ends the broker of a fault, and starts it again as it had been started before."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refusal(patient: Patient, *, must_run: bool) -> str:
     try:
         owner = processes.recipe(patient.process).uid
     except OSError as error:
-        return f"the process of {patient.name} cannot be looked at ({error.strerror})"
+        return f"cannot read the process of {patient.name}: {error.strerror}"
     if os.geteuid() not in (0, owner):
         return f"{patient.name} runs as uid {owner}, and this is uid {os.geteuid()}"
     return ""
@@ -89,11 +89,11 @@ def end_process(process: ProcessState, name: str, *, cleanly: bool) -> None:
     deadline_s = STOP_DEADLINE_S if cleanly else KILL_DEADLINE_S
     processes.send(process, signal.SIGTERM if cleanly else signal.SIGKILL)
     if processes.wait_ended([process], deadline_s):
-        raise FaultError(f"{name} has not ended within {deadline_s:g} s")
+        raise FaultError(f"{name} did not end within {deadline_s:g} s")
 
 
 def is_struck_alive(fault: Fault) -> bool:
-    """Return whether the very process still runs that the fault has struck."""
+    """Return whether the very process still runs that the fault was to end."""
     return processes.is_alive(ProcessState(**fault.undo["process"]))
 
 
@@ -121,9 +121,9 @@ def start(fault: Fault) -> None:
     """
     known = fault.undo.get(RECIPE)
     if known is None:
-        raise FaultError(f"it is not known how {fault.patient or fault.path} was started")
+        raise FaultError(f"cannot start {fault.patient or fault.path}: its command is unknown")
     try:
         if running(fault) is None:
             processes.start(Recipe(**known))
     except OSError as error:
-        raise FaultError(f"{fault.patient} could not be started: {error}") from error
+        raise FaultError(f"cannot start {fault.patient}: {error}") from error

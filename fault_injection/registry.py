@@ -39,16 +39,18 @@ def choose(spec: FaultSpec, target: Target) -> str:
     """
     kind = KINDS[spec.kind]
     if kind.scope is Scope.DIRECTORY and target.directory is None:
-        raise FaultError(f"{spec.kind} breaks a log directory, and none is named")
+        raise FaultError(f"{spec.kind} is a fault of a log directory: name one")
     if kind.scope is not Scope.DIRECTORY and target.patient is None:
-        raise FaultError(f"{spec.kind} strikes a broker, and none is named")
+        raise FaultError(f"{spec.kind} is a fault of a broker: name one")
     if kind.scope is Scope.BROKER and target.directory is not None:
-        raise FaultError(f"{spec.kind} strikes a broker, not the directory {target.directory}")
+        raise FaultError(
+            f"{spec.kind} is a fault of a broker, got the directory {target.directory}"
+        )
     names = (spec.mechanism,) if spec.mechanism else kind.mechanisms
     reasons: list[str] = []
     for name in names:
         mechanism = MECHANISMS.get(name)
-        reason = mechanism.refusal(spec, target) if mechanism else "not to be had here"
+        reason = mechanism.refusal(spec, target) if mechanism else "not available here"
         if not reason:
             return name
         reasons.append(reason if len(names) == 1 else f"{name}: {reason}")

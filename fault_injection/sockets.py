@@ -65,7 +65,7 @@ def refusal(pid: int) -> str:
     try:
         os.close(_taken(pid, next(iter(inodes_of(pid).values()), 0)))
     except OSError as error:
-        return f"sockets of process {pid} cannot be taken hold of: {error.strerror}"
+        return f"cannot take the sockets of process {pid}: {error.strerror}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Finds what a fault shall strike among the clusters that are written down on this machine."""
+"""Finds the target of a fault among the clusters that this machine has files about."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster(state_dir: Path, name: str) -> ClusterState:
     try:
         return lab_state.from_json(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise FaultError(f"no cluster named {name} is up, {file} is not there") from None
+        raise FaultError(f"cluster {name} is not up: {file} does not exist") from None
     except (OSError, DecodeError) as error:
         raise FaultError(f"cannot read {file}: {error}") from error
 
@@ -42,7 +42,7 @@ def broker(state: ClusterState, broker_id: int) -> NodeState:
         if node.node_id == broker_id:
             return node
     known = ", ".join(str(node.node_id) for node in state.brokers)
-    raise FaultError(f"cluster {state.name} has the brokers {known}, not {broker_id}")
+    raise FaultError(f"unknown broker {broker_id}: cluster {state.name} has {known}")
 
 
 def log_dir(node: NodeState, wanted: str) -> str:
@@ -55,12 +55,15 @@ def log_dir(node: NodeState, wanted: str) -> str:
         number = int(wanted)
         if not 1 <= number <= len(node.log_dirs):
             raise FaultError(
-                f"broker {node.node_id} has log directories 1 to {len(node.log_dirs)}, not {number}"
+                f"broker {node.node_id} has log directories 1 to {len(node.log_dirs)}, got {number}"
             )
         return node.log_dirs[number - 1]
     path = str(Path(wanted))
     if path not in node.log_dirs:
-        raise FaultError(f"{path} is none of broker {node.node_id}'s: {', '.join(node.log_dirs)}")
+        raise FaultError(
+            f"{path} is not a log directory of broker {node.node_id}; "
+            f"it has {', '.join(node.log_dirs)}"
+        )
     return path
 
 

@@ -28,4 +28,4 @@ def duration_s(value: object) -> float:
     elif isinstance(value, str) and value and (match := _DURATION.fullmatch(value)):
         amounts = zip(match.groups(), _SECONDS, strict=True)
         return math.fsum(float(amount) * seconds for amount, seconds in amounts if amount)
-    raise ValueError(f"{value!r} is not a duration, such as 250ms, 20s or 1m30s")
+    raise ValueError(f"expected a duration such as 250ms, 20s or 1m30s, got {value!r}")

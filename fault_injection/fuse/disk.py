@@ -56,7 +56,7 @@ def wait_mounted(point: Path, process: subprocess.Popen[bytes], output: Path) ->
     while of(point) is None:
         if process.poll() is not None:
             lines = output.read_text("utf-8", "replace").strip().splitlines()
-            raise FaultError(lines[-1] if lines else f"nobody serves {point}")
+            raise FaultError(lines[-1] if lines else f"no process serves {point}")
         if time.monotonic() > end:
             raise FaultError(f"{point} is not mounted after {MOUNT_DEADLINE_S:.0f} s")
         time.sleep(_POLL_S)
@@ -146,5 +146,5 @@ def remove_dead(path: Path) -> str:
     with suppress(FaultError):
         detach(found[-1].point)
         remove_rules(rules_of(found[-1]))
-        return f"the process that served {found[-1].point} is gone, it is unmounted"
+        return f"the process that served {found[-1].point} has ended; the disk was unmounted"
     return ""

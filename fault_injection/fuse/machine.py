@@ -21,7 +21,7 @@ _MAY_MOUNT = 1 << 21
 def refusal() -> str:
     """Return why no such disk can be mounted by this user here, one line; empty if one can."""
     if sys.platform != "linux":
-        return f"FUSE is for Linux, and this is {sys.platform}"
+        return f"FUSE needs Linux, got {sys.platform}"
     if importlib.util.find_spec(PACKAGE) is None:
         return f"FUSE needs the package {PACKAGE}: pip install 'jbodlab[fuse]'"
     if ctypes.util.find_library(LIBRARY) is None:
@@ -43,7 +43,7 @@ def _why_not_by_a_user() -> str:
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
-        return f"FUSE needs root, or a user with a name, and uid {os.geteuid()} has none"
+        return f"FUSE needs root or a user with a name, and uid {os.geteuid()} has no name"
     return ""
 
 

@@ -28,12 +28,12 @@ class Balloon:
         """Return why it cannot be made here."""
         disk = mounts.own_disk(target.path)
         if disk is None or disk.kind == fuse_disk.KIND:
-            return f"{target.path} is on no disk of its own"
+            return f"{target.path} is not on a disk of its own"
         found = os.statvfs(disk.point)
         if found.f_blocks * found.f_frsize > SIZE_BYTES_MAX:
             return f"the disk {disk.point} is larger than {SIZE_BYTES_MAX >> 30} GiB"
         if disk.kind == "tmpfs" and found.f_bavail * found.f_frsize > _memory_bytes() // 2:
-            return f"to fill {disk.point} takes more than half of the memory that is free"
+            return f"filling {disk.point} would take more than half of the free memory"
         if not os.access(disk.point, os.W_OK):
             return f"this user may not write to {disk.point}"
         return ""

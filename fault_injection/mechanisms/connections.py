@@ -56,13 +56,13 @@ class Connections:
         known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in patient.peers)}
         for word in spec.cut_from:
             if word not in known:
-                return f"{patient.name} has no {word} that it could be cut off from"
+                return f"cannot cut {patient.name} off from {word}: the cluster has no such node"
         parties = _parties(spec, patient)
         if CONTROLLER in parties and not patient.controller_port:
-            return "the controller's address is not known"
+            return "the controller's address is unknown"
         with contextlib.suppress(ValueError):
             if not ipaddress.ip_address(patient.host).is_loopback:
-                return f"{patient.name} listens on {patient.host}, and connections are local"
+                return f"only loopback addresses can be cut off, not {patient.host}"
         follow = [(patient.name, patient.rules)]
         follow += [
             (peer.name, peer.rules)
@@ -71,7 +71,7 @@ class Connections:
         ]
         for name, rules in follow:
             if rules is None:
-                return f"{name} was not started with faults by preload"
+                return patient.advice.not_preloaded(name)
         if reason := process_control.refusal(patient, must_run=True):
             return reason
         return sockets.refusal(patient.process.pid)
@@ -192,13 +192,13 @@ class Connections:
                 )
             codes = [int(line) for line in done.stdout.split()]
         except subprocess.TimeoutExpired:
-            return "a child that connects does not come back"
+            return "the process that tries to connect does not answer"
         finally:
             for path in (folder / "rules", folder):
                 with contextlib.suppress(FileNotFoundError):
                     path.rmdir() if path == folder else path.unlink()
         if len(codes) != 1 + len(refused) or codes[0]:
-            return "a child that follows the rules cannot connect to anybody"
+            return "the process that tries to connect cannot connect at all"
         for address, code in zip(refused, codes[1:], strict=True):
             if code != errno.ECONNREFUSED:
                 return f"a connection to {address} is not refused"

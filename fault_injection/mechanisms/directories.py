@@ -36,13 +36,13 @@ class Directories:
         """Return why it cannot be made here."""
         path, patient = target.path, target.patient
         if patient is None:
-            return f"which broker has {path} is not known, name it with --broker and --dir"
+            return f"the broker of {path} is unknown: name the broker too"
         if spec.kind == "emptied" and path.is_mount():
-            return f"{path} is a mount point; give a folder inside of it"
+            return f"{path} is a mount point; name a folder inside it"
         if spec.other is not None:
             other = Path(os.path.realpath(spec.other))
             if other == path:
-                return f"{path} is the same directory twice"
+                return f"expected two directories, got {path} twice"
             if not (other / META_PROPERTIES).is_file():
                 return f"{other} has no {META_PROPERTIES}"
             if spec.kind == "swapped" and _must_mount(path, other) and os.geteuid() != 0:
@@ -108,7 +108,11 @@ class Directories:
         if fault.kind == "twin":
             other = (Path(fault.undo["other"]) / META_PROPERTIES).read_bytes()
             code = check.read_error(path / META_PROPERTIES, user, other)
-            return f"{path} does not carry the other's id ({os.strerror(code)})" if code else ""
+            return (
+                f"{path} does not have the other directory's id ({os.strerror(code)})"
+                if code
+                else ""
+            )
         expected = fault.undo["meta"].encode()
         if check.read_error(path / META_PROPERTIES, user, expected) == 0:
             return f"uid {user.uid} still finds the former {META_PROPERTIES} in {path}"
@@ -150,7 +154,7 @@ def _aside(path: Path, fault_id: int, *, mounted: bool = False) -> str:
     folder = path.parent if mounted else file_operations.aside_folder(path)
     aside = folder / f".{path.name}.jbod-fault-{fault_id}"
     if os.path.lexists(aside):
-        raise FaultError(f"{aside}, where {path} would be moved, is there already")
+        raise FaultError(f"cannot move {path} to {aside}: it exists already")
     return str(aside)
 
 

@@ -61,14 +61,14 @@ class FileOperations:
         path = target.path
         if spec.kind in _MOVING and path.is_mount():
             return (
-                f"{path} is a mount point, which can be neither renamed nor deleted; give a folder "
-                "inside of it"
+                f"{path} is a mount point, which cannot be renamed or deleted; name a folder "
+                "inside it"
             )
         user = User(target.uid, target.gid)
         error = check.create_error(path, user)
         if error:
             return (
-                f"uid {user.uid} cannot create a file in {path} even before the fault "
+                f"uid {user.uid} cannot create files in {path} even without the fault "
                 f"({os.strerror(error)})"
             )
         return ""
@@ -86,7 +86,7 @@ class FileOperations:
         if check.create_error(fault.path, User(fault.uid, fault.gid)):
             return ""
         return f"uid {fault.uid} can still create files in {fault.path}" + (
-            ", as root may everywhere" if fault.uid == 0 else ""
+            ", since root may write everywhere" if fault.uid == 0 else ""
         )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
@@ -116,7 +116,7 @@ def prepare(kind: str, path: Path, fault_id: int) -> Undo:
         return Undo(inode=found.st_ino, modes=modes, replicas=replicas)
     aside = aside_folder(path) / f".{path.name}.jbod-fault-{fault_id}"
     if os.path.lexists(aside):
-        raise FaultError(f"{aside}, where {path} would be moved, is there already")
+        raise FaultError(f"cannot move {path} to {aside}: it exists already")
     marker = f"put here by jbod-fault {fault_id}\n" if kind == "file-in-place" else ""
     return Undo(inode=found.st_ino, modes=modes, aside=str(aside), marker=marker, replicas=replicas)
 
@@ -155,7 +155,7 @@ def undo(fault: Fault) -> str:
         return move_back(fault, known)
     if inode(fault.path) != known.inode:
         shown = f"{known.modes['.']:04o}"
-        return f"{fault.path} is gone or another directory now, its mode had been {shown}"
+        return f"{fault.path} was removed or replaced; its mode was {shown}"
     _restore_modes(fault.path, known.modes)
     return ""
 
@@ -207,7 +207,7 @@ def aside_folder(path: Path) -> Path:
             break
         if not (folder / META_PROPERTIES).exists():
             return folder
-    raise FaultError(f"there is no folder on the same disk to move {path} to")
+    raise FaultError(f"cannot move {path}: its disk has no other folder")
 
 
 def _write_marker(path: Path, known: Undo) -> None:
@@ -228,7 +228,7 @@ def move_back(fault: Fault, known: Undo) -> str:
     if inode(aside) != known.inode:
         if inode(fault.path) == known.inode:
             return ""
-        return f"{fault.path} is gone, and so is {aside}, where it had been moved"
+        return f"{fault.path} was removed, and so was {aside}, where it had been moved"
     kept: list[str] = []
     for _ in range(_ATTEMPTS_MAX):
         _clear_place(fault, known, kept)
@@ -240,7 +240,9 @@ def move_back(fault: Fault, known: Undo) -> str:
                 raise
             continue
         return f"what was written meanwhile is kept in {', '.join(kept)}" if kept else ""
-    raise FaultError(f"somebody keeps writing to {fault.path}; the directory is still in {aside}")
+    raise FaultError(
+        f"another program keeps writing to {fault.path}; the directory is still in {aside}"
+    )
 
 
 def _clear_place(fault: Fault, known: Undo, kept: list[str]) -> None:

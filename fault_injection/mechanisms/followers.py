@@ -57,9 +57,9 @@ class Preloaded:
         """Return why the broker does not follow rules by it."""
         patient = target.patient
         if patient is None:
-            return f"which broker has {target.path} is not known, name it with --broker and --dir"
+            return f"the broker of {target.path} is unknown: name the broker too"
         if patient.rules is None:
-            return f"{patient.name} was not started with faults by preload"
+            return patient.advice.not_preloaded(patient.name)
         if patient.process is None:
             return ""
         maps = Path(f"/proc/{patient.process.pid}/maps")
@@ -95,9 +95,9 @@ class OnFuseDisk:
         """Return why nobody serves the disk."""
         found = mounts.own_disk(target.path)
         if found is None or found.kind != disk.KIND:
-            return f"{target.path} is on no FUSE disk (`jbodlab up --kind fuse` makes such)"
+            return target.advice.not_on("fuse", target.path)
         if disk.is_dead(found):
-            return f"the process that served {found.point} is gone"
+            return f"the process that served {found.point} has ended"
         rules = disk.rules_of(found)
         return "" if os.access(rules, os.W_OK) else f"this user may not write to {rules}"
 

@@ -44,20 +44,20 @@ class LoopDisk:
     def refusal(self, spec: FaultSpec, target: Target) -> str:
         """Return why it cannot be made here."""
         if spec.calls is not None or spec.percent != 100 or spec.files != "*":
-            return "it breaks all calls of all files"
+            return "it can only break all calls on all files"
         if spec.kind == "eio" and spec.errno != 5:
-            return "its calls fail with EIO only"
+            return "it can only fail calls with EIO"
         directories = _directories(target)
         if not directories:
             return "the broker has no log directory"
         for path in directories:
-            if reason := _why_no_loop_disk(path):
+            if reason := _why_no_loop_disk(path, target):
                 return reason
         if os.geteuid() != 0:
             return "only root may shut down a file system"
         if spec.kind == "power-loss":
             if target.patient is None:
-                return f"which broker has {target.path} is not known"
+                return f"the broker of {target.path} is unknown: name the broker too"
             return process_control.refusal(target.patient, must_run=True)
         return ""
 
@@ -108,7 +108,7 @@ class LoopDisk:
             path = Path(text)
             if fault.kind == "hang":
                 if not check.hangs(path, user, HANGS_AFTER_S):
-                    return f"a file that uid {fault.uid} creates in {path} comes back"
+                    return f"uid {fault.uid} can still create files in {path}"
             elif fault.kind == "eio" and not check.create_error(path, user):
                 return f"uid {fault.uid} can still create files in {path}"
         if fault.kind == "power-loss":
@@ -117,7 +117,7 @@ class LoopDisk:
             for file in fault.undo["proofs"]:
                 if Path(file).exists():
                     Path(file).unlink()
-                    return f"what was never synced is still there: {file}"
+                    return f"a file that was never synced still exists: {file}"
         return ""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
@@ -153,11 +153,11 @@ def _directories(target: Target) -> tuple[Path, ...]:
     return target.patient.log_dirs
 
 
-def _why_no_loop_disk(path: Path) -> str:
+def _why_no_loop_disk(path: Path, target: Target) -> str:
     disk = mounts.own_disk(path)
     if disk is None or disk.kind != "ext4" or not disk.source.startswith("/dev/loop"):
-        return f"{path} is on no loop disk with ext4 (`jbodlab up --kind loop` makes such)"
-    return "" if _image(disk).exists() else f"the image of {disk.point} is not to be found"
+        return target.advice.not_on("loop", path)
+    return "" if _image(disk).exists() else f"the image of {disk.point} does not exist"
 
 
 def _disk(path: Path) -> Mount:
@@ -221,7 +221,7 @@ def _renew(disk: str, image: str) -> str:
     except (OSError, FaultError):
         copy.unlink(missing_ok=True)
         raise
-    return f"a copy of the image is mounted over {disk}, the broker still holds the dead one"
+    return f"a copy of the image is mounted over {disk}, the broker still uses the dead one"
 
 
 def _copy_sparse(source: Path, target: Path) -> None:

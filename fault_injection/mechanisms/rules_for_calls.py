@@ -38,14 +38,14 @@ class RulesForCalls:
         if reason := self._follower.refusal(target):
             return reason
         if spec.leave_bytes:
-            return "it cannot leave a number of bytes free"
+            return "it cannot leave space free"
         trapped = Control.open(self._follower.rules(target)).trapped
         missing = (spec.calls or CallClass(0)) & ~trapped
         if missing:
             words = ", ".join(str(one.name).lower() for one in missing)
-            return f"it does not see calls of {words}"
+            return f"it cannot break the calls {words}"
         if not _rule(spec, target.path).calls & trapped:
-            return f"it does not see the calls that {spec.kind} is about"
+            return f"it cannot break the calls of {spec.kind}"
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class RulesForCalls:
         path = Path(fault.undo["rules"])
         note = self._follower.look_after(fault)
         if not path.exists():
-            return Healing(note=note or f"{path} is gone, and its rules with it")
+            return Healing(note=note or f"{path} was removed, and its rules with it")
         Control.open(path).lift(fault.undo["counter"], _known_rule(fault))
         return Healing(note=note)
 

@@ -92,7 +92,7 @@ def _compile(target: Path) -> None:
         )
     except FileNotFoundError:
         raise FaultError(
-            f"preloaded faults need a C compiler, and there is no {_COMPILER} here "
+            f"preloaded faults need a C compiler, and {_COMPILER} is not installed "
             "(apt-get install gcc libc6-dev)"
         ) from None
     except subprocess.TimeoutExpired:

@@ -75,7 +75,7 @@ class Control:
             try:
                 size = os.fstat(fd).st_size
                 if size != rules.FILE_SIZE or os.pread(fd, 8, 0) != rules.MAGIC:
-                    raise FaultError(f"{path} is no control file of preloaded faults")
+                    raise FaultError(f"{path} is not a file of rules for the preloaded library")
                 return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
             finally:
                 os.close(fd)

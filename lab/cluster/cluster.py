@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
+from fault_injection.mechanism import COMMAND_LINE, Advice
 from jbodlab import kafka_uuid
 from jbodlab.lab_state import ClusterState
 from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
@@ -71,6 +72,7 @@ class Cluster(ClientsView):
         record: Callable[[ClusterState], None] = lambda _: None,
         guard: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
         outlives_us: bool = False,
+        advice: Advice = COMMAND_LINE,
     ) -> None:
         """Take hold of a cluster, whether it exists yet or not.
 
@@ -84,6 +86,7 @@ class Cluster(ClientsView):
             record: Told whenever what is known of the cluster changed.
             guard: Entered around what must not be interrupted.
             outlives_us: Whether its processes go on when this one ends; else they are killed.
+            advice: What to do where a fault cannot be made.
         """
         self.root = Path(state.root)
         self.user = ServerUser(uid=state.uid, gid=state.gid)
@@ -111,6 +114,7 @@ class Cluster(ClientsView):
             outlives_us=outlives_us,
             controller_port=state.controller.port,
             brokers=lambda: self.brokers,
+            advice=advice,
         )
         self.controller = Node(state.controller, around)
         self._metadata: ControllersLog | None = None

@@ -17,16 +17,16 @@ from fault_injection.mechanism import Broken, Healing, Start, Target
 
 
 class Fault:
-    """A fault that was made and proved to bite; heals at the end of a `with` block.
+    """A fault that was made and has a proved effect; heals at the end of a `with` block.
 
     Attributes:
         id: Its number in the journal.
         kind: Name of its kind.
         mechanism: What made it.
-        path: The directory that it broke, or the folder of the broker that it struck.
+        path: The directory that it broke, or the folder of the broker that it ended.
         patient: Name of that broker.
         injected_ns: When it took effect, on the monotonic clock.
-        proved_ns: When it was proved to bite.
+        proved_ns: When its effect was proved.
         healing: What came of healing it; None while it is open, or where somebody else healed it.
     """
 
@@ -109,10 +109,10 @@ class Faults:
         return registry.check(spec, target)
 
     def inject(self, spec: FaultSpec, target: Target) -> Fault:
-        """Break something so that it bites, or change nothing.
+        """Break something and prove the effect, or change nothing.
 
         Raises:
-            FaultError: refused, or it did not bite and was undone.
+            FaultError: refused, or it had no effect and was reverted.
         """
         with journal.open_journal(self.journal) as opened:
             made = operations.inject(
@@ -165,4 +165,4 @@ class Faults:
 
 
 def _nobody_to_start(fault: journal.Fault) -> None:
-    raise FaultError(f"nobody here can start {fault.patient}")
+    raise FaultError(f"cannot start {fault.patient} here")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import aiofiles
+import aiofiles.os
 
 from jbodlab.ids import METADATA_TOPIC, TopicId, TopicPartition
 from jbodlab.metadata_log.batches import MetadataBatch, read_batches
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import PartitionChangeRecord, TopicRecord
+
+_names = aiofiles.os.wrap(os.listdir)
 
 
 class GrowingOutput:
@@ -17,11 +23,9 @@ class GrowingOutput:
         self._file = file
         self._position = 0
 
-    def read(self) -> list[str]:
+    async def read(self) -> list[str]:
         """Return the lines that were completed since the last call."""
-        with self._file.open("rb") as opened:
-            opened.seek(self._position)
-            data = opened.read()
+        data = await _read_on(self._file, self._position)
         complete = data[: data.rfind(b"\n") + 1]
         self._position += len(complete)
         return complete.decode("utf-8", "replace").splitlines()
@@ -36,14 +40,15 @@ class GrowingLog:
         self._position = 0
         self._topics: dict[TopicId, str] = {}
 
-    def read(self) -> list[MetadataBatch]:
+    async def read(self) -> list[MetadataBatch]:
         """Return the batches that were completed since the last call."""
         found: list[MetadataBatch] = []
-        for file in sorted(self._directory.glob("*.log")):
-            if self._file is None or file > self._file:
+        for name in sorted(await _names(self._directory)):
+            file = self._directory / name
+            if file.suffix == ".log" and (self._file is None or file > self._file):
                 self._file, self._position = file, 0
             if file == self._file:
-                found += self._read_rest(file)
+                found += await self._read_rest(file)
         for batch in found:
             for _, (record, _) in batch.data_records:
                 if isinstance(record, TopicRecord):
@@ -55,11 +60,18 @@ class GrowingLog:
         topic = self._topics.get(change.topic_id)
         return None if topic is None else TopicPartition(topic, change.partition_id)
 
-    def _read_rest(self, file: Path) -> list[MetadataBatch]:
-        with file.open("rb") as opened:
-            opened.seek(self._position)
-            data = opened.read()
+    async def _read_rest(self, file: Path) -> list[MetadataBatch]:
+        data = await _read_on(file, self._position)
         # The last batch may be half written.
         complete = max((at + header.size for at, header in iterate_headers(data)), default=0)
         self._position += complete
         return list(read_batches(data[:complete]))
+
+
+async def _read_on(file: Path, position: int) -> bytes:
+    # Files are asked fifty times a second, and most have not grown.
+    if (await aiofiles.os.stat(file)).st_size <= position:
+        return b""
+    async with aiofiles.open(file, "rb") as opened:
+        await opened.seek(position)
+        return await opened.read()

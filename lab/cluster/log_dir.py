@@ -67,17 +67,17 @@ class LogDir:
 
         Args:
             kind: One of the injector's kinds.
-            parameters: What the kind may be told, as `fault_injection.kinds` has it; a Python
+            parameters: The keys that the kind accepts (`fault_injection.kinds`); a Python
                 keyword such as `for` is written with a `_` behind it.
 
         Raises:
-            FaultError: refused, or it did not bite and was undone.
+            FaultError: refused, or it had no effect and was reverted.
         """
         words = {key.removesuffix("_"): value for key, value in parameters.items()}
         return self._faults.inject(kinds.spec(kind, words), self.target())
 
     def target(self) -> Target:
-        """Return it as what a fault can strike.
+        """Return it as the target of a fault.
 
         Raises:
             FaultError: only root could prove a fault as the servers' user.
@@ -109,5 +109,6 @@ class LogDir:
 
     def _impose(self, rule: Rule) -> CallFault:
         if self.preload is None:
-            raise LabError(f"the broker of {self} was not started with preloaded faults")
+            patient = self._patient()
+            raise LabError(patient.advice.not_preloaded(patient.name))
         return self.preload.impose(rule)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from fault_injection import kinds, operations
-from fault_injection.mechanism import Patient, Peer, Target
+from fault_injection.mechanism import Advice, Patient, Peer, Target
 from fault_injection.targets import PRELOADED
 from jbodlab import properties
 from jbodlab.lab_state import NodeState
@@ -59,6 +59,7 @@ class Surroundings:
         outlives_us: Whether they go on when this process ends.
         controller_port: Where the controller listens.
         brokers: All brokers.
+        advice: What to do where a fault cannot be made.
     """
 
     user: ServerUser
@@ -70,6 +71,7 @@ class Surroundings:
     outlives_us: bool
     controller_port: int
     brokers: Callable[[], Sequence[Broker]]
+    advice: Advice
 
 
 class Node:
@@ -182,7 +184,7 @@ class Node:
             self.wait_ended(KILL_DEADLINE_S)
 
     def freeze(self) -> None:
-        """Let the process stand still: SIGSTOP."""
+        """Freeze the process: SIGSTOP."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -296,6 +298,7 @@ class Broker(Node):
             port=self.port,
             controller_port=self._around.controller_port,
             peers=tuple(one.peer() for one in self._around.brokers() if one is not self),
+            advice=self._around.advice,
         )
 
     def peer(self) -> Peer:
@@ -308,12 +311,12 @@ class Broker(Node):
         )
 
     def target(self) -> Target:
-        """Return it as what a fault can strike."""
+        """Return it as the target of a fault."""
         user = self._around.user
         return operations.broker_target(self.patient(), user.uid, user.gid)
 
     def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
-        """Strike the process or its connections; otherwise as `LogDir.fails`."""
+        """Break the process or its connections; otherwise as `LogDir.fails`."""
         words = {key.removesuffix("_"): value for key, value in parameters.items()}
         return self._faults.inject(kinds.spec(kind, words), self.target())
 

@@ -10,7 +10,7 @@ from fault_injection.preload import Control, Counters, Rule
 
 
 class CallFault:
-    """Calls that fail, drag or hang; heals at the end of a `with` block, or by `heal`."""
+    """Calls that fail, are slow or hang; heals at the end of a `with` block, or by `heal`."""
 
     def __init__(self, control: Control, rule: Rule) -> None:
         self._control = control
@@ -18,7 +18,7 @@ class CallFault:
         self.rule = rule
 
     @property
-    def bites(self) -> Counters:
+    def counters(self) -> Counters:
         """How many calls it met and broke, and when the first one was broken."""
         return self._control.counters_of(self._counter)
 

@@ -104,7 +104,7 @@ class Observer(threading.Thread):
         """Start, and wait until what lay in the files before has been read."""
         self._clock.sample(*both_clocks())
         for output in self._outputs.values():
-            output.read()  # What was printed before is no news.
+            asyncio.run(output.read())  # What was printed before is no news.
         self.start()
 
     def stop(self) -> None:
@@ -269,11 +269,11 @@ class Observer(threading.Thread):
         while not self._stopping.is_set():
             for broker, output in self._outputs.items():
                 with contextlib.suppress(OSError):
-                    for line in output.read():
+                    for line in await output.read():
                         self._look_at(broker, line)
             if self._log is not None:
                 with contextlib.suppress(OSError):
-                    for batch in self._log.read():
+                    for batch in await self._log.read():
                         at_ns = self._clock.monotonic(batch.timestamp_ms * MS)
                         err_ns = MS + self._clock.spread_ns
                         self.events += self._metadata.read(batch, at_ns, err_ns)

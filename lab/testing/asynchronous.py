@@ -1,7 +1,7 @@
 """The same cluster for tests that run on an event loop, whichever library drives it.
 
-All that waits is done on one thread, which lives as long as the clusters: servers are killed by
-the kernel when the thread that started them ends.
+All that waits for servers is done on one thread, which lives as long as the clusters: servers are
+killed by the kernel when the thread that started them ends. Files are read by aiofiles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+import aiofiles
 
 from lab.testing.clusters import Broker, Cluster, Fault, LogDir
 
@@ -28,6 +31,15 @@ async def _away(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await loop.run_in_executor(_thread(), partial(work, *args, **kwargs))
 
 
+async def _last_lines(file: Path, count: int) -> list[str]:
+    """Return the last lines of a file; none where it does not exist yet."""
+    try:
+        async with aiofiles.open(file, encoding="utf-8", errors="replace") as opened:
+            return (await opened.read()).splitlines()[-count:]
+    except FileNotFoundError:
+        return []
+
+
 class AsyncFault:
     """A fault; heals at the end of an `async with` block."""
 
@@ -42,9 +54,9 @@ class AsyncFault:
         """As `Fault.wait_detected`."""
         await _away(self.inner.wait_detected, timeout)
 
-    async def wait_bitten(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
-        """As `Fault.wait_bitten`."""
-        await _away(self.inner.wait_bitten, timeout)
+    async def wait_broken(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
+        """As `Fault.wait_broken`."""
+        await _away(self.inner.wait_broken, timeout)
 
     async def __aenter__(self) -> AsyncFault:
         return self
@@ -84,6 +96,10 @@ class AsyncBroker:
     async def log_dir_of(self, topic: str, partition: int = 0) -> AsyncLogDir:
         """As `Broker.log_dir_of`."""
         return AsyncLogDir(await _away(self.inner.log_dir_of, topic, partition))
+
+    async def log_lines(self, count: int = 20) -> list[str]:
+        """As `Broker.log_lines`."""
+        return await _last_lines(self.inner.output, count)
 
     async def kill(self) -> None:
         """As `Broker.kill`."""
@@ -129,6 +145,13 @@ class AsyncCluster:
     async def wait_isr(self, topic: str, timeout: float = 60.0) -> None:  # noqa: ASYNC109 - the name of the sync one
         """As `Cluster.wait_isr`."""
         await _away(self.sync.wait_isr, topic, timeout)
+
+    async def events(self, count: int = 20) -> list[str]:
+        """As `Cluster.events`."""
+        lines = await _last_lines(self.sync.journal, count)
+        for broker in map(AsyncBroker, self.sync.brokers):
+            lines += [f"--- {broker.inner!r}", *await broker.log_lines(count)]
+        return lines
 
     async def heal(self) -> None:
         """As `Cluster.heal`."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from fault_injection.mechanism import Advice
 from jbodlab.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
@@ -23,7 +24,7 @@ from lab.testing.need import Need
 DETECTED_DEADLINE_S = 10.0
 LEADERS_DEADLINE_S = 30.0
 ISR_DEADLINE_S = 60.0
-BITTEN_DEADLINE_S = 10.0
+BROKEN_DEADLINE_S = 10.0
 SETTINGS = {
     # A dead broker is noticed soon, and topics are made by who wants them.
     "broker.session.timeout.ms": "3000",
@@ -32,11 +33,15 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
+ADVICE = Advice(
+    preload="mark the test with @pytest.mark.jbod(calls=True), or start it by Cluster(calls=True)",
+    disk="",
+)
 _numbers = itertools.count(1)
 
 
 class Fault:
-    """A fault that was made and proved to bite; heals at the end of a `with` block."""
+    """A fault that was made and has a proved effect; heals at the end of a `with` block."""
 
     def __init__(self, broker: Broker, made: library.Fault, log_dir: LogDir | None) -> None:
         self._broker = broker
@@ -54,19 +59,19 @@ class Fault:
         return self._made.injected_ns / 1e9
 
     @property
-    def first_bite(self) -> float | None:
-        """When the patient met it first, likewise; None while it has not, or nobody counts."""
+    def first_broken_at(self) -> float | None:
+        """When it broke something first, likewise; None if it has not, or that is not counted."""
         found = self._made.broken.first_ns
         return None if found is None else found / 1e9
 
     @property
-    def bites(self) -> int:
+    def broken(self) -> int:
         """How many calls, files or processes it broke."""
         return self._made.broken.count
 
     @property
     def is_proved(self) -> bool:
-        """Whether it was proved to bite, as the broker's user; without that it is not made."""
+        """Whether its effect was proved as the broker's user; without that it is reverted."""
         return self._made.proved_ns is not None
 
     def heal(self) -> None:
@@ -78,9 +83,9 @@ class Fault:
         """Wait until clients are told that the directory is offline, or the broker is gone."""
         wait_for(f"{self.name} being detected", self._is_detected, timeout)
 
-    def wait_bitten(self, timeout: float = BITTEN_DEADLINE_S) -> None:
-        """Wait until the patient has met it."""
-        wait_for(f"{self.name} biting", lambda: self.bites > 0, timeout)
+    def wait_broken(self, timeout: float = BROKEN_DEADLINE_S) -> None:
+        """Wait until it has broken something of the running broker."""
+        wait_for(f"{self.name} breaking something", lambda: self.broken > 0, timeout)
 
     def _is_detected(self) -> bool:
         if self._log_dir is None:
@@ -124,10 +129,10 @@ class LogDir:
         return sorted(self._inner.replicas())
 
     def fails(self, kind: str = "permission", **parameters: Any) -> Fault:
-        """Break it, by a kind of `jbodlab faults kinds` and what that may be told.
+        """Break it, by a kind of fault and its keys, as docs/faults.md lists them.
 
         Raises:
-            FaultError: refused, or it did not bite and was undone.
+            FaultError: refused, or it had no effect and was reverted.
         """
         return Fault(self._broker, self._inner.fails(kind, **parameters), self)
 
@@ -190,6 +195,11 @@ class Broker:
         except LabError:
             return True
 
+    @property
+    def output(self) -> Path:
+        """The file that has what it printed."""
+        return Path(self._inner.state.log_file)
+
     def kill(self) -> None:
         """As a power switch: SIGKILL."""
         self._inner.kill()
@@ -204,7 +214,7 @@ class Broker:
         self._cluster.inner.wait_served(self._inner)
 
     def freeze(self) -> None:
-        """Let it stand still: SIGSTOP."""
+        """Freeze it: SIGSTOP."""
         self._inner.freeze()
 
     def thaw(self) -> None:
@@ -216,7 +226,7 @@ class Broker:
         return self._inner.log_lines(count)
 
     def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
-        """Strike its process; otherwise as `LogDir.fails`."""
+        """Break its process or its connections; otherwise as `LogDir.fails`."""
         return Fault(self, self._inner.fails(kind, **parameters), None)
 
     def state_of(self, path: Path) -> str:
@@ -274,7 +284,7 @@ class Cluster:
 
         Raises:
             LabError: it cannot be started.
-            ValueError: there are no such numbers.
+            ValueError: a number is out of its range.
         """
         self.need = need or Need.of(brokers, disks, config, calls)
         self._folder = folders.make_folder()
@@ -284,6 +294,7 @@ class Cluster:
             brokers=self.need.brokers,
             log_dirs=self.need.disks,
             user=programs.server_user(None),
+            advice=ADVICE,
         )
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
         try:
@@ -320,6 +331,11 @@ class Cluster:
         return self.inner.root
 
     @property
+    def journal(self) -> Path:
+        """The file that says what was injected and healed; missing before the first fault."""
+        return self.inner.faults.journal
+
+    @property
     def brokers(self) -> list[Broker]:
         """All brokers, by rising id."""
         return [Broker(self, one) for one in self.inner.brokers]
@@ -347,8 +363,7 @@ class Cluster:
 
     def events(self, count: int = 20) -> list[str]:
         """Return what was injected and healed, and what each node printed last."""
-        journal = self.inner.faults.journal
-        lines = journal.read_text("utf-8").splitlines() if journal.exists() else []
+        lines = self.journal.read_text("utf-8").splitlines() if self.journal.exists() else []
         return [*lines[-count:], *self.inner.last_words().splitlines()]
 
     # Topics

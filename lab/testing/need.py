@@ -29,9 +29,9 @@ class Need:
         config: Mapping[str, object] | None = None,
         calls: bool = False,
     ) -> Self:
-        """Return a need as a mark or a caller words it."""
+        """Return a need as a mark or a caller describes it."""
         for name, value, most in (("brokers", brokers, 20), ("disks", disks, 64)):
             if not isinstance(value, int) or not 1 <= value <= most:
-                raise ValueError(f"{name}={value!r} is no number from 1 to {most}")
+                raise ValueError(f"expected {name} from 1 to {most}, got {value!r}")
         settings = tuple(sorted((key, str(value)) for key, value in (config or {}).items()))
         return cls(brokers=brokers, disks=disks, config=settings, calls=bool(calls))

@@ -36,18 +36,21 @@ def refusal(request: Request, port: int, token: str) -> tuple[str, str] | None:
     hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
     host, origin = request.headers.get("host", ""), request.headers.get("origin")
     if host not in hosts:
-        return "421 Misdirected Request", f"this server is {min(hosts)}, not {host[:80]!r}"
+        return "421 Misdirected Request", f"expected the host {min(hosts)}, got {host[:80]!r}"
     if origin is not None and origin != f"http://{host}":
-        return "403 Forbidden", "requests of other pages are refused"
+        return "403 Forbidden", "requests from other pages are refused"
     if request.method == "GET":
         return None
     if request.method != "POST":
-        return "405 Method Not Allowed", "only GET and POST are known"
+        return "405 Method Not Allowed", "expected GET or POST"
     if origin is None:
         return "403 Forbidden", "the header Origin is missing"
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        return "415 Unsupported Media Type", f"the body must be {JSON}"
+        return "415 Unsupported Media Type", f"expected a body of type {JSON}"
     given = request.headers.get(TOKEN_HEADER, "")
     if not hmac.compare_digest(given.encode(), token.encode()):
-        return "403 Forbidden", "the token is not that of this start; open the printed URL again"
+        return (
+            "403 Forbidden",
+            "the token is of another start: open the printed URL again",
+        )
     return None

@@ -1,4 +1,4 @@
-"""What the page shows of a cluster, made of what was seen of it; every state has a word.
+"""What the page shows, computed from what was seen of a cluster; every state has a name.
 
 The model is made of sections that are JSON; each is published anew when it changes.
 """
@@ -219,10 +219,10 @@ def _wrong(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Trouble]:
         if broker["state"] == SILENT:
             yield _Trouble(BAD, f"{who} does not answer")
         if broker["state"] == FENCED:
-            yield _Trouble(BAD, f"{who} is fenced: the controller does not hear it")
+            yield _Trouble(BAD, f"{who} is fenced: the controller gets no heartbeats from it")
         states = {one["state"] for one in broker["log_dirs"]}
         if broker["state"] != SILENT and UNKNOWN in states:
-            yield _Trouble(WARN, f"{who} does not tell of its directories")
+            yield _Trouble(WARN, f"{who} does not report its log directories")
         for one in broker["log_dirs"]:
             where = f"{who}/{one['number']}"
             if one["state"] == OFFLINE:
@@ -232,14 +232,14 @@ def _wrong(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Trouble]:
                 yield _Trouble(WARN, f"{where} is {condition}")
     leaderless = [key for key, found in sorted(seen.partitions.items()) if found.leader < 0]
     if leaderless:
-        yield _Trouble(BAD, f"{len(leaderless)} without leader: {named(leaderless)}")
+        yield _Trouble(BAD, f"partitions without a leader: {len(leaderless)} ({named(leaderless)})")
     short = [
         key
         for key, found in sorted(seen.partitions.items())
         if found.leader >= 0 and len(found.isr) < len(found.replicas)
     ]
     if short:
-        yield _Trouble(WARN, f"{len(short)} under-replicated: {named(short)}")
+        yield _Trouble(WARN, f"under-replicated partitions: {len(short)} ({named(short)})")
 
 
 def _moves(seen: Seen) -> Iterator[Section]:
@@ -313,7 +313,8 @@ def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:
     return str(path)
 
 
-_Directory = tuple[int, str]
+Sizes = Mapping[tuple[int, str], Mapping[Any, tuple[str, int]]]
+"""By broker and path of a directory: which rate each replica counts for, and its bytes."""
 
 RATES = ("written", "replicated", "moved")
 """By clients to leaders, by followers, by moves between directories; in bytes."""
@@ -324,26 +325,21 @@ class Rates:
     """How fast logs grow, over the last looks; what is deleted does not count.
 
     Attributes:
-        kept: How many looks are told of.
-        over: Each rate is the mean of so many looks: brokers answer now between two looks, now not.
+        kept: How many looks are shown.
+        over: Each rate is the mean of so many looks, as brokers answer between any two looks.
     """
 
     kept: int = 120
     over: int = 4
-    _before: tuple[float, Mapping[_Directory, Mapping[Any, tuple[str, int]]]] | None = None
+    _before: tuple[float, Sizes] | None = None
     _points: list[list[float]] = field(default_factory=list)
 
-    def look(self, seen: Seen, at_s: float) -> None:
+    def look(self, now: Sizes, at_s: float) -> None:
         """Take notice of all sizes at a moment."""
-        now = {
-            (one.broker_id, view.path): dict(_sizes(seen, one.broker_id, view))
-            for one in seen.brokers
-            for view in one.log_dirs or ()
-        }
         if self._before is not None and at_s > self._before[0]:
             passed_s, before = at_s - self._before[0], self._before[1]
             grown = dict.fromkeys(RATES, 0)
-            # What lies in a directory that could not be seen before may be as old as it likes.
+            # A directory that could not be seen before may have grown long ago.
             for directory in now.keys() & before.keys():
                 for key, (name, size) in now[directory].items():
                     grown[name] += max(0, size - before[directory].get(key, (name, 0))[1])
@@ -359,6 +355,15 @@ class Rates:
     def _mean(self, end: int) -> list[int]:
         last = self._points[max(0, end - self.over) : end]
         return [round(sum(rates) / len(last)) for rates in zip(*last, strict=True)]
+
+
+def sizes(seen: Seen) -> Sizes:
+    """Return the sizes of all replicas that can be seen."""
+    return {
+        (one.broker_id, view.path): dict(_sizes(seen, one.broker_id, view))
+        for one in seen.brokers
+        for view in one.log_dirs or ()
+    }
 
 
 def _sizes(seen: Seen, broker: int, view: LogDirView) -> Iterator[tuple[Any, tuple[str, int]]]:

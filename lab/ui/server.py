@@ -10,8 +10,10 @@ import asyncio
 import json
 from collections.abc import Mapping
 from concurrent.futures import Future
-from importlib import resources
+from pathlib import Path
 from typing import Any, Protocol
+
+import aiofiles
 
 from jbodlab.http_connections import HttpConnections, finish
 from jbodlab.http_message import HEAD_BYTES_MAX, Request, answer, head_of_answer, parse_head
@@ -32,6 +34,7 @@ WRITE_TIMEOUT_S = 20.0
 """How long a browser may take to read a patch before it counts as gone."""
 
 JSON = "application/json; charset=utf-8"
+FOLDER = Path(__file__).parent / "static"
 STATIC: Mapping[str, tuple[str, str]] = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
@@ -67,7 +70,7 @@ class Server:
 
     Args:
         patient: The cluster.
-        start: A word for this start of the server.
+        start: Tells this start of the server from others.
         token: What requests that change something must carry.
         actions: None: nothing can be changed, and there are no routes to do so.
     """
@@ -86,11 +89,6 @@ class Server:
         )
         self._connections = HttpConnections("page", CONNECTIONS_MAX, self._serve)
         self._streams = 0
-        folder = resources.files(__package__) / "static"
-        self._static = {
-            path: (folder.joinpath(name).read_bytes(), kind)
-            for path, (name, kind) in STATIC.items()
-        }
 
     def seen(self) -> model.Seen:
         """Return the cluster as it was seen last."""
@@ -141,15 +139,15 @@ class Server:
 
     async def _answer(self, request: Request, body: bytes) -> bytes:
         if request.method == "GET":
-            return self._get(request)
+            return await self._get(request)
         if self._actions is None or request.path not in ("/faults", "/heal"):
-            return _json("404 Not Found", {"error": "there is no such thing"})
+            return _json("404 Not Found", {"error": "not found"})
         try:
             words = json.loads(body)
         except ValueError:
             words = None
         if not isinstance(words, dict):
-            return _json("400 Bad Request", {"error": "the body is no JSON object"})
+            return _json("400 Bad Request", {"error": "expected a JSON object as the body"})
         inject = self._actions.inject
         async with self._acting:
             try:
@@ -161,9 +159,11 @@ class Server:
                 return _json("409 Conflict", {"error": str(error)})
         return _json("200 OK", done)
 
-    def _get(self, request: Request) -> bytes:
-        if found := self._static.get(request.path):
-            return answer("200 OK", found[0], kind=found[1], headers=guards.HEADERS)
+    async def _get(self, request: Request) -> bytes:
+        if request.path in STATIC:
+            name, kind = STATIC[request.path]
+            async with aiofiles.open(FOLDER / name, "rb") as file:
+                return answer("200 OK", await file.read(), kind=kind, headers=guards.HEADERS)
         if request.path == "/state.json":
             return _json("200 OK", self._published.whole())
         if request.path == "/partition.json":
@@ -173,7 +173,7 @@ class Server:
             one = model.partition(self._watching.seen, wanted)
             if one is not None:
                 return _json("200 OK", one)
-        return _json("404 Not Found", {"error": "there is no such thing"})
+        return _json("404 Not Found", {"error": "not found"})
 
     async def _stream(self, request: Request, writer: asyncio.StreamWriter) -> None:
         if self._streams >= STREAMS_MAX:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiofiles
+
 from fault_injection import journal
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
@@ -21,7 +23,7 @@ from lab.errors import LabError
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
 from lab.ui import model
-from lab.ui.model import BrokerSeen, Rates, Seen
+from lab.ui.model import BrokerSeen, Rates, Section, Seen, Sizes
 from lab.ui.news import News
 from lab.ui.published import Published
 
@@ -29,9 +31,9 @@ PERIOD_S = 0.5
 ASK_DEADLINE_S = 3.0
 
 FOREIGN = (
-    "which directories are FULL or SLOW, and why one is offline: only brokers of jbodlab tell",
-    "what the controller writes: its metadata log is not read here",
-    "faults: this cluster is in no state file of jbodlab",
+    "whether a log directory is FULL or SLOW, and why it is offline: only jbodlab says so",
+    "changes in the metadata log: it is read for clusters of this machine only",
+    "faults: `jbodlab up` did not start this cluster",
 )
 
 
@@ -62,7 +64,7 @@ def foreign(bootstrap: str) -> Patient:
     """
     first = bootstrap.split(",")[0].strip()
     if not first.rpartition(":")[2].isdecimal() or ":" not in first:
-        raise LabError(f"{first!r} is no address, such as localhost:9092")
+        raise LabError(f"expected an address such as localhost:9092, got {first!r}")
     try:
         return asyncio.run(_foreign(first))
     except NO_ANSWER as error:
@@ -102,7 +104,7 @@ async def _foreign(first: str) -> Patient:
 
 
 class Watching:
-    """One look at the cluster for all browsers; lives on the server's event loop.
+    """One look at the cluster for all browsers; all state lives on the server's event loop.
 
     Args:
         patient: What is watched.
@@ -143,19 +145,18 @@ class Watching:
         await asyncio.to_thread(self._observer.begin)
         try:
             while True:
-                # Reads the journal and goes through all replicas, which may be many.
-                if await asyncio.to_thread(self._look):
+                if await self._look():
                     self._changed()
                 await asyncio.sleep(PERIOD_S)
         finally:
             self._observer.end_soon()
 
-    def _look(self) -> bool:
+    async def _look(self) -> bool:
         if not self._observer.is_alive():
-            raise LabError("nobody looks at the cluster any more; the error above says why")
-        faults = self._faults()
+            raise LabError("the cluster is not watched any more; the error above says why")
+        faults = await self._faults()
         open_faults = [fault for fault in faults.values() if fault.is_open]
-        seen = self.seen = Seen(
+        seen = Seen(
             name=self.seen.name,
             bootstrap=self.seen.bootstrap,
             brokers=[self._broker(node) for node in self._patient.state.brokers],
@@ -164,7 +165,11 @@ class Watching:
             not_known=self._patient.not_known,
             may_break=self.seen.may_break,
         )
-        self._rates.look(seen, time.monotonic())
+        # These go through all replicas, which may be many, and change nothing.
+        sections, sizes = await asyncio.to_thread(_drawn, seen)
+        # From here on nothing waits, so that browsers read what was published or what was before.
+        self.seen = seen
+        self._rates.look(sizes, time.monotonic())
         named = {
             number: (fault, model.place_of(seen.brokers, fault.path))
             for number, fault in faults.items()
@@ -174,7 +179,7 @@ class Watching:
             *self._news.of_cluster(self._observer.take(), time.monotonic_ns(), now_ns),
             *self._news.of_faults(named, now_ns),
         ]
-        sections = {**model.sections(seen), "rates": self._rates.to_json(PERIOD_S)}
+        sections["rates"] = self._rates.to_json(PERIOD_S)
         return self._published.publish(sections, [item.to_json() for item in items])
 
     def _broker(self, node: NodeState) -> BrokerSeen:
@@ -187,14 +192,16 @@ class Watching:
             serves=node.node_id in self._observer.untold,
         )
 
-    def _faults(self) -> Mapping[int, Fault]:
+    async def _faults(self) -> Mapping[int, Fault]:
         if self._patient.journal is None:
             return {}
         root = Path(self._patient.state.root)
         with contextlib.suppress(OSError, FaultError):
-            return {
-                number: fault
-                for number, fault in journal.read_all(self._patient.journal).items()
-                if root in fault.path.parents
-            }
+            async with aiofiles.open(self._patient.journal, "rb") as file:
+                found = journal.parse(await file.read(), self._patient.journal)
+            return {number: fault for number, fault in found.items() if root in fault.path.parents}
         return {}
+
+
+def _drawn(seen: Seen) -> tuple[dict[str, Section], Sizes]:
+    return model.sections(seen), model.sizes(seen)

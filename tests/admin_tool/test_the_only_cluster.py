@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from jbodlab import lab_state
 from jbodlab.cli.program import main
-from jbodlab.lab_state import START_TICKS, ClusterState, NodeState, ProcessState
+from tests.state_files import cluster, node, this_process, write
 
 DELETE = ["topics", "delete", "orders"]
 
@@ -23,23 +22,8 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def written(state_dir: Path, name: str, *, ticks_earlier: int = 0) -> None:
     """Write down a cluster of which a broker is this very process, or an earlier one."""
-    fields = lab_state.stat(os.getpid())
-    assert fields is not None
-    process = ProcessState(pid=os.getpid(), start_ticks=int(fields[START_TICKS]) - ticks_earlier)
-    # Nobody listens at port 1.
-    node = NodeState(
-        role="broker",
-        node_id=1,
-        host="127.0.0.1",
-        port=1,
-        properties_file="",
-        log_file="",
-        metadata_log_dir="",
-        log_dirs=(),
-        process=process,
-    )
-    state = ClusterState(name=name, root="", cluster_id="", uid=0, gid=0, mounts=(), nodes=(node,))
-    lab_state.cluster_file(state_dir, name).write_text(lab_state.to_json(state))
+    process = this_process(ticks_earlier=ticks_earlier)
+    write(state_dir, cluster(name, node(process=process)))
 
 
 def test_the_chosen_cluster_is_named(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

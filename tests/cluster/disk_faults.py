@@ -1,6 +1,6 @@
 """Faults of real directories beyond those of the fault tool, each with its undoing.
 
-chmod000, readonly, file, delete    as the fault tool makes them
+chmod000, readonly, file, delete    as the fault injector makes them
 noexec      chmod 666: entries cannot be reached
 chmod555    the directory alone loses its write bits; open files and subfolders keep theirs
 empty       an empty directory takes its place: a disk was unmounted
@@ -23,7 +23,12 @@ from lab.cluster.faults import Fault
 from lab.cluster.layout import CONTROLLER_ID
 from tests.cluster.harness import Cluster, wait_for
 
-TOOL_KINDS = ("chmod000", "readonly", "file", "delete")
+TOOL_KINDS = {
+    "chmod000": "permission",
+    "readonly": "read-only-bits",
+    "file": "file-in-place",
+    "delete": "deleted",
+}
 PLAIN_KINDS = (*TOOL_KINDS, "noexec", "chmod555", "empty", "loop", "dangling")
 ROOT_KINDS = ("mount_ro", "mount_over")
 KINDS = PLAIN_KINDS + (ROOT_KINDS if os.geteuid() == 0 else ())
@@ -55,8 +60,8 @@ class DiskFaults:
     def _fault(self, kind: str, path: Path) -> Fault:
         if path == self._cluster.node(CONTROLLER_ID).metadata_dir:
             target = operations.directory_target(str(path), None)
-            return self._cluster.faults.inject(kinds.spec(kind, {}), target)
-        return self._cluster.log_dir_at(path).fails(kind)
+            return self._cluster.faults.inject(kinds.spec(TOOL_KINDS[kind]), target)
+        return self._cluster.log_dir_at(path).fails(TOOL_KINDS[kind])
 
     def heal(self, path: Path) -> None:
         """Undo the fault of a directory."""

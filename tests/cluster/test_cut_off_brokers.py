@@ -54,7 +54,7 @@ def test_a_broker_that_is_cut_off_is_fenced_and_comes_back(cluster_root: Path) -
 
 
 def test_brokers_that_follow_no_rules_are_not_cut_off(cluster_root: Path) -> None:
-    message = "broker-1 was not started with faults by preload"
+    message = "broker-1 runs without the library for faults in single calls"
 
     with (
         Cluster.running(cluster_root, brokers=1, log_dirs=1) as cluster,

@@ -90,7 +90,7 @@ def test_what_a_move_has_left_is_found_by_the_topic_id_where_its_name_is_cut(
         fault = disk.errs(errno.EIO, CallClass.SYNC, name="*.log")
 
     assert alter(cluster, BROKER, {(name, 0): target}) == {ErrorCode.NONE}
-    wait_for("a sync of the copy that does not end well", lambda: fault.bites.broken > 0)
+    wait_for("a sync of the copy that does not end well", lambda: fault.counters.broken > 0)
     if ends == "with the power":
         assert [each.name[:209] for each in source.glob("*-stray")] == [other.topic]
         broker.kill()

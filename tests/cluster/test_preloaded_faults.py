@@ -102,7 +102,7 @@ def test_a_slow_disk_costs_time_and_nothing_else(cluster: Cluster) -> None:
         cluster.broker(1).log_dir_at(directory).slows(40) as fault,
         Load(cluster.bootstrap, "slow") as load,
     ):
-        wait_for("a few slow syncs", lambda: fault.bites.broken >= 3)
+        wait_for("a few slow syncs", lambda: fault.counters.broken >= 3)
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "slow", PARTITIONS))
     assert "went offline" not in cluster.broker(1).output()
@@ -120,7 +120,7 @@ def test_any_number_of_slow_syncs_in_a_row_is_no_hang(cluster: Cluster) -> None:
             producer.produce("segments", bytes(14_000))
         assert producer.flush(30) == 0
         # Of each segment the log and its indexes: more than twice as long as one step may take.
-        wait_for("many slow syncs", lambda: fault.bites.broken >= 120)
+        wait_for("many slow syncs", lambda: fault.counters.broken >= 120)
         producer.produce("segments", b"last")
         assert producer.flush(30) == 0
 
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
         )
         # What is there is read, to its end.
         there = read_all(cluster.bootstrap, alone, PARTITIONS)
-        assert broken.bites.broken >= 1
+        assert broken.counters.broken >= 1
         broken.heal()
         wait_for(f"{directory} is HEALTHY", lambda: condition() == "HEALTHY", last_seen=condition)
         healed = time.monotonic()
@@ -203,7 +203,7 @@ def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(
         wait_for("an acknowledgement", lambda: load.acknowledged_after(failed, 0))
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "failing", PARTITIONS))
-    assert fault.bites.broken >= 1
+    assert fault.counters.broken >= 1
     assert f"log directory {directory}" in cluster.broker(2).output()
 
 
@@ -221,7 +221,7 @@ def test_a_disk_that_hangs_is_left_and_the_other_serves_on(cluster: Cluster) -> 
         hung = time.monotonic()
         wait_for("an acknowledgement", lambda: load.acknowledged_after(hung, 0))
     isr = cluster.isr("hanging")
-    assert fault.bites.broken >= 1
+    assert fault.counters.broken >= 1
     fault.heal()
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "hanging", PARTITIONS))
@@ -241,13 +241,13 @@ def test_a_clean_stop_answers_what_is_written(cluster: Cluster) -> None:
         )
         # The first of its kind that a broker gets is worked on alone.
         first = await connection.call(ApiKey.PRODUCE, 9, produce("stopping", VALUES[0]))
-        slow = fault.bites.broken
+        slow = fault.counters.broken
         calls = [
             asyncio.create_task(connection.call(ApiKey.PRODUCE, 9, produce("stopping", value)))
             for value in VALUES[1:]
         ]
         async with asyncio.timeout(10):
-            while fault.bites.broken == slow:  # noqa: ASYNC110 - nobody tells of it
+            while fault.counters.broken == slow:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.005)
         broker.signal(signal.SIGTERM)
         answers = [first, *await asyncio.gather(*calls)]

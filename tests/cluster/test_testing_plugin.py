@@ -50,8 +50,15 @@ def test_a_loop_may_await_it(jbod_cluster_async):
             await fault.wait_detected()
             await jbod_cluster_async.wait_leaders(topic)
         assert await log_dir.state() == "online"
+        assert '"event": "healed"' in str(await jbod_cluster_async.events())
+        assert await jbod_cluster_async.broker(1).log_lines(1)
 
     asyncio.run(body())
+
+
+def test_a_fault_that_cannot_be_made_says_what_to_do_here(jbod_cluster):
+    with pytest.raises(Exception, match="mark the test with @pytest.mark.jbod.calls=True"):
+        jbod_cluster.broker(1).log_dir(1).hangs()
 
 
 def test_one_that_fails_says_what_was_done_to_the_cluster(jbod_cluster):
@@ -109,7 +116,7 @@ def test_a_cluster_is_shared_healed_and_shown_where_a_test_fails(project: Path) 
         check=False,
     )
 
-    assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
     assert "jbodlab cluster" in done.stdout
     work_dir = re.search(r"files: (\S+)", done.stdout)
     assert work_dir

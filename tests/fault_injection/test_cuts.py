@@ -279,11 +279,19 @@ def test_a_cut_ends_by_itself_at_the_end_of_its_length(network: Network) -> None
     ("changes", "words", "reason"),
     [
         ({"process": None}, {}, "broker-1 does not run"),
-        ({"rules": None}, {}, "broker-1 was not started with faults by preload"),
-        ({}, {"from": "broker-7"}, "broker-1 has no broker-7 that it could be cut off from"),
-        ({}, {"from": "broker-1"}, "broker-1 has no broker-1 that it could be cut off from"),
-        ({"controller_port": 0}, {}, "the controller's address is not known"),
-        ({"host": "10.0.0.1"}, {}, "broker-1 listens on 10.0.0.1, and connections are local"),
+        ({"rules": None}, {}, "broker-1 runs without the library"),
+        (
+            {},
+            {"from": "broker-7"},
+            "cannot cut broker-1 off from broker-7: the cluster has no",
+        ),
+        (
+            {},
+            {"from": "broker-1"},
+            "cannot cut broker-1 off from broker-1: the cluster has no",
+        ),
+        ({"controller_port": 0}, {}, "the controller's address is unknown"),
+        ({"host": "10.0.0.1"}, {}, "only loopback addresses can be cut off, not 10.0.0.1"),
     ],
 )
 def test_a_cut_that_cannot_be_made_is_refused_before_anything_happens(
@@ -300,5 +308,5 @@ def test_another_broker_that_follows_no_rules_is_told_by_its_name(network: Netwo
     peers = tuple(replace(peer, rules=None) for peer in patient.peers)
     target = operations.broker_target(replace(patient, peers=peers), 0, 0)
 
-    assert "broker-2 was not started" in registry.check(kinds.spec("cut", {}), target)
+    assert "broker-2 runs without the library" in registry.check(kinds.spec("cut", {}), target)
     assert registry.check(kinds.spec("cut", {"from": "controller"}), target) == ""

@@ -73,7 +73,7 @@ def test_a_fault_of_a_process_takes_effect_when_it_is_struck(bed: Bed, kind: str
 def test_a_broker_that_does_not_run_cannot_be_killed(bed: Bed) -> None:
     fault = bed.inject("kill", bed.target())
 
-    with pytest.raises(FaultError, match="has an open fault already, number 1"):
+    with pytest.raises(FaultError, match="already has an open fault: 1"):
         bed.inject("kill", bed.target())
     with pytest.raises(FaultError, match="nothing injected: broker-1 does not run"):
         bed.inject("stop", bed.target())

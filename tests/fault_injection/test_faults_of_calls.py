@@ -22,6 +22,7 @@ from fault_injection.mechanism import Patient as Broker
 from fault_injection.mechanism import Target
 from fault_injection.preload import CallClass, Control
 from lab.cluster.waiting import wait_for
+from lab.testing.clusters import ADVICE
 from tests.fault_injection import making
 from tests.fault_injection.fuse_disks import served
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, Patient
@@ -194,7 +195,7 @@ def test_a_fault_whose_injector_died_is_healed_from_the_journal(bed: Bed) -> Non
 def test_what_a_mechanism_does_not_see_is_refused_before_anything_is_touched(bed: Bed) -> None:
     bed.control.traps(CallClass.SYNC | CallClass.CREATE)
 
-    with pytest.raises(FaultError, match="does not see calls of read, write"):
+    with pytest.raises(FaultError, match="cannot break the calls read, write"):
         bed.inject("eio", calls="read,write,sync", mechanism=bed.mechanism)
 
     assert bed.control.in_force == []
@@ -220,9 +221,24 @@ def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
     found = registry.check(kinds.spec("slow"), target)
 
     assert found == (
-        "preload: broker-9 was not started with faults by preload; "
-        f"fuse: {bed.d1} is on no FUSE disk (`jbodlab up --kind fuse` makes such)"
+        "preload: broker-9 runs without the library for faults in single calls: start its cluster "
+        "with `jbodlab up --mechanism preload`; "
+        f"fuse: {bed.d1} is not on a disk of kind fuse: start its cluster with "
+        "`jbodlab up --kind fuse`"
     )
+
+
+def test_a_refusal_says_what_to_do_in_the_words_of_whoever_asks(bed: Bed) -> None:
+    if bed.mechanism == "fuse":
+        pytest.skip("a disk follows rules whatever its broker does")
+    other = Broker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None, advice=ADVICE)
+
+    found = registry.check(
+        kinds.spec("slow"), operations.directory_target(str(bed.d1), None, other)
+    )
+
+    assert "@pytest.mark.jbod(calls=True)" in found
+    assert "jbodlab up" not in found
 
 
 def test_errno_of_a_broken_call_is_the_one_that_was_asked_for(bed: Bed) -> None:

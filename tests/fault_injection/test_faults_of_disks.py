@@ -123,7 +123,7 @@ def test_a_disk_that_is_shared_is_not_filled(bed: Bed) -> None:
     bed.path.mkdir(parents=True)
     target = operations.directory_target(str(bed.path), None)
 
-    assert "is on no disk of its own" in registry.check(kinds.spec("full"), target)
+    assert "is not on a disk of its own" in registry.check(kinds.spec("full"), target)
 
 
 def test_a_shut_down_file_system_is_mounted_again(bed: Bed) -> None:
@@ -181,8 +181,8 @@ def test_a_frozen_disk_goes_on_when_it_is_healed(bed: Bed) -> None:
 @pytest.mark.parametrize(
     ("kind", "words", "reason"),
     [
-        ("eio", {"calls": "sync"}, "it breaks all calls of all files"),
-        ("eio", {"errno": "ENOSPC"}, "its calls fail with EIO only"),
+        ("eio", {"calls": "sync"}, "it can only break all calls on all files"),
+        ("eio", {"errno": "ENOSPC"}, "it can only fail calls with EIO"),
         ("power-loss", {}, "broker-1 does not run"),
     ],
 )

@@ -362,7 +362,7 @@ def test_a_disk_is_full_by_its_calls_and_by_no_balloon(
     # It would fill the disk that the folder is on, which may be the machine's.
     monkeypatch.setattr(balloon, "SIZE_BYTES_MAX", 1 << 60)
     found = registry.check(kinds.spec("full", {"mechanism": "balloon"}), target(log_dir))
-    assert found == f"{log_dir} is on no disk of its own"
+    assert found == f"{log_dir} is not on a disk of its own"
 
 
 def test_a_fault_heals_by_itself_and_its_process_says_so(disk: ServedDisk, log_dir: Path) -> None:
@@ -424,7 +424,7 @@ def test_healing_unmounts_a_disk_whose_process_was_killed(disk: ServedDisk, log_
 
     note = heal(disk, fault)
 
-    assert note == f"the process that served {disk.point} is gone, it is unmounted"
+    assert note == f"the process that served {disk.point} has ended; the disk was unmounted"
     assert disks.of(disk.point) is None
     assert not disk.rules.exists()
     assert error_of(log_dir) == 0
@@ -451,7 +451,7 @@ def test_the_next_command_unmounts_a_disk_whose_process_was_killed(
 
 
 def test_what_is_known_of_a_file_is_always_told(disk: ServedDisk, log_dir: Path) -> None:
-    with pytest.raises(FaultError, match="it does not see calls of stat"):
+    with pytest.raises(FaultError, match="it cannot break the calls stat"):
         inject(disk, log_dir, "eio", calls="stat,write", mechanism="fuse")
 
     fault = inject(disk, log_dir, "eio")
@@ -462,7 +462,9 @@ def test_what_is_known_of_a_file_is_always_told(disk: ServedDisk, log_dir: Path)
 def test_a_directory_on_another_disk_is_refused(tmp_path: Path) -> None:
     found = registry.check(kinds.spec("eio", {"mechanism": "fuse"}), target(tmp_path))
 
-    assert found == f"{tmp_path} is on no FUSE disk (`jbodlab up --kind fuse` makes such)"
+    assert found == (
+        f"{tmp_path} is not on a disk of kind fuse: start its cluster with `jbodlab up --kind fuse`"
+    )
 
 
 def test_the_next_fault_unmounts_a_disk_whose_process_was_killed(
@@ -471,7 +473,7 @@ def test_the_next_fault_unmounts_a_disk_whose_process_was_killed(
     disk.process.kill()
     disk.process.wait(DEADLINE_S)
 
-    with pytest.raises(FaultError, match="is on no FUSE disk"):
+    with pytest.raises(FaultError, match="is not on a disk of kind fuse"):
         inject(disk, log_dir, "eio", mechanism="fuse")
 
     assert disks.of(disk.point) is None
@@ -485,7 +487,7 @@ def test_a_disk_that_nobody_serves_is_refused(disk: ServedDisk, log_dir: Path) -
 
     found = registry.check(kinds.spec("eio", {"mechanism": "fuse"}), wanted)
 
-    assert found == f"the process that served {disk.point} is gone"
+    assert found == f"the process that served {disk.point} has ended"
 
 
 def test_a_machine_without_the_package_says_so_before_anything_starts(

@@ -170,7 +170,7 @@ def test_links_relative_paths_and_trailing_slashes_name_the_same_directory(
 
     refused = jbodlab("inject", "read-only-bits", "--path", "../" + disk.name + "/data/", cwd=disk)
     assert refused.returncode == 1
-    assert "has an open fault already, number 1" in refused.stderr
+    assert "already has an open fault: 1" in refused.stderr
     assert str(log_dir) in jbodlab("faults", "list").stdout
 
 
@@ -216,7 +216,7 @@ def test_a_directory_that_holds_the_tool_itself_is_refused(jbodlab: Jbodlab) -> 
 
     assert (refused.returncode, refused.stderr) == (
         1,
-        f"jbodlab: {package} holds the program that would have to heal it\n",
+        f"jbodlab: {package} contains the program that has to heal it\n",
     )
 
 
@@ -291,7 +291,7 @@ def test_a_fault_whose_directory_is_gone_is_closed_with_a_word_about_it(
     result = jbodlab("heal", 1)
 
     assert result.returncode == 0
-    assert "gone or another directory" in result.stdout
+    assert "was removed or replaced" in result.stdout
     assert jbodlab("faults", "list").stdout == "no open faults\n"
 
 

@@ -139,7 +139,7 @@ def test_a_file_is_written_down_before_its_permissions_change(
 
 
 def test_a_torn_last_line_is_cut_off(journal_file: Path, log_dir: Path) -> None:
-    begin(journal_file, "chmod000", log_dir)
+    begin(journal_file, "permission", log_dir)
     whole = journal_file.read_bytes()
     journal_file.write_bytes(whole + b'{"event": "injec')
 
@@ -150,7 +150,7 @@ def test_a_torn_last_line_is_cut_off(journal_file: Path, log_dir: Path) -> None:
 
 
 def test_a_damaged_line_in_the_middle_is_an_error(journal_file: Path, log_dir: Path) -> None:
-    begin(journal_file, "chmod000", log_dir)
+    begin(journal_file, "permission", log_dir)
     journal_file.write_bytes(b"rubbish\n" + journal_file.read_bytes())
 
     with pytest.raises(FaultError, match="damaged in line 1"):
@@ -158,7 +158,7 @@ def test_a_damaged_line_in_the_middle_is_an_error(journal_file: Path, log_dir: P
 
 
 def test_ids_are_never_used_twice(journal_file: Path, log_dir: Path) -> None:
-    begin(journal_file, "chmod000", log_dir)
+    begin(journal_file, "permission", log_dir)
     heal(journal_file)
 
     with open_journal(journal_file) as journal:

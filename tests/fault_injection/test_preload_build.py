@@ -61,7 +61,7 @@ def test_a_missing_compiler_is_one_clear_line(
         build.library(tmp_path / "cache")
 
     assert str(refused.value) == (
-        "preloaded faults need a C compiler, and there is no cc here "
+        "preloaded faults need a C compiler, and cc is not installed "
         "(apt-get install gcc libc6-dev)"
     )
     assert list((tmp_path / "cache").iterdir()) == []

@@ -169,7 +169,7 @@ def test_only_a_control_file_is_taken_over(tmp_path: Path, content: bytes) -> No
     path = tmp_path / "other"
     path.write_bytes(content)
 
-    with pytest.raises(FaultError, match="other is no control file of preloaded faults"):
+    with pytest.raises(FaultError, match="other is not a file of rules for the preloaded library"):
         Control.open(path)
     with pytest.raises(FaultError, match=r"cannot open the control file .*: No such file"):
         Control.open(tmp_path / "missing")

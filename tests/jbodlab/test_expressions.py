@@ -105,7 +105,7 @@ def test_a_duration_is_amounts_from_the_largest_unit_to_the_smallest(
 
 @pytest.mark.parametrize("text", ["", "5", "5 s", "5s5m", "-5s", "5parsecs", True, -1, None])
 def test_any_other_text_is_not_a_duration(text: object) -> None:
-    with pytest.raises(ValueError, match="is not a duration, such as"):
+    with pytest.raises(ValueError, match="expected a duration such as"):
         duration_s(text)
 
 

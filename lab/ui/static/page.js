@@ -1,12 +1,12 @@
-// The live page: takes patches of the cluster's state and draws the sections that changed.
-// Everything is put into the page as text, never as markup: names of topics come from anybody.
+// The live page: applies patches of the cluster's state and draws the sections that changed.
+// Everything is inserted as text, never as markup, since topic names come from users.
 
 const state = { sections: {}, events: [] };
 const at = (id) => document.getElementById(id);
 const SHAPES = { bad: "■", warn: "▲", fault: "✕", good: "●", unknown: "○" };
 const EVENTS_KEPT = 300;
 
-// The token came in the part of the URL that no server is sent; it lives as long as this tab.
+// The token is in the fragment of the URL, which browsers do not send; it lasts as long as this tab.
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
 if (given) {
   sessionStorage.setItem("token", given);
@@ -45,7 +45,7 @@ function bytes(count) {
 }
 
 const counted = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
-const told = (level, text) => make("span", { class: `state ${level}` }, `${SHAPES[level]} ${text}`);
+const mark = (level, text) => make("span", { class: `state ${level}` }, `${SHAPES[level]} ${text}`);
 
 const draw = {
   cluster({ name, bootstrap, not_known, may_break }) {
@@ -55,11 +55,11 @@ const draw = {
     at("heal").hidden = !may_break || !token;
     at("unknown").hidden = not_known.length === 0;
     fill(at("not-known"), ...not_known.map((text) => make("li", {}, text)));
-    if (may_break && !token) say("Faults need the URL that the command printed, with its token.");
+    if (may_break && !token) say("To inject faults, open the URL that the command printed: it has the token.");
   },
   wrong(lines) {
-    const items = lines.map(({ level, text }) => make("li", {}, told(level, text)));
-    fill(at("wrong"), ...(items.length ? items : [make("li", {}, told("good", "nothing"))]));
+    const items = lines.map(({ level, text }) => make("li", {}, mark(level, text)));
+    fill(at("wrong"), ...(items.length ? items : [make("li", {}, mark("good", "none"))]));
   },
   brokers(brokers) {
     fill(at("brokers"), ...brokers.map(drawBroker));
@@ -75,13 +75,13 @@ const draw = {
   },
   partitions({ count, shown }) {
     const rest = count - shown.length;
-    at("counted").textContent = counted(count, "partition") + (rest > 0 ? `; ${rest} of those that are in sync are not listed` : "");
+    at("counted").textContent = counted(count, "partition") + (rest > 0 ? `; ${rest} in-sync partitions are not listed` : "");
     fill(at("partitions"), ...shown.map((row) => {
       const name = `${row.topic}-${row.partition}`;
       const level = { "in sync": "good", "no leader": "bad" }[row.state] ?? "warn";
       return make("tr", {},
         make("td", {}, make("button", { type: "button", class: "plain", id: `p-${name}`, onclick: () => showPartition(row) }, name)),
-        make("td", {}, told(level, row.state)),
+        make("td", {}, mark(level, row.state)),
         make("td", {}, row.leader < 0 ? "none" : String(row.leader)),
         make("td", {}, row.replicas.join(", ")),
         make("td", {}, row.isr.join(", ")));
@@ -95,10 +95,10 @@ function drawBroker(broker) {
   const name = `broker-${broker.id}`;
   const level = broker.state === "serves" ? "good" : "bad";
   return make("article", { class: "broker", id: name, "aria-label": name },
-    make("div", { class: "head" }, make("h3", {}, name), told(level, broker.state),
+    make("div", { class: "head" }, make("h3", {}, name), mark(level, broker.state),
       make("span", {}, counted(broker.leaders, "leader")),
       make("span", { class: "soft" }, broker.address),
-      ...broker.faults.map((kind) => told("fault", kind)),
+      ...broker.faults.map((kind) => mark("fault", kind)),
       may_break && token ? make("button", { type: "button", id: `break-${name}`, class: "danger", onclick: () => askBreak(name, broker.leaders, "broker") }, `Break ${name}`) : null),
     make("ul", { class: "dirs" }, ...broker.log_dirs.map((one) => drawDirectory(broker, one))));
 }
@@ -110,8 +110,8 @@ function drawDirectory(broker, one) {
   const isKnown = one.state === "online";
   const used = one.total - one.usable;
   return make("li", { class: `dir ${level}`, id: `dir-${broker.id}-${one.number}` },
-    make("p", {}, make("strong", {}, `${one.number} `), told(level, [one.state, ...one.conditions].join(", ")), " ",
-      ...one.faults.map((kind) => told("fault", kind))),
+    make("p", {}, make("strong", {}, `${one.number} `), mark(level, [one.state, ...one.conditions].join(", ")), " ",
+      ...one.faults.map((kind) => mark("fault", kind))),
     one.cause ? make("p", { class: "bad" }, one.cause) : null,
     isKnown ? make("p", {}, `${counted(one.leaders, "leader")}, ${counted(one.replicas, "replica")}, ${bytes(one.bytes)}${one.arriving ? `, ${one.arriving} arriving` : ""}`) : null,
     isKnown && one.total > 0 && one.usable >= 0
@@ -132,7 +132,7 @@ function drawCurve(name, values, period_s) {
   svg.append(line);
   return make("div", { class: "curve" },
     make("p", {}, `${name} ${bytes(values.at(-1) ?? 0)}/s`), svg,
-    make("p", { class: "soft" }, `most in ${Math.round(values.length * period_s)} s: ${bytes(values.length ? Math.max(...values) : 0)}/s`));
+    make("p", { class: "soft" }, `highest in ${Math.round(values.length * period_s)} s: ${bytes(values.length ? Math.max(...values) : 0)}/s`));
 }
 
 function drawEvents() {
@@ -182,7 +182,7 @@ async function showPartition(row) {
   fill(at("one-replicas"), ...found.replicas.map((replica) => {
     const words = [replica.leads && "leads", replica.offline && "offline", replica.in_sync ? "in sync" : "not in sync"].filter(Boolean);
     return make("tr", {}, make("td", {}, String(replica.broker)), make("td", {}, String(replica.directory ?? "–")),
-      make("td", {}, bytes(replica.bytes)), make("td", {}, told(replica.offline ? "bad" : replica.in_sync ? "good" : "warn", words.join(", "))));
+      make("td", {}, bytes(replica.bytes)), make("td", {}, mark(replica.offline ? "bad" : replica.in_sync ? "good" : "warn", words.join(", "))));
   }));
   at("one").showModal();
 }
@@ -192,7 +192,7 @@ let breaking = null;
 function askBreak(where, leaders, scope) {
   breaking = { where };
   at("break-title").textContent = `Break ${where}`;
-  at("break-what").textContent = `A real fault on ${where}, which has ${counted(leaders, "leader")}. It heals by itself, and with “Heal all”.`;
+  at("break-what").textContent = `Injects a real fault on ${where}, which has ${counted(leaders, "leader")}. It heals by itself after its length, or at once with “Heal all”.`;
   const kinds = state.sections.cluster.kinds.filter((kind) => kind.scope.includes(scope));
   fill(at("kind"), ...kinds.map((kind) => make("option", { value: kind.name }, kind.name)));
   at("refused").textContent = "";
@@ -228,7 +228,7 @@ async function doBreak() {
 
 async function heal() {
   at("heal").disabled = true;
-  say("healing");
+  say("Healing …");
   try { say(await post("/heal", {})); } catch (error) { say(error.message); } finally { at("heal").disabled = false; }
 }
 
@@ -238,7 +238,7 @@ at("heal").addEventListener("click", heal);
 for (const button of document.querySelectorAll("[data-close]")) {
   button.addEventListener("click", () => button.closest("dialog").close());
 }
-// Enter in a field is what the button says, as in a form; there is none, so that nothing can be sent.
+// Enter in a field does what the button does, as in a form; a form could be sent by other pages.
 at("break-form").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.tagName === "INPUT") doBreak();
 });
@@ -250,6 +250,6 @@ stream.addEventListener("message", (message) => {
   take(JSON.parse(message.data));
 });
 stream.addEventListener("error", () => {
-  at("connection").textContent = "connection lost; what is shown is old";
+  at("connection").textContent = "connection lost: this is the last known state";
   at("connection").className = "lost";
 });

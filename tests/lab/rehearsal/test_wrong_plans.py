@@ -141,7 +141,8 @@ WRONG = {
     ),
     "a length that is no duration": (
         entry('{at: 5s, do: permission, where: broker-1/dir-1, as: first, for: "5 parsecs"}'),
-        "p.yaml:10: timeline[0].for: '5 parsecs' is not a duration, such as 250ms, 20s or 1m30s",
+        "p.yaml:10: timeline[0].for: expected a duration such as 250ms, 20s or 1m30s, "
+        "got '5 parsecs'",
     ),
     "neither a fault nor an action": (
         entry("{at: 5s, do: meteor, where: broker-1/dir-1, as: first}"),
@@ -219,15 +220,16 @@ WRONG = {
     ),
     "a word that the fault does not know": (
         entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, delay: 5ms}"),
-        "p.yaml:10: timeline[0].delay: permission knows no 'delay'; it may be told for, mechanism",
+        "p.yaml:10: timeline[0].delay: unknown key 'delay' of permission; "
+        "expected one of for, mechanism",
     ),
     "a class of calls that is not known": (
         entry("{at: 5s, do: slow, where: broker-1/dir-1, as: first, delay: 5ms, calls: [think]}"),
-        "p.yaml:10: timeline[0].calls: 'think' is none of ",
+        "p.yaml:10: timeline[0].calls: unknown call 'think'; expected create, ",
     ),
     "a hang that is too long": (
         entry("{at: 5s, do: hang, where: broker-1/dir-1, as: first, for: 1h}"),
-        "p.yaml:10: timeline[0].for: '1h' is longer than 600 s",
+        "p.yaml:10: timeline[0].for: expected at most 600 s, got '1h'",
     ),
     "a repetition without an interval": (
         entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, repeat: {times: 3}}"),
@@ -329,7 +331,8 @@ WRONG = {
     ),
     "a cut from somebody who is not known": (
         entry("{at: 5s, do: cut, where: broker-1, from: [world], as: first, for: 2s}"),
-        "p.yaml:10: timeline[0].from: 'world' is none of controller, brokers, clients, broker-N",
+        "p.yaml:10: timeline[0].from: expected controller, brokers, clients or broker-N, "
+        "got 'world'",
     ),
     "a cut from itself": (
         entry("{at: 5s, do: cut, where: broker-1, from: broker-1, as: first, for: 2s}"),

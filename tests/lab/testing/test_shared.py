@@ -92,8 +92,8 @@ def test_all_end_with_the_session(clusters: SharedClusters, log: list[str]) -> N
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        ({"brokers": 0}, "brokers=0 is no number from 1 to 20"),
-        ({"disks": "two"}, "disks='two' is no number from 1 to 64"),
+        ({"brokers": 0}, "expected brokers from 1 to 20, got 0"),
+        ({"disks": "two"}, "expected disks from 1 to 64, got 'two'"),
     ],
 )
 def test_a_need_that_nobody_can_meet_is_refused(wanted: dict[str, object], why: str) -> None:

@@ -113,7 +113,7 @@ def test_directories_that_a_serving_broker_does_not_tell_of_are_unknown() -> Non
     (first, _) = model.sections(seen)["brokers"]
     assert first["state"] == "serves"
     assert [one["state"] for one in first["log_dirs"]] == ["unknown", "unknown"]
-    assert wrong(seen) == ["warn: broker-1 does not tell of its directories"]
+    assert wrong(seen) == ["warn: broker-1 does not report its log directories"]
 
 
 def test_a_broker_that_answers_but_is_not_named_by_others_is_fenced() -> None:
@@ -121,7 +121,7 @@ def test_a_broker_that_answers_but_is_not_named_by_others_is_fenced() -> None:
     view = replace(WHOLE.view, broker_ids=frozenset({2}))
 
     assert wrong(replace(WHOLE, view=view)) == [
-        "bad: broker-1 is fenced: the controller does not hear it"
+        "bad: broker-1 is fenced: the controller gets no heartbeats from it"
     ]
 
 
@@ -136,8 +136,8 @@ def test_conditions_shortages_and_faults_are_told() -> None:
     assert wrong(seen) == [
         "fault: open fault 7: eio on broker-1/2",
         "warn: broker-1/1 is FULL",
-        "bad: 1 without leader: t-0",
-        "warn: 1 under-replicated: t-1",
+        "bad: partitions without a leader: 1 (t-0)",
+        "warn: under-replicated partitions: 1 (t-1)",
     ]
     (fault,) = model.sections(seen)["faults"]
     assert (fault["where"], fault["until_ms"]) == ("broker-1/2", 30_000)
@@ -197,12 +197,12 @@ def test_rates_count_growth_by_its_cause_and_never_what_is_deleted() -> None:
         ),
     )
 
-    rates.look(WHOLE, 1.0)
-    rates.look(later, 3.0)
+    rates.look(model.sizes(WHOLE), 1.0)
+    rates.look(model.sizes(later), 3.0)
     assert rates.to_json(2.0)["points"] == [[10, 5, 3]]
 
     for second in (4.0, 5.0, 6.0):
-        rates.look(later, second)
+        rates.look(model.sizes(later), second)
     assert rates.to_json(2.0)["points"] == [[0, 0, 0], [0, 0, 0]]
 
 
@@ -211,6 +211,6 @@ def test_a_rate_is_even_where_a_broker_answers_every_other_look() -> None:
     for look in range(9):
         size = 20 * (look // 2)
         seen = replace(WHOLE, brokers=(broker(1, dir_view("/b1/1", {T0: size})),))
-        rates.look(seen, float(look))
+        rates.look(model.sizes(seen), float(look))
 
     assert [written for written, *_ in rates.to_json(1.0)["points"][3:]] == [10] * 5
