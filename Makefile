@@ -17,7 +17,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := analytics
-TEST_EXTRAS := analytics,delta,dev,fuse,iceberg,webhdfs
+TEST_EXTRAS := analytics,dev,fuse,s3,webhdfs
 # Tests wait as much as they compute: some more processes than cores.
 TEST_WORKERS := 3
 

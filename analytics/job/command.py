@@ -20,7 +20,7 @@ from analytics.ask import what_if
 from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, read_tables, resolve
 from analytics.ask.as_of_text import as_of_text, difference_text
 from analytics.ask.assumptions import add_options, assumed_min_isr
-from analytics.ask.broker_logs import LogLine, read_broker_logs
+from analytics.ask.broker_logs import LogLine, read_broker_logs, zone_named
 from analytics.ask.directory_paths import add_option, directory_paths
 from analytics.ask.offline_log import parse_moment
 from analytics.bytes.named_logs import look
@@ -32,7 +32,6 @@ from analytics.job.session import end_started, start_session
 from analytics.page.conditions import Condition, parse_condition, parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
-from analytics.store.table_formats import TableFormat, require
 from analytics.tables import catalog as t
 from jbodlab.command_line import INTERRUPTED, Parser
 
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=partial(argparse.HelpFormatter, max_help_position=34),
         description="Replay KRaft metadata logs into Parquet tables, and print a short report. "
         "MOMENT is an offset, or a time as 2026-01-31T12:00:00Z.",
-        epilog="`jbod-replay what-if --help`: what a failure would do.",
+        epilog="`jbod-replay what-if --help`: consequences of a failure.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -62,21 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="extend",
         nargs="+",
         metavar="URI",
-        help="__cluster_metadata-0, a folder or archive of it, patterns; NAME=URI names the "
-        "cluster",
+        help="folder or archive with __cluster_metadata-0, or a pattern; NAME=URI names it",
     )
-    parser.add_argument("--output", required=True, metavar="DIR", help="tables: DIR/<table>/")
     parser.add_argument(
-        "--format",
-        choices=[one.value for one in TableFormat],
-        default=TableFormat.PARQUET.value,
-        metavar="LOG",
-        help="parquet, or with a log of delta or iceberg",
+        "--output", required=True, metavar="DIR", help="where to write tables and report.html"
     )
     parser.add_argument(
         "--full",
         action="store_true",
-        help="read everything, not only what is new",
+        help="read the whole log, not only new records",
     )
     add_options(parser)
     add_option(parser)
@@ -86,27 +79,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         default=(),
         metavar="FILE",
-        help="brokers' own words on directories that failed",
+        help="brokers' logs: details of failures",
     )
-    parser.add_argument("--cluster", metavar="NAME", help="the one to ask of, if there are several")
+    parser.add_argument(
+        "--log-zone", metavar="ZONE", help="their time zone (default: this machine's)"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="cluster for --as-of and --diff")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
-        "--fail-on", metavar="CONDITION", help="exit code 2 if it holds, as 'outages > 0'"
+        "--fail-on", metavar="CONDITION", help="exit with 2 if it holds, as 'outages > 0'"
     )
-    parser.add_argument(
-        "--objective", metavar="PERCENT", help="availability to be held against, as 99.95"
-    )
+    parser.add_argument("--objective", metavar="PERCENT", help="wanted availability, as 99.95")
     question = parser.add_mutually_exclusive_group()
     question.add_argument(
         "--as-of",
         metavar="MOMENT",
-        help="what the cluster was then; also in DIR/as_of/",
+        help="the cluster at that moment; also DIR/as_of/",
     )
     question.add_argument(
         "--diff",
         nargs=2,
         metavar="MOMENT",
-        help="what differs between them; also in DIR/diff/",
+        help="changes between two moments; also DIR/diff/",
     )
     options = parser.parse_args(given)
     moments = options.diff or ([options.as_of] if options.as_of else [])
@@ -120,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.fail_on is not None:
             condition = parse_condition(options.fail_on, names_of_figures())
         objective = None if options.objective is None else parse_objective(options.objective)
+        zone = None if options.log_zone is None else zone_named(options.log_zone)
         wanted = [parse_moment(text) for text in moments]
         if options.input is not None:
             assumed = assumed_min_isr(options)
@@ -128,8 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.output,
                 full=options.full,
                 assumed=assumed,
-                broker_logs=read_broker_logs(options.broker_logs),
-                table_format=TableFormat(options.format),
+                broker_logs=read_broker_logs(options.broker_logs, zone),
                 asked=Asked(
                     objective=objective, paths=directory_paths(options.config, options.meta)
                 ),
@@ -199,7 +193,6 @@ def replay(
     assumed: AssumedMinIsr | None = None,
     broker_logs: Sequence[LogLine] = (),
     full: bool = False,
-    table_format: TableFormat = TableFormat.PARQUET,
     asked: Asked | None = None,
     with_figures: bool = False,
 ) -> ReplayResult:
@@ -212,7 +205,6 @@ def replay(
         assumed: `min.insync.replicas` where a log does not say.
         broker_logs: What brokers wrote of their directories.
         full: Whether all logs are read as a whole, also where only what is new would do.
-        table_format: What the tables are besides Parquet files.
         asked: What the reports are asked for.
         with_figures: Whether the figures are needed also of clusters that have not changed.
 
@@ -220,7 +212,6 @@ def replay(
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises
             nothing; it is in the table of problems.
     """
-    require(table_format, str(output_dir))
     given = [inputs] if isinstance(inputs, Path | str) else inputs
     found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)
@@ -229,7 +220,6 @@ def replay(
         assumed=assumed,
         broker_logs=broker_logs,
         full=full,
-        table_format=table_format,
         asked=asked or Asked(),
         with_figures=with_figures,
     )

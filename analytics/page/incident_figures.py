@@ -156,6 +156,23 @@ DIRECTORY_FAILURES = Figure(
     limit=FAILURES,
 )
 
+BROKER_LOGS = Figure(
+    name="broker_logs",
+    title="Lines about log directories in the brokers' logs",
+    sql=(
+        "SELECT count(*) AS lines,\n"
+        "  count(*) FILTER (WHERE detected_offset IS NULL) AS without_failure\n"
+        "FROM {broker_log_lines} HAVING count(*) > 0"
+    ),
+    columns=figure_columns(
+        [
+            ("lines", "Lines", Unit.NUMBER),
+            ("without_failure", "Without a failure in the metadata log", Unit.NUMBER),
+        ]
+    ),
+    limit=1,
+)
+
 BROKER_FAILURES = Figure(
     name="broker_failures",
     title="Broker failures, open ones first, then the latest",

@@ -206,6 +206,7 @@ SECTIONS = (
                 ),
                 open=True,
             ),
+            Block(figure="broker_logs", open=True),
             Block(
                 figure="failing_directories",
                 plots=(
