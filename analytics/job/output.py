@@ -389,8 +389,8 @@ def require_in_place(folder: str) -> None:
     """
     if Store(folder).exists(MANIFEST):
         raise ReplayInputError(
-            f"{folder} holds tables of two runs: one of them puts its own in their places, and if "
-            "it was killed there, the next replay does the rest"
+            f"{folder} holds tables of two runs: a replay is putting its tables in place; if it "
+            "was killed, start it again"
         )
 
 
