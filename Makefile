@@ -18,7 +18,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := analytics,fast
-TEST_EXTRAS := analytics,delta,dev,fast,fuse,iceberg,webhdfs
+TEST_EXTRAS := analytics,dev,fast,fuse,s3,webhdfs
 DOCS_EXTRAS := docs
 # Tests wait as much as they compute: some more processes than cores.
 TEST_WORKERS := 3

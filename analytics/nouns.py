@@ -22,7 +22,6 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from jbodlab.cli.program import INTERRUPTED
 
-TABLE_FORMATS = ("parquet", "delta", "iceberg")
 MOMENT = "an offset, a time such as 2026-01-31T12:00:00Z, or ms since 1970"
 
 
@@ -97,12 +96,6 @@ def _add_replay(parser: Parser) -> None:
         help="__cluster_metadata-0, a folder or archive of it, a pattern; NAME=URI names it",
     )
     add("--results", metavar="DIR", help="folder for tables and pages (default: a new one)")
-    add(
-        "--format",
-        choices=TABLE_FORMATS,
-        default="parquet",
-        help="of the tables (default: parquet)",
-    )
     add("--full", action="store_true", help="read everything, not only what is new")
     add_options(parser)
     add_option(parser)
@@ -114,6 +107,7 @@ def _add_replay(parser: Parser) -> None:
         metavar="FILE",
         help="brokers' logs, for the causes of failed directories",
     )
+    add("--log-zone", metavar="ZONE", help="time zone of these logs (default: this machine's)")
     add("--named", metavar="NAME", help="with --as-of and --diff: which of several clusters")
     add("--fail-on", metavar="CONDITION", help="exit with code 2 if it holds, as 'outages > 0'")
     add("--objective", metavar="PERCENT", help="expected availability, such as 99.95")

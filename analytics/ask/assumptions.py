@@ -16,10 +16,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-insync-replicas",
         metavar="N",
-        help="what counts where the log sets none",
+        help="value where the log sets none",
     )
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="a broker's server.properties, for the same"
+        "--config", type=Path, metavar="FILE", help="a broker's server.properties, for that value"
     )
 
 
@@ -48,5 +48,5 @@ def assumed_min_isr(options: argparse.Namespace) -> AssumedMinIsr:
 def _number(text: str, what: str) -> int:
     value = int(text) if text.strip().isascii() and text.strip().isdecimal() else 0
     if not 1 <= value < 2**31:
-        raise ReplayInputError(f"{what}: {text!r} is no number of replicas")
+        raise ReplayInputError(f"{what}: expected a number of replicas, got {text!r}")
     return value

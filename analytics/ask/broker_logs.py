@@ -2,7 +2,8 @@
 
 The metadata log knows when the controller recorded a failure, not when the broker noticed it. The
 lines of brokers' own logs do: those of Kafka (`[time] LEVEL message (logger)`) and of jbodlab
-(`time LEVEL module message name=value`). Their times carry no zone and are taken as UTC. A line
+(`time LEVEL module message name=value`). Their times carry no zone: brokers write in that of their
+machine, so that a reader says which one that is, if it is not that of this machine. A line
 belongs to a failure of its broker that the controller recorded within `JOIN_MS` after it; where
 several come into question and the line does not say which directory it means, it belongs to none.
 """
@@ -13,8 +14,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analytics.errors import ReplayInputError
 
@@ -64,8 +66,29 @@ class FailureAt:
     detected_time: datetime | None
 
 
-def read_broker_logs(paths: Iterable[Path]) -> list[LogLine]:
+def zone_named(name: str) -> tzinfo:
+    """Return a time zone.
+
+    Args:
+        name: As the system's database of zones has it, such as `UTC` or `Europe/Berlin`.
+
+    Raises:
+        ReplayInputError: there is no such zone.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ReplayInputError(
+            f"--log-zone: expected a time zone such as UTC or Europe/Berlin, got {name!r}"
+        ) from None
+
+
+def read_broker_logs(paths: Iterable[Path], zone: tzinfo | None = None) -> list[LogLine]:
     """Return the lines about log directories, by file and number.
+
+    Args:
+        paths: The logs.
+        zone: Of their times; that of this machine without it.
 
     Raises:
         ReplayInputError: a file cannot be read.
@@ -74,14 +97,16 @@ def read_broker_logs(paths: Iterable[Path]) -> list[LogLine]:
     for path in paths:
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                found += lines_about_directories(str(path), lines)
+                found += lines_about_directories(str(path), lines, zone)
         except OSError as error:
             reason = error.strerror or error
             raise ReplayInputError(f"broker log {path} cannot be read: {reason}") from error
     return found
 
 
-def lines_about_directories(file: str, lines: Iterable[str]) -> Iterator[LogLine]:
+def lines_about_directories(
+    file: str, lines: Iterable[str], zone: tzinfo | None = None
+) -> Iterator[LogLine]:
     """Yield the lines of one broker's log that tell of trouble with a directory."""
     broker: int | None = None
     found: list[LogLine] = []
@@ -94,7 +119,7 @@ def lines_about_directories(file: str, lines: Iterable[str]) -> Iterator[LogLine
         place = _LOG_DIR.search(parts["text"])
         if place is None:
             continue
-        time = _time(parts["time"], int(parts["ms"]))
+        time = _time(parts["time"], int(parts["ms"]), zone)
         if time is None:
             continue
         directory = _DIRECTORY_ID.search(parts["text"])
@@ -165,9 +190,10 @@ def _detected(failure: FailureAt) -> datetime:
     return failure.detected_time
 
 
-def _time(text: str, milliseconds: int) -> datetime | None:
+def _time(text: str, milliseconds: int, zone: tzinfo | None) -> datetime | None:
     try:
-        found = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
+        written = datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
+        found = (written if zone is None else written.replace(tzinfo=zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
     return found + timedelta(milliseconds=milliseconds)

@@ -33,7 +33,7 @@ def broker_answer(
         ReplayInputError: it was never registered.
     """
     if not (text.isascii() and text.isdecimal()):
-        raise ReplayInputError(f"{text!r} is no id of a broker")
+        raise ReplayInputError(f"expected the id of a broker, got {text!r}")
     broker = BrokerId(int(text))
     changes = cluster.changes.get(broker)
     if not changes:
@@ -100,7 +100,7 @@ def parse_directory(text: str) -> DirectoryId:
     try:
         directory = DirectoryId(kafka_uuid.parse(text))
     except ValueError as error:
-        raise ReplayInputError(f"{text!r} is no id of a directory: {error}") from error
+        raise ReplayInputError(f"expected the id of a directory, got {text!r}: {error}") from error
     if directory_ids.is_reserved(directory):
         name = directory_text(directory)
         raise ReplayInputError(f"{text} is the reserved id {name}, which names no directory")

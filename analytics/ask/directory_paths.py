@@ -22,7 +22,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=(),
         metavar="FILE",
-        help="their meta.properties, for paths beside ids",
+        help="directories' meta.properties, to show paths",
     )
 
 

@@ -415,7 +415,7 @@ def _steps(
 def _split(name: str) -> tuple[str, int]:
     topic, dash, index = name.rpartition("-")
     if not dash or not topic or not (index.isascii() and index.isdecimal()):
-        raise ReplayInputError(f"{name!r} is no partition: write it as topic-0")
+        raise ReplayInputError(f"expected a partition such as topic-0, got {name!r}")
     return topic, int(index)
 
 

@@ -31,7 +31,6 @@ from analytics.page.report_page import FILE_NAME, report_page
 from analytics.page.report_text import ranking_text, text_of
 from analytics.page.start_page import ClusterSummary, ranked, start_page, summary_of
 from analytics.store.store import AT_ONCE
-from analytics.store.table_formats import TableFormat, bring_up_to_date
 from analytics.tables.catalog import LOGS
 
 CLUSTERS_AT_ONCE_MAX = 8
@@ -96,7 +95,6 @@ class ReplayOptions:
     """What brokers wrote of their directories."""
     full: bool = False
     """Whether everything is read, also where only what is new would do."""
-    table_format: TableFormat = TableFormat.PARQUET
     asked: Asked = field(default_factory=Asked)
     """What the reports are asked for."""
     with_figures: bool = False
@@ -174,8 +172,6 @@ class _Replay:
         start = self._write_start(done, pages) if len(clusters) > 1 else None
         self.progress.stage("putting tables in their places")
         tables = self.output.put_in_place(clusters)
-        # Also where nothing is new: the run before may have been killed here.
-        bring_up_to_date(self.options.table_format, self.output.store, self.output.tables)
         context = self.spark.sparkContext
         return ReplayResult(
             tables=tables,
@@ -227,7 +223,7 @@ class _Replay:
     def _asked(self, page: str) -> dict[str, object]:
         """Return what changes tables and reports besides the logs: options, columns, the page."""
         assumed = self.options.assumed or AssumedMinIsr()
-        columns = "".join(f"{table.name} {table.stored_schema}\n" for table in self.output.tables)
+        columns = "".join(f"{table.name} {table.schema}\n" for table in self.output.tables)
         return {
             "min_insync_replicas": [assumed.value, assumed.source],
             "columns": hashlib.sha256(columns.encode()).hexdigest(),

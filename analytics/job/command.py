@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, read_tables, resolve
 from analytics.ask.as_of_text import as_of_text, difference_text
 from analytics.ask.assumptions import assumed_min_isr
-from analytics.ask.broker_logs import LogLine, read_broker_logs
+from analytics.ask.broker_logs import LogLine, read_broker_logs, zone_named
 from analytics.ask.directory_paths import directory_paths
 from analytics.ask.offline_log import parse_moment
 from analytics.bytes.named_logs import look
@@ -29,7 +29,6 @@ from analytics.machine import complete_input
 from analytics.page.conditions import Condition, parse_condition, parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
-from analytics.store.table_formats import TableFormat, require
 from analytics.tables import catalog as t
 from jbodlab import lab_state
 from jbodlab.cli.output import Output
@@ -78,6 +77,7 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
     if options.fail_on is not None:
         condition = parse_condition(options.fail_on, names_of_figures())
     objective = None if options.objective is None else parse_objective(options.objective)
+    zone = None if options.log_zone is None else zone_named(options.log_zone)
     wanted = [parse_moment(text) for text in moments]
     exit_code = 0
     if options.input is not None:
@@ -86,8 +86,7 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
             options.results,
             full=options.full,
             assumed=assumed_min_isr(options),
-            broker_logs=read_broker_logs(options.broker_logs),
-            table_format=TableFormat(options.format),
+            broker_logs=read_broker_logs(options.broker_logs, zone),
             asked=Asked(objective=objective, paths=directory_paths(options.config, options.meta)),
             with_figures=output.is_json or condition is not None,
         )
@@ -146,7 +145,6 @@ def replay(
     assumed: AssumedMinIsr | None = None,
     broker_logs: Sequence[LogLine] = (),
     full: bool = False,
-    table_format: TableFormat = TableFormat.PARQUET,
     asked: Asked | None = None,
     with_figures: bool = False,
 ) -> ReplayResult:
@@ -159,7 +157,6 @@ def replay(
         assumed: `min.insync.replicas` where a log does not say.
         broker_logs: What brokers wrote of their directories.
         full: Whether all logs are read as a whole, also where only what is new would do.
-        table_format: What the tables are besides Parquet files.
         asked: What the reports are asked for.
         with_figures: Whether the figures are needed also of clusters that have not changed.
 
@@ -167,7 +164,6 @@ def replay(
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises
             nothing; it is in the table of problems.
     """
-    require(table_format, str(output_dir))
     given = [inputs] if isinstance(inputs, Path | str) else inputs
     found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)
@@ -176,7 +172,6 @@ def replay(
         assumed=assumed,
         broker_logs=broker_logs,
         full=full,
-        table_format=table_format,
         asked=asked or Asked(),
         with_figures=with_figures,
     )

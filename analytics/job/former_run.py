@@ -27,7 +27,7 @@ from analytics.tables.table import CLUSTER
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.record_batch import HEADER_SIZE, read_header
 
-FORMAT = 7
+FORMAT = 8
 """Of the folder; a run leaves the one of another format alone and reads everything."""
 
 BYTES_PER_BUCKET = 32 << 20

@@ -1,10 +1,11 @@
 """Where tables are written: each as a whole, beside what else lies in the output directory.
 
-Everything is written into a folder of its own below `.jbod-replay-<process id>` first, by tasks
-(`store.part_files`) or, where the driver knows the rows, by the driver. What counts is one
-manifest, written last: it names what has to be put in its place. A run that is killed before leaves
-the old tables; one that is killed behind it leaves the rest of the work to the next run. So nobody
-who runs a replay gets a mixture of two.
+A run holds the lock of the output (`store.lock`) from its preparation to its end. Everything is
+written into a folder of its own, `.jbod-replay-<uuid>`, first: by tasks (`store.part_files`) or,
+where the driver knows the rows, by the driver. The commit is one manifest, written last: it names
+what has to be put in its place. A run that is killed before leaves the old tables; one that is
+killed after it leaves the rest of the work to the next run. So nobody who runs a replay gets a
+mixture of two.
 
     OUTPUT/<table>/cluster=<label>/*.parquet     rows of one cluster
     OUTPUT/_state/cluster=<label>/               what the next run goes on from
@@ -15,8 +16,6 @@ who runs a replay gets a mixture of two.
 from __future__ import annotations
 
 import json
-import os
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -29,11 +28,11 @@ from analytics.errors import ReplayInputError
 from analytics.job.former_run import STATE
 from analytics.job.kind_files import Source, in_order, write_kinds
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
+from analytics.store.lock import Lock, LockedError, take_lock
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile, empty_file
 from analytics.store.store import Store, is_inside
 from analytics.store.stored_tables import StoredTables, values_of
 from analytics.store.table_files import read_table
-from analytics.store.table_formats import DELTA_LOG
 from analytics.tables.frames import conformed, run_sql
 from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import CLUSTER, Table
@@ -50,8 +49,6 @@ _OF_CLUSTER = f"{CLUSTER}="
 _OURS = (".parquet", ".crc")
 _SUCCESS = "_SUCCESS"
 _SCRATCH = ".jbod-replay-"
-_LEFT_AFTER_NS = 24 * 3600 * 10**9
-"""What nobody has written to for a day belongs to a run that was killed."""
 
 
 class OutputDir:
@@ -69,13 +66,11 @@ class OutputDir:
         self.tables = tuple(tables)
         self.gone: list[str] = []
         """What is removed when the tables are put in their places."""
+        self.lock: Lock | None = None
         try:
             self.store = Store(path)
             self.path = str(self.store.local or self.store.source)
-            self.scratch = f"{_SCRATCH}{os.getpid()}"
-            if self.store.local is None:
-                # Other machines count their processes, too.
-                self.scratch += f"-{uuid.uuid4().hex[:12]}"
+            self.scratch = f"{_SCRATCH}{uuid.uuid4().hex}"
             self.scratch_store = Store(f"{self.store.source}/{self.scratch}")
         except (OSError, ValueError) as error:
             raise ReplayInputError(f"output {path} is not writable: {_reason(error)}") from error
@@ -93,29 +88,47 @@ class OutputDir:
         return sorted(name.removeprefix(_OF_CLUSTER) for name in found)
 
     def prepare(self, inputs: Iterable[str]) -> None:
-        """Check that tables can be written, before anything expensive is done.
+        """Take the lock and check that tables can be written, before anything expensive is done.
 
         Args:
             inputs: The metadata log directories, which nothing may be written into.
 
         Raises:
-            ReplayInputError: the directory cannot be written, lies in the log, or holds something
-                else in the place of a table.
+            ReplayInputError: the directory cannot be written, lies in the log, holds something
+                else in the place of a table, or another run writes into it.
         """
         for log in inputs:
             if is_inside(self.store.source, log):
                 raise ReplayInputError(f"output {self.path} lies inside the metadata log {log}")
         try:
+            self.store.make_folder()
+            self.lock = take_lock(self.store)
             finish_former(self.store)
             for table in self.tables:
                 self._refuse_foreign(table.name)
             self._refuse_foreign_page()
-            self.store.make_folder()
             self._remove_left_overs()
             self.store.make_folder(self.scratch)
-        except OSError as error:
+        except LockedError as error:
+            raise self._in_use(error) from error
+        except (OSError, ValueError) as error:
+            self._unlock()
             text = f"output {self.path} is not writable: {_reason(error)}"
             raise ReplayInputError(text) from error
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _in_use(self, error: LockedError) -> ReplayInputError:
+        return ReplayInputError(
+            f"output {self.path} is in use by another replay ({error}): wait until it ends, or "
+            "choose another output"
+        )
+
+    def _unlock(self) -> None:
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
 
     def write_page(self, page: str, name: str = FILE_NAME) -> str:
         """Write a page of the report; returns where it will be."""
@@ -140,9 +153,15 @@ class OutputDir:
         known = frozenset(new)
         gone = [name for name in (*self.gone, *gone) if name not in known]
         manifest = {"scratch": self.scratch, "names": new, "gone": gone}
+        assert self.lock is not None
+        try:
+            self.lock.check()
+        except LockedError as error:
+            raise self._in_use(error) from error
         self.scratch_store.write(f".{MANIFEST}", json.dumps(manifest).encode())
         self.store.move(f"{self.scratch}/.{MANIFEST}", MANIFEST)
         finish_former(self.store)
+        self._unlock()
         return {name: f"{self.path}/{name}" for name in tables}
 
     def _others(self, kept: set[str]) -> list[str]:
@@ -151,7 +170,7 @@ class OutputDir:
             f"{folder}/{name}"
             for folder in (*(table.name for table in self.tables), STATE)
             for name in self.store.names(folder)
-            if name != DELTA_LOG and name.removeprefix(_OF_CLUSTER) not in kept
+            if name.removeprefix(_OF_CLUSTER) not in kept
         ]
         gone += [
             f"{REPORTS}/{name}"
@@ -161,32 +180,31 @@ class OutputDir:
         return gone
 
     def clean_up(self) -> None:
-        """Remove what a run leaves besides its tables."""
-        if not self.store.exists(MANIFEST):
-            self.store.remove(self.scratch)
+        """Remove what a run leaves besides its tables, and let others have the output."""
+        try:
+            if self.lock is not None and not self.store.exists(MANIFEST):
+                self.store.remove(self.scratch)
+        finally:
+            self._unlock()
 
     def _remove_left_overs(self) -> None:
-        """Remove what runs left that were killed: their process is gone, or cannot be any more."""
+        """Remove the scratch folders of runs that were killed: running ones hold the lock."""
         for name in self.store.names():
-            owner, _, elsewhere = name.removeprefix(_SCRATCH).partition("-")
-            if not name.startswith(_SCRATCH) or not owner.isdecimal():
-                continue
-            if self._is_old(name) if elsewhere else not _is_running(int(owner)):
+            if name.startswith(_SCRATCH):
                 self.store.remove(name)
-
-    def _is_old(self, name: str) -> bool:
-        # Of a process on another machine nothing is known but when it wrote last.
-        last_ns = max((file.changed_ns for file in self.store.files_in(name)), default=0)
-        return time.time_ns() - last_ns > _LEFT_AFTER_NS
 
     def _refuse_foreign(self, name: str) -> None:
         """Refuse to replace a folder that holds anything but a table."""
         if not self.store.exists(name):
             return
         files = [PurePosixPath(one.name).relative_to(name) for one in self.store.files_in(name)]
-        if not self.store.is_folder(name) or not all(map(_is_ours, files)):
+        foreign = [f"{name}/{one}" for one in files if not _is_ours(one)]
+        if not self.store.is_folder(name):
+            foreign = [name]
+        if foreign:
             raise ReplayInputError(
-                f"{self.path}/{name} is in the way: it is no table of an earlier replay"
+                f"{self.path}/{foreign[0]} does not belong to a table of an earlier replay, and a "
+                "replay would destroy it or make it wrong: move it away, or choose another output"
             )
 
     def _refuse_foreign_page(self) -> None:
@@ -196,7 +214,8 @@ class OutputDir:
             or MARK.encode() not in self.store.read(FILE_NAME, MARK_WITHIN_BYTES)
         ):
             raise ReplayInputError(
-                f"{self.path}/{FILE_NAME} is in the way: it is no page of an earlier replay"
+                f"{self.path}/{FILE_NAME} is not the page of an earlier replay: move it away, or "
+                "choose another output"
             )
 
 
@@ -370,8 +389,8 @@ def require_in_place(folder: str) -> None:
     """
     if Store(folder).exists(MANIFEST):
         raise ReplayInputError(
-            f"{folder} holds tables of two runs: one of them puts its own in their places, and if "
-            "it was killed there, the next replay does the rest"
+            f"{folder} holds tables of two runs: a replay is putting its tables in place; if it "
+            "was killed, start it again"
         )
 
 
@@ -410,23 +429,9 @@ def _struct(table: Table) -> str:
 def _is_ours(file: PurePosixPath) -> bool:
     """Return whether a file in the folder of a table, or of one of its clusters, is a table's."""
     *above, name = file.parts
-    if above[:1] == [DELTA_LOG]:
-        return True
     in_place = not above or (len(above) == 1 and above[0].startswith(_OF_CLUSTER))
     return in_place and (name.endswith(_OURS) or name == _SUCCESS)
 
 
 def _reason(error: Exception) -> object:
     return error.strerror if isinstance(error, OSError) and error.strerror else error
-
-
-def _is_running(process_id: int) -> bool:
-    if process_id == os.getpid():
-        return False  # its number came round, or an earlier run of this process
-    try:
-        os.kill(process_id, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

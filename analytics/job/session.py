@@ -93,7 +93,7 @@ STARTER = uuid.uuid4().hex
 _OF_START = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME", STARTED_BY)
 """Variables that only a start needs."""
 
-_FORKED_S = 1.0
+_FORKED_S = 5.0
 """A fork runs its own program sooner."""
 
 _LOCAL = re.compile(r"local(\[|$)")
@@ -234,23 +234,26 @@ def end_started() -> None:
     program = Path("/proc/self/cmdline").read_bytes()
     while True:
         children = list(_children())
-        # A fork of this process has the environment of its start only with its own program.
-        are_forks = any(_has(one, "cmdline", program) for one in children)
+        # A fork of this process has the environment of its start only with its own program; while
+        # it changes from one to the other, it has no command line.
+        are_forks = any(_has(one, "cmdline", line) for one in children for line in (program, b""))
         for one in children:
             if _has(one, "environ", f"{STARTED_BY}={STARTER}".encode()):
                 with suppress(ProcessLookupError):
                     os.kill(one, signal.SIGKILL)
         if not are_forks or time.monotonic() > deadline:
             return
-        time.sleep(_FORKED_S / 100)
+        time.sleep(0.01)
 
 
 def _children() -> Iterator[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
             # The command's name, in parentheses, may hold anything; state and parent follow it.
-            parent = (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()[1]
-            if int(parent) == os.getpid():
+            state, parent = (
+                (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()[:2]
+            )
+            if int(parent) == os.getpid() and state != "Z":
                 yield int(entry.name)
 
 
@@ -260,7 +263,7 @@ def _has(process_id: int, file: str, content: bytes) -> bool:
         found = Path(f"/proc/{process_id}/{file}").read_bytes()
     except OSError:
         return False
-    return found == content or content in found.split(b"\0")
+    return found == content or (content != b"" and content in found.split(b"\0"))
 
 
 def require_java() -> None:

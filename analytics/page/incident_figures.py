@@ -87,12 +87,12 @@ def incidents(span: LogSpan) -> Figure:
                 ("directory", "Directory", Unit.ID),
                 ("from_time", "From", Unit.TIME),
                 ("lasted_ms", "Lasted", Unit.DURATION),
-                ("began_by", "Began by", Unit.TEXT),
+                ("began_by", "Cause", Unit.TEXT),
                 ("ended_by", "Ended by", Unit.TEXT),
                 ("leaderless", "Without leader", Unit.NUMBER),
-                ("longest_leaderless_ms", "At most for", Unit.DURATION),
+                ("longest_leaderless_ms", "Longest without leader", Unit.DURATION),
                 ("under_min_isr", "Under min ISR", Unit.NUMBER),
-                ("longest_under_min_isr_ms", "At most for", Unit.DURATION),
+                ("longest_under_min_isr_ms", "Longest under min ISR", Unit.DURATION),
                 ("still_short", "Either to the end", Unit.NUMBER),
                 ("partitions_touched", "Replicas touched", Unit.NUMBER),
                 ("leaders_moved", "Leaders moved", Unit.NUMBER),
@@ -150,10 +150,27 @@ DIRECTORY_FAILURES = Figure(
             *_COURSE_COLUMNS,
             ("noticed_time", "The broker wrote", Unit.TIME),
             ("noticed_before_ms", "Before that record", Unit.DURATION),
-            ("noticed", "Its words", Unit.TEXT),
+            ("noticed", "Message of the broker", Unit.TEXT),
         ]
     ),
     limit=FAILURES,
+)
+
+BROKER_LOGS = Figure(
+    name="broker_logs",
+    title="Lines about log directories in the brokers' logs",
+    sql=(
+        "SELECT count(*) AS lines,\n"
+        "  count(*) FILTER (WHERE detected_offset IS NULL) AS without_failure\n"
+        "FROM {broker_log_lines} HAVING count(*) > 0"
+    ),
+    columns=figure_columns(
+        [
+            ("lines", "Lines", Unit.NUMBER),
+            ("without_failure", "Without a failure in the metadata log", Unit.NUMBER),
+        ]
+    ),
+    limit=1,
 )
 
 BROKER_FAILURES = Figure(
@@ -172,7 +189,7 @@ BROKER_FAILURES = Figure(
     columns=figure_columns(
         [
             ("broker", "Broker", Unit.LABEL),
-            ("began_by", "Began by", Unit.TEXT),
+            ("began_by", "Cause", Unit.TEXT),
             *_COURSE_COLUMNS,
         ]
     ),

@@ -42,7 +42,7 @@ LOG = Figure(
 
 ASSUMPTIONS = Figure(
     name="assumptions",
-    title="What is assumed",
+    title="Assumptions",
     sql=(
         "SELECT min_insync_replicas, min_insync_replicas_from, topics FROM {logs}\n"
         "CROSS JOIN (\n"
@@ -52,7 +52,7 @@ ASSUMPTIONS = Figure(
     columns=figure_columns(
         [
             ("min_insync_replicas", "min.insync.replicas", Unit.NUMBER),
-            ("min_insync_replicas_from", "As said by", Unit.TEXT),
+            ("min_insync_replicas_from", "Source", Unit.TEXT),
             ("topics", "Topics for which the log sets none", Unit.NUMBER),
         ]
     ),

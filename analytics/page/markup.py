@@ -32,7 +32,7 @@ def block_html(
 
     Args:
         block: What is drawn, and of which figure.
-        answer: To that figure.
+        answer: To that figure, with rows.
         bucket_ms: Width of the stretches of figures over time.
         log_end: In ISO 8601.
         paths: Where log directories lie, by their ids.
@@ -42,19 +42,17 @@ def block_html(
     parts = [f'<figure class="figure" id="figure-{escape(answer.figure.name)}">']
     if not block.plots:
         parts.append(f"<figcaption><h3>{title}</h3></figcaption>")
-    if block.note and answer.rows:
+    if block.note:
         parts.append(f'<p class="note">{escape(block.note)}</p>')
     parts += [
-        _plot_html(plot, bool(answer.rows), bucket_ms, log_end)
+        _plot_html(plot, bucket_ms, log_end)
         for plot in block.plots
         if not _is_one_bar(plot, answer)
     ]
-    if not answer.rows and not block.plots:
-        parts.append('<p class="none">None.</p>')
     table = _table_html(
         answer, paths, links or {}, _span_attributes(block, answer.figure, bucket_ms)
     )
-    parts.append(_details_html(answer, table, unfolded=block.open and bool(answer.rows)))
+    parts.append(_details_html(answer, table, unfolded=block.open))
     parts.append("</figure>")
     return "\n".join(parts)
 
@@ -80,15 +78,13 @@ def _facts_html(answer: Answer) -> str:
 
 def _is_one_bar(plot: Plot, answer: Answer) -> bool:
     """Return whether a plot by day has one day only: it would say no more than its table."""
-    if not isinstance(plot, Intervals) or not plot.days or not answer.rows:
+    if not isinstance(plot, Intervals) or not plot.days:
         return False
     return len(set(answer.values(plot.start))) < 2
 
 
-def _plot_html(plot: Plot, drawn: bool, bucket_ms: int, log_end: str) -> str:
+def _plot_html(plot: Plot, bucket_ms: int, log_end: str) -> str:
     title = f"<h3>{escape(plot.title)}</h3>"
-    if not drawn:
-        return f'{title}\n<p class="none">None.</p>'
     spec = escape(spec_text(plot, bucket_ms, log_end))
     return f'{title}\n<div class="plot" data-plot="{spec}"></div>'
 

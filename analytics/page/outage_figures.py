@@ -141,8 +141,8 @@ def longest_outages(span: LogSpan) -> Figure:
                 ("from_time", "From", Unit.TIME),
                 ("to_time", "To", Unit.TIME),
                 ("lasted_ms", "Lasted", Unit.DURATION),
-                ("leaderless_ms", "Of it without leader", Unit.DURATION),
-                ("under_min_isr_ms", "Of it under min ISR", Unit.DURATION),
+                ("leaderless_ms", "Without leader", Unit.DURATION),
+                ("under_min_isr_ms", "Under min ISR", Unit.DURATION),
                 ("from_offset", "From offset", Unit.LABEL),
                 ("to_offset", "To offset", Unit.LABEL),
             ]
@@ -151,14 +151,18 @@ def longest_outages(span: LogSpan) -> Figure:
     )
 
 
+_ENOUGH = "CASE WHEN count(ms) >= 10 THEN"
+"""A percentile of fewer samples says nothing that the longest does not."""
+
 RECOVERY = Figure(
     name="recovery",
     title="Percentiles of recovery",
     sql=(
         "SELECT what, count(ms) AS times, count(*) FILTER (WHERE is_open) AS never,\n"
-        "  percentile_disc(0.5) WITHIN GROUP (ORDER BY ms) AS p50_ms,\n"
-        "  percentile_disc(0.95) WITHIN GROUP (ORDER BY ms) AS p95_ms,\n"
-        "  percentile_disc(0.99) WITHIN GROUP (ORDER BY ms) AS p99_ms, max(ms) AS max_ms\n"
+        f"  {_ENOUGH} percentile_disc(0.5) WITHIN GROUP (ORDER BY ms) END AS p50_ms,\n"
+        f"  {_ENOUGH} percentile_disc(0.95) WITHIN GROUP (ORDER BY ms) END AS p95_ms,\n"
+        f"  {_ENOUGH} percentile_disc(0.99) WITHIN GROUP (ORDER BY ms) END AS p99_ms,\n"
+        "  max(ms) AS max_ms\n"
         "FROM (\n"
         "  SELECT CASE kind WHEN 'leaderless' THEN 'partition: a leader again'\n"
         "      ELSE 'partition: at min ISR again' END AS what,\n"

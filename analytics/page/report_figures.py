@@ -113,6 +113,7 @@ def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, .
         timeline.directory_timeline(span),
         incident.FAILING_DIRECTORIES,
         incident.DIRECTORY_FAILURES,
+        incident.BROKER_LOGS,
         incident.BROKER_FAILURES,
         incident.CONTROLLER_CHANGES,
         log_figures.CONTROLLER_EPOCHS,

@@ -10,7 +10,7 @@ from string import Template
 from analytics.page.figure import Unit
 from analytics.page.markup import block_html, tiles_html
 from analytics.page.report_figures import Figures
-from analytics.page.sections import SECTIONS, Section
+from analytics.page.sections import SECTIONS, Block, Section
 from analytics.page.values import escape, exact
 
 FILE_NAME = "report.html"
@@ -33,7 +33,8 @@ def report_page(
         cluster: Its name.
         start: Link to the start page, where there are several clusters.
     """
-    links = [f'<a href="#{section.name}">{section.title}</a>\n' for section in SECTIONS]
+    sections = [section for section in SECTIONS if section.facts or _shown(section, figures)]
+    links = [f'<a href="#{section.name}">{section.title}</a>\n' for section in sections]
     if start is not None:
         links.insert(0, f'<a href="{escape(start)}">All clusters</a>\n')
     return html_page(
@@ -42,7 +43,7 @@ def report_page(
         first=moment(figures.span.first_ms),
         last=moment(figures.span.last_ms),
         links="".join(links),
-        sections="\n".join(_section_html(section, figures) for section in SECTIONS),
+        sections="\n".join(_section_html(section, figures) for section in sections),
     )
 
 
@@ -78,12 +79,17 @@ def moment(time_ms: int | None) -> str:
     return exact(time_ms, Unit.TIME) or ""
 
 
+def _shown(section: Section, figures: Figures) -> list[Block]:
+    """Return the figures of a section that have rows; an empty one would say nothing."""
+    return [block for block in section.blocks if figures.answers[block.figure].rows]
+
+
 def _section_html(section: Section, figures: Figures) -> str:
     span = figures.span
     end = moment(span.end_ms if span.end_ms is not None else span.last_ms)
     blocks = "\n".join(
         block_html(block, figures.answers[block.figure], span.bucket_ms, end, figures.paths)
-        for block in section.blocks
+        for block in _shown(section, figures)
     )
     title = f"<h2>{escape(section.title)}</h2>"
     if section.facts:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from analytics.page.figure import Answer, Value
 from analytics.page.report_figures import Figures
-from analytics.page.values import with_path
+from analytics.page.values import duration_text, with_path
 
 MAX_LINES = 20
 """Of each section; the tables have the rest."""
@@ -30,44 +30,37 @@ def text_of(figures: Figures) -> str:
     courses = _courses(answers)
 
     def section(
-        title: str, name: str, render: Render, empty: str, most: int = MAX_LINES
+        title: str, name: str, render: Render, empty: str = "", most: int = MAX_LINES
     ) -> list[str]:
+        """Return the lines of a figure; a section without any is left out, or says `empty`."""
         answer = answers[name]
         texts = [render(row) for row in _rows(answer, figures.paths)[:most]]
         if answer.total > most:
             texts.append(f"... and {answer.total - most} more, in the tables")
-        return _titled(title, texts or [empty])
+        return _titled(title, texts or [empty]) if texts or empty else []
 
     lines = [
         *_log_lines(_rows(answers["log"], figures.paths)[0]),
         *section("Incidents", "incidents", lambda row: _incident(row, courses), "none"),
-        *section("Risk", "risk_now", _risk, ""),
-        *(
-            line
-            for scope in ("directory", "broker")
-            if answers[f"what_if_{scope}"].rows
-            for line in section("", f"what_if_{scope}", _what_if, "", TOP_LINES)
-        ),
-        *section("Topics", "topics_now", _topics, ""),
-        *section("Assumed", "assumptions", _assumption, "nothing"),
-        *section("Brokers", "brokers_now", _broker, "none registered"),
-        *section("Outages", "outages_by_cause", _outages, "none"),
-        *section("Longest", "longest_outages", _outage, "none", TOP_LINES),
-        *section("Leaders", "leadership_causes", _leadership, "none changed"),
-        *section("Churn", "churning_partitions", _churn, "none", TOP_LINES),
-        *section("ISR", "flapping_replicas", _flaps, "no replica fell out", TOP_LINES),
-        *section("Load", "broker_skew", _broker_skew, "no replicas", TOP_LINES),
-        *section("", "directory_skew", _directory_skew, "no replicas", TOP_LINES),
-        *section("Moves", "moves_by_outcome", _moves, "none"),
-        *section("Slowest", "slowest_moves_reassignment", _move, "none", TOP_LINES),
-        *section("Assignments", "assignment_lag", _lag, "none were due"),
-        *section("Availability", "availability", _all_availability, ""),
-        *(
-            section("", "topic_availability", _availability, "", TOP_LINES)
-            if answers["topic_availability"].rows
-            else ()
-        ),
-        *section("Recovery", "recovery", _recovery, "nothing to recover from"),
+        *section("Outages", "outages_by_cause", _outages),
+        *section("Broker logs", "broker_logs", _broker_logs),
+        *section("Risk", "risk_now", _risk),
+        *section("", "what_if_directory", _what_if, most=TOP_LINES),
+        *section("", "what_if_broker", _what_if, most=TOP_LINES),
+        *section("Topics", "topics_now", _topics),
+        *section("Assumed", "assumptions", _assumption),
+        *section("Brokers", "brokers_now", _broker),
+        *section("Leaders", "leadership_causes", _leadership),
+        *section("Churn", "churning_partitions", _churn, most=TOP_LINES),
+        *section("ISR", "flapping_replicas", _flaps, most=TOP_LINES),
+        *section("Load", "broker_skew", _broker_skew, most=TOP_LINES),
+        *section("", "directory_skew", _directory_skew, most=TOP_LINES),
+        *section("Moves", "moves_by_outcome", _moves),
+        *section("Slowest", "slowest_moves_reassignment", _move, most=TOP_LINES),
+        *section("Assignments", "assignment_lag", _lag),
+        *section("Availability", "availability", _all_availability),
+        *section("", "topic_availability", _availability, most=TOP_LINES),
+        *section("Recovery", "recovery", _recovery),
         *section("Problems", "problem_kinds", _problem, "none"),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -168,20 +161,14 @@ def _incident(row: Row, courses: Mapping[tuple[Value, ...], Row]) -> str:
         f"; {_count(row['partitions_touched'], 'replica')}, "
         f"{_count(row['leaders_moved'], 'leader')} moved"
     )
-    for kind, called in (("leaderless", "without leader"), ("under_min_isr", "under min ISR")):
-        if row[kind]:
-            longest = _ms(row[f"longest_{kind}_ms"])
-            text += f", {_count(row[kind], 'partition')} {called} for at most {longest}"
-    if row["still_short"]:
-        text += f", {row['still_short']} of them to the end"
-    # Both figures begin with the open ones, then the latest: what stands here stands there.
+    # Both figures begin with the open ones, then the latest: each incident here has its course.
     directory = row["directory_id"] if row["what"] == "directory" else None
     course = courses[row["what"], row["node"], directory, row["from_offset"]]
     return f"{text}{_course(course)}; {row['why']}"
 
 
 def _course(row: Row) -> str:
-    """Return how a failure was overcome; what never ended comes before any time."""
+    """Return the course of a failure; what never ended comes before any time."""
     text = ""
     if row.get("noticed") is not None:
         text += f", its broker wrote {_ms(row['noticed_before_ms'])} before: {row['noticed']}"
@@ -202,23 +189,35 @@ def _course(row: Row) -> str:
 
 
 def _outages(row: Row) -> str:
-    still = f", {row['open']} still open" if row["open"] else ""
+    partitions = _count(row["partitions"], "partition")
+    happened = "had no leader" if row["kind"] == "leaderless" else "fell under min ISR"
+    outages = "" if row["outages"] == row["partitions"] else f" {_count(row['outages'], 'time')}"
+    longest = " for" if row["outages"] == 1 else ", the longest for"
+    still = f", {row['open']} of them still open" if row["open"] else ""
+    if row["outages"] == row["open"] == 1:
+        still = ", still open"
     return (
-        f"{_time(row['first_time'])} {row['kind']} by {row['cause']}{_place(row)}: "
-        f"{_count(row['partitions'], 'partition')}, {_count(row['outages'], 'outage')}, "
-        f"longest {_ms(row['longest_ms'])}{still}"
+        f"{_time(row['first_time'])} {_cause(row)}: {partitions} {happened}{outages}"
+        f"{longest} {_ms(row['longest_ms'])}{still}"
     )
 
 
-def _outage(row: Row) -> str:
-    still = ", still open" if row["to_offset"] is None else ""
-    both = row["leaderless_ms"] is not None and row["under_min_isr_ms"] is not None
-    leaderless, under = (_ms(row[name]) for name in ("leaderless_ms", "under_min_isr_ms"))
-    parts = f" ({leaderless} without leader, {under} under min ISR)" if both else ""
+def _cause(row: Row) -> str:
+    """Return a cause as a sentence."""
+    if row["cause"] == "broker":
+        return f"broker {row['broker']} failed"
+    if row["cause"] == "directory":
+        return f"directory {row['directory']} of broker {row['broker']} failed"
+    return f"cause {row['cause']}{_place(row)}"
+
+
+def _broker_logs(row: Row) -> str:
+    text = f"{_count(row['lines'], 'line')} about log directories"
+    if not row["without_failure"]:
+        return text
     return (
-        f"{_partition(row)} {row['kind']} {_ms(row['lasted_ms'])}{parts} from "
-        f"{_time(row['from_time'])} offset {row['from_offset']} by {row['cause']}"
-        f"{_place(row)}{still}"
+        f"{text}, {row['without_failure']} without a failure in the metadata log "
+        "(in which time zone are they? --log-zone)"
     )
 
 
@@ -316,7 +315,9 @@ def _percent(share: Value) -> str:
 def _recovery(row: Row) -> str:
     never = f", {row['never']} not so far" if row["never"] else ""
     if not row["times"]:
-        return f"{row['what']}: never{never}"
+        return f"{row['what']}: {row['never']} not so far"
+    if row["p50_ms"] is None:
+        return f"{row['what']}: {_count(row['times'], 'time')}, longest {_ms(row['max_ms'])}{never}"
     return (
         f"{row['what']}: {_count(row['times'], 'time')}, half within {_ms(row['p50_ms'])}, 95% "
         f"within {_ms(row['p95_ms'])}, 99% within {_ms(row['p99_ms'])}{never}"
@@ -368,7 +369,7 @@ def _count(number: Value, noun: str) -> str:
 
 
 def _ms(value: Value) -> str:
-    return "unknown" if value is None else f"{value} ms"
+    return "unknown" if value is None else duration_text(round(float(value)))
 
 
 def _time(value: Value) -> str:

@@ -38,7 +38,7 @@ SECTIONS = (
             Block(
                 figure="incidents",
                 note="One line for each failure of a directory or a broker, and for each change of "
-                "the controller; the command in the last column tells why.",
+                "the controller; the command in the last column shows the records behind it.",
                 plots=(
                     Intervals(
                         title="Incidents",
@@ -60,7 +60,7 @@ SECTIONS = (
             *(
                 Block(
                     figure=f"what_if_{scope}",
-                    note=f"As jbodlab what-if tells of one {scope}, for each of them.",
+                    note=f"The effects of a failure of each {scope}, as in jbodlab what-if.",
                     plots=(
                         Ranking(
                             title=f"If one {scope} failed now",
@@ -95,12 +95,12 @@ SECTIONS = (
         blocks=(
             Block(
                 figure="marks",
-                note="Stand as small marks on every axis of time; those of one batch are one.",
+                note="Shown as small marks on every time axis; changes in one batch share a mark.",
             ),
             Block(
                 figure="gauges",
-                note="The most that there were at any time in a stretch of the log, of which there "
-                "are two hundred at most.",
+                note="The highest number in each stretch of time; the log has at most two hundred "
+                "stretches.",
                 plots=(
                     Steps(
                         title="Partitions without leader, under min ISR, under-replicated, not led "
@@ -127,7 +127,7 @@ SECTIONS = (
             *(
                 Block(
                     figure=figure,
-                    note="Those where leaders changed most.",
+                    note="The ones with the most changes of leaders.",
                     plots=tuple(
                         Steps(
                             title=f"{what.capitalize()} of {called}",
@@ -163,7 +163,7 @@ SECTIONS = (
         blocks=(
             Block(
                 figure="broker_timeline",
-                note="Brokers that were most often fenced or shutting down come first.",
+                note="Brokers that were fenced or shutting down most often come first.",
                 plots=(
                     Intervals(
                         title="Brokers: fenced, unfenced, in controlled shutdown",
@@ -206,6 +206,7 @@ SECTIONS = (
                 ),
                 open=True,
             ),
+            Block(figure="broker_logs", open=True),
             Block(
                 figure="failing_directories",
                 plots=(
@@ -218,8 +219,8 @@ SECTIONS = (
             ),
             Block(
                 figure="broker_failures",
-                note="From the record by which a broker stopped serving to that which lets it "
-                "serve again.",
+                note="From the record that stopped a broker from serving to the record that lets "
+                "it serve again.",
                 plots=(
                     Intervals(
                         title="Broker failures",

@@ -59,10 +59,10 @@ _INCIDENT: tuple[Line, ...] = (
     ("from_time", "From", Unit.TIME),
     ("to_time", "To", Unit.TIME),
     ("lasted_ms", "Lasted", Unit.DURATION),
-    ("began_by", "Began by", Unit.TEXT),
+    ("began_by", "Cause", Unit.TEXT),
     ("ended_by", "Ended by", Unit.TEXT),
     ("leaderless", "Without leader", Unit.NUMBER),
-    ("longest_leaderless_ms", "At most for", Unit.DURATION),
+    ("longest_leaderless_ms", "Longest without leader", Unit.DURATION),
     ("under_min_isr", "Under min ISR", Unit.NUMBER),
     ("still_short", "Either to the end", Unit.NUMBER),
 )
@@ -180,6 +180,7 @@ def start_page(clusters: Mapping[str, ClusterSummary], pages: Mapping[str, str])
         for block, (name, title) in zip(
             _BLOCKS, (("clusters", "Clusters"), ("incidents", "Incidents")), strict=True
         )
+        if answers[block.figure].rows
     ]
     return html_page(
         title=f"{len(clusters)} clusters",
@@ -187,7 +188,8 @@ def start_page(clusters: Mapping[str, ClusterSummary], pages: Mapping[str, str])
         + (", ..." if len(names) > CLUSTERS_PLOTTED else ""),
         first=moment(first),
         last=moment(last),
-        links='<a href="#clusters">Clusters</a>\n<a href="#incidents">Incidents</a>\n',
+        links='<a href="#clusters">Clusters</a>\n'
+        + ('<a href="#incidents">Incidents</a>\n' if answers[INCIDENTS.name].rows else ""),
         sections="\n".join(sections),
     )
 

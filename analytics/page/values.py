@@ -67,13 +67,14 @@ def with_path(value: Value, column: str, paths: Mapping[str, str]) -> Value:
 
 
 def duration_text(duration_ms: int) -> str:
-    """Return a duration in its two largest units, seconds with their fraction."""
+    """Return a duration in its two largest units, below a minute in seconds with one digit."""
     if duration_ms < 0:
         return f"-{duration_text(-duration_ms)}"
     if duration_ms < 1000:
         return f"{duration_ms} ms"
-    if duration_ms < 60_000:
-        return f"{duration_ms / 1000:.3f}".rstrip("0").rstrip(".") + " s"
+    if duration_ms < 59_950:
+        return f"{duration_ms / 1000:.1f}".removesuffix(".0") + " s"
+    duration_ms = max(duration_ms, 60_000)
     for at, (size, name) in enumerate(_STEPS[:-1]):
         if duration_ms >= size:
             smaller, smaller_name = _STEPS[at + 1]

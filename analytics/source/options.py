@@ -158,9 +158,11 @@ def _paths(given: Mapping[str, str]) -> Sequence[str]:
         try:
             paths = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ReplayInputError(f"path {text!r} is no JSON list, and matches nothing") from error
+            raise ReplayInputError(
+                f"path {text!r} matches nothing, and is not a JSON list"
+            ) from error
         if not all(isinstance(path, str) for path in paths):
-            raise ReplayInputError(f"path {text!r} is no list of texts")
+            raise ReplayInputError(f"path: expected a list of texts, got {text!r}")
     elif _BRACES.search(text) or ("," in text and _exists(text)):
         paths = [text]
     else:

@@ -93,7 +93,7 @@ def _members(source: str, file: IO[bytes]) -> Iterator[tuple[PurePosixPath, IO[b
     """Yield the files of an archive, each to be read before the next one."""
     if source.lower().endswith(".zip"):
         if not _is_zip(file):
-            raise zipfile.BadZipFile("it is no zip file")
+            raise zipfile.BadZipFile("not a zip file")
         with zipfile.ZipFile(file) as packed:
             for info in packed.infolist():
                 if not info.is_dir():

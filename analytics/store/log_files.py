@@ -141,3 +141,28 @@ def _webhdfs(uri: str) -> tuple[Any, str]:
     except ImportError as error:
         raise ValueError("webhdfs needs a library: pip install jbodlab[webhdfs]") from error
     return webhdfs(uri)
+
+
+def object_store(source: str) -> Any:
+    """Return a folder of an object store for `obstore`, which creates files exclusively there.
+
+    Raises:
+        ValueError: the library is missing, or the URI names no store.
+    """
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ImportError as error:
+        raise ValueError(
+            "a lock in an object store needs obstore: pip install 'jbodlab[s3]'"
+        ) from error
+    uri = re.sub(r"^s3[an]:", "s3:", source)
+    options: dict[str, Any] = {}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if uri.startswith("s3:") and endpoint:
+        options = {"endpoint": endpoint, "virtual_hosted_style_request": False}
+        options["client_options"] = {"allow_http": True}
+    try:
+        return from_url(uri, **options)
+    except (BaseError, TypeError) as error:
+        raise ValueError(str(error).splitlines()[0]) from error

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.store.store import Store
-from analytics.tables.table import CLUSTER, Table
+from analytics.tables.table import Table
 
 COMPRESSION = "snappy"
 """What Spark writes too: every reader has it, and others take a third longer to write."""
@@ -34,7 +33,7 @@ _SKIPPED_BY = frozenset(
         *("offset", "timestamp", "time", "batch_base_offset"),
         *("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time"),
         *("from_offset", "from_time", "to_offset", "to_time"),
-        *("type", "topic", "topic_id", "partition", "broker", "directory", "cluster"),
+        *("type", "topic", "topic_id", "partition", "broker", "directory"),
     )
 )
 """Columns by whose range of values readers skip parts of a file; no others are worth it."""
@@ -54,7 +53,7 @@ class PartFiles:
     folder: str
     """A path or URI that every worker knows."""
     cluster: str
-    """Label of the cluster, for the folder of a table's files and their first column."""
+    """Label of the cluster, for the folder of a table's files."""
     since: int = 0
     """First offset that the run reads, so that files of a later run stand behind."""
 
@@ -105,7 +104,6 @@ class PartWriters:
             return
         key = (table.name, still)
         writer = self.writers.get(key)
-        rows = _with_cluster(rows, self.cluster)
         if writer is None:
             folder = table.folder(self.cluster)
             self.store.make_folder(folder)
@@ -141,7 +139,7 @@ def empty_file(store: Store, table: Table, cluster: str) -> str:
     """
     folder = table.folder(cluster)
     store.make_folder(folder)
-    rows = _with_cluster(table.schema.empty_table(), cluster)
+    rows = table.schema.empty_table()
     name = f"part-00000-{uuid.uuid4().hex[:12]}.parquet"
     path = store.path(f"{folder}/{name}")
     with _writer(store, path, table, rows.schema) as writer:
@@ -164,15 +162,5 @@ def _writer(store: Store, path: str, table: Table, schema: pa.Schema) -> pq.Parq
         store_schema=False,
         write_statistics=[name for name in schema.names if name in _SKIPPED_BY],
     )
-    # Readers that find cluster=LABEL in the path, too, take the two for one only if their types are
-    # the same: pyarrow, and pandas with it, has a dictionary for what stands in paths. So that is
-    # what the file says of this column alone; the others are what the table says.
-    told = table.stored_schema.set(0, pa.field(CLUSTER, pa.dictionary(pa.int32(), pa.string())))
-    writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(told.serialize())})
+    writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(table.schema.serialize())})
     return writer
-
-
-def _with_cluster(rows: pa.Table, cluster: str) -> pa.Table:
-    """Return rows with the label of their cluster before all columns."""
-    zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
-    return rows.add_column(0, CLUSTER, pa.DictionaryArray.from_arrays(zeros, [cluster]))

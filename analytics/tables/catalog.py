@@ -9,13 +9,16 @@ tables:
   holds from ``valid_from`` inclusive to ``valid_to`` exclusive; null means that it still holds at
   the end of the log.
 * All records of one batch are one moment for the cluster, so that states can be compared across
-  keys with ``batch_base_offset``: what a failed directory did to its partitions stands in the same
-  batch as the failure.
+  keys with ``batch_base_offset``. The effects of a failure on partitions are often, but not always,
+  in the batch of the failure: a controller closes a batch after 10,000 changes and writes their
+  cause behind them, and a replica may leave the ISR before its broker is fenced. So the cause of an
+  effect is looked for in its own batch, and then in the next 30 seconds.
 * Where the log does not begin at offset 0, the first state comes from a snapshot; such a row has
   the record type ``SNAPSHOT``, the snapshot's end offset and the time of the last record in it.
-* The first column is the label of the cluster, and part of every key: ``--input LABEL=URI``, else
-  the id in the ``meta.properties`` beside the log, else the part of the path that tells the log
-  from the others. The rows of a cluster lie in ``TABLE/cluster=LABEL/``.
+* The column ``cluster`` is the label of the cluster, and part of every key: ``--input LABEL=URI``,
+  else the id in the ``meta.properties`` beside the log, else the part of the path that tells the
+  log from the others. The rows of a cluster are in ``TABLE/cluster=LABEL/``; readers of Parquet
+  files take the column from this path, the files do not hold it.
 * Every table is written, also when it is empty. Running the job again replaces the tables; of a
   cluster whose log has not changed they stay as they are.
 """
@@ -152,7 +155,7 @@ RECORD = columns(
     ("partition", INT, "partition, where the record is about one"),
     ("broker", INT, "broker, where the record is about one"),
     ("payload", STRING, "JSON as the dump tool prints it; null if the value cannot be decoded"),
-    ("raw", BINARY, "the record's value, kept only where there is no payload"),
+    ("raw", BINARY, "the record's value, only for records without a payload"),
 )
 
 PARTITION = columns(
@@ -352,7 +355,7 @@ PROBLEMS = Table(
         (
             "kind",
             STRING,
-            "torn_tail, crc, corrupt (bytes that are no batch), gap, order (an offset that was "
+            "torn_tail, crc, corrupt (bytes that are not a batch), gap, order (an offset that was "
             "there before), epoch (goes back, or rises without a change of the leader), "
             "unknown_type, undecodable, incomplete_snapshot, unreadable, transaction, replay (a "
             "change of something unknown), disagreement (log and snapshot tell different states)",

@@ -38,7 +38,7 @@ _COURSE_OF_FAILURE = columns(
         "last_leader_in_same_batch",
         BOOLEAN,
         "whether that record was written at once with the one of the failure: detection and "
-        "election then have one time; null = there is no such record",
+        "election then have one time; null = no such record exists",
     ),
     (
         "time_to_last_leader_ms",
@@ -202,7 +202,11 @@ LEADERSHIP_CHURN = Table(
     columns=(
         *PARTITION_KEY,
         *columns(
-            ("changes", LONG, "how often; the begin of the partition or of the log is no change"),
+            (
+                "changes",
+                LONG,
+                "how often; the begin of the partition or of the log is not a change",
+            ),
             ("to_none", LONG, "how many of these left it without a leader"),
             ("first_time", TIME, "when its leader changed first"),
             ("last_time", TIME, "when its leader changed last"),

@@ -25,7 +25,7 @@ INTS = list_of(INT)
 STRINGS = list_of(STRING)
 
 CLUSTER = "cluster"
-"""First column of every table: the label of the cluster that a row is of."""
+"""Column of every table: the label of a row's cluster. Readers take it from the path of a file."""
 
 SNAPSHOT_TYPE = "SNAPSHOT"
 """Record type of a state that was taken from a snapshot."""
@@ -44,8 +44,7 @@ class TableColumn:
 class Table:
     """One table: the folder's name, what a row is, and the order in which rows are written.
 
-    `columns` are those of the rows of one cluster. Where rows of several lie together, in files and
-    in front of readers, the column `cluster` stands before them.
+    `columns` are those of the files. Readers add the column `cluster` from the name of the folder.
     """
 
     name: str
@@ -57,11 +56,6 @@ class Table:
     def schema(self) -> pa.Schema:
         """The columns of the rows of one cluster; each may be null."""
         return pa.schema(fields(self.columns))
-
-    @property
-    def stored_schema(self) -> pa.Schema:
-        """The columns as they are stored and read."""
-        return pa.schema([pa.field(CLUSTER, STRING), *fields(self.columns)])
 
     def folder(self, cluster: str) -> str:
         """Return the folder of a cluster's rows, as Hive names partitions: TABLE/cluster=LABEL."""

@@ -105,7 +105,7 @@ def read_table() -> Callable[[Path, str], Rows]:
 
     def read(output: Path, table: str) -> Rows:
         rows = pyarrow.parquet.read_table(output / table)
-        assert rows.column_names[0] == "cluster"
+        assert rows.column_names[-1] == "cluster"
         return rows.drop_columns("cluster").to_pylist()
 
     return read

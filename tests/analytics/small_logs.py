@@ -310,6 +310,8 @@ def derived_tables(
             empty_file(store, small, "one")
     output = OutputDir(str(folder / "derived"), t.TABLES)
     output.prepare(())
+    assert output.lock is not None
+    output.lock.release()
     here = output.cluster("one")
     all_tables = (*t.TABLES, *SMALL_TABLES)
     for table, found in sum_up(StoredTables(all_tables, lambda one: folders[one.name])):

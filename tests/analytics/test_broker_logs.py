@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from analytics.ask.broker_logs import (
     joined,
     lines_about_directories,
     read_broker_logs,
+    zone_named,
 )
 from analytics.errors import ReplayInputError
 
@@ -39,8 +41,8 @@ KAFKA_4 = f"""\
 NOTICED = datetime(2026, 1, 31, 12, 5, 0, 123_000, tzinfo=UTC)
 
 
-def found(text: str) -> list[LogLine]:
-    return list(lines_about_directories("server.log", text.splitlines(keepends=True)))
+def found(text: str, zone: tzinfo = UTC) -> list[LogLine]:
+    return list(lines_about_directories("server.log", text.splitlines(keepends=True), zone))
 
 
 def failure(after_ms: int, directory: str = "D1", broker: int = 3) -> FailureAt:
@@ -60,6 +62,34 @@ def test_warnings_and_errors_about_directories_are_found_with_their_broker() -> 
     assert found(KAFKA)[0].time == NOTICED
     (own,) = found(OURS)
     assert (own.broker, own.log_dir, own.directory) == (1, "/disks/2", "D2")
+
+
+def test_the_times_of_a_log_are_in_the_zone_of_its_broker() -> None:
+    (winter, *_) = found(KAFKA, zone_named("Europe/Berlin"))
+    (summer, *_) = found(KAFKA.replace("2026-01", "2026-07"), zone_named("Europe/Berlin"))
+
+    assert winter.time == NOTICED - timedelta(hours=1)
+    assert summer.time == NOTICED.replace(month=7) - timedelta(hours=2)
+
+
+def test_without_a_zone_the_times_are_those_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        (line, *_) = lines_about_directories("server.log", KAFKA.splitlines())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert line.time == NOTICED - timedelta(hours=9)
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlim", "", "../etc", "+25:00"])
+def test_an_unknown_zone_is_one_line(name: str) -> None:
+    with pytest.raises(ReplayInputError, match=r"--log-zone: expected a time zone such as UTC"):
+        zone_named(name)
 
 
 def offsets(line: LogLine, *failures: FailureAt) -> object:

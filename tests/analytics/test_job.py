@@ -24,9 +24,11 @@ from analytics.job.clusters import ReplayResult
 from analytics.job.command import answer, replay
 from analytics.job.output import ClusterOutput
 from analytics.page.report_page import FILE_NAME
+from analytics.store.lock import LOCK
 from analytics.tables.catalog import TABLES
 from analytics.tables.frames import is_by_driver
 from analytics.tables.spark_schema import spark_type
+from analytics.tables.table import STRING
 from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, register, uid
@@ -266,7 +268,7 @@ def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_els
     for result in (twice.first, twice.second):
         assert list(result.tables) == [table.name for table in TABLES]
     assert sorted(path.name for path in output.iterdir()) == sorted(
-        ["mine", "notes.txt", "_state", FILE_NAME, *(table.name for table in TABLES)]
+        [LOCK, "mine", "notes.txt", "_state", FILE_NAME, *(table.name for table in TABLES)]
     )
     assert len(read_table(output, "records")) > len(twice.first_records) == 1
     assert "1 active, log directories 1 online 0 offline" in twice.second.report
@@ -289,7 +291,8 @@ def test_a_damaged_log_gives_problems_and_what_can_be_read(
 def test_every_table_exists_with_its_columns_also_when_empty(twice: Twice) -> None:
     for table in TABLES:
         assert twice.first_schemas[table.name] == [
-            (field.name, spark_type(field.type)) for field in table.stored_schema
+            *((field.name, spark_type(field.type)) for field in table.schema),
+            ("cluster", spark_type(STRING)),
         ]
     assert "Problems     none" in twice.first.report
     (row,) = twice.first_records

@@ -46,9 +46,9 @@ def test_what_is_no_number_of_replicas_is_refused(tmp_path: Path, text: str) -> 
     file = tmp_path / "server.properties"
     file.write_text(f"min.insync.replicas={text}\n")
 
-    with pytest.raises(ReplayInputError, match="is no number of replicas"):
+    with pytest.raises(ReplayInputError, match="expected a number of replicas"):
         assumed("--config", str(file))
-    with pytest.raises(ReplayInputError, match="is no number of replicas"):
+    with pytest.raises(ReplayInputError, match="expected a number of replicas"):
         assumed(f"--min-insync-replicas={text}")
 
 

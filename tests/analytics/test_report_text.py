@@ -30,10 +30,11 @@ FAILURE = {"broker": 1, "directory": DIRECTORY, "detected_offset": 7, "partition
 def text(
     *,
     incidents: list[Mapping[str, Value]],
+    end: str = "Risk",
     paths: Mapping[str, str] | None = None,
     **failures: list[Mapping[str, Value]],
 ) -> list[str]:
-    """Return the lines of incidents, of a report of nothing else."""
+    """Return the lines from incidents to a later section, of a report of nothing else."""
     facts = {name for section in SECTIONS for name in section.facts}
     given = {"incidents": incidents, **failures}
     answers = {}
@@ -45,8 +46,8 @@ def text(
         answers[figure.name] = Answer(figure=figure, rows=values, total=len(values))
     lines = text_of(Figures(span=NO_TIME, answers=answers, paths=paths or {})).splitlines()
     start = next(at for at, line in enumerate(lines) if line.startswith("Incidents"))
-    end = next(at for at, line in enumerate(lines) if line.startswith("Risk"))
-    return [line[13:] for line in lines[start:end]]
+    stop = next(at for at, line in enumerate(lines) if line.startswith(end))
+    return [line[13:] for line in lines[start:stop]]
 
 
 def test_an_incident_is_one_line_with_how_it_was_overcome() -> None:
@@ -98,6 +99,42 @@ def test_failures_of_a_broker_and_of_its_directory_at_one_offset_are_told_apart(
 
     assert ["1 leader lost" in line for line in lines] == [True, False]
     assert "broker 1 fenced: still open; 1 replica," in lines[0]
+
+
+def test_an_outage_names_its_cause_as_a_sentence() -> None:
+    row = {"kind": "leaderless", "first_time": 0, "partitions": 3, "outages": 3, "open": 0}
+    of_broker = {**row, "cause": "broker", "broker": 3, "longest_ms": 9476}
+    unknown = {**row, "cause": "unknown", "outages": 5, "open": 2, "longest_ms": 200_000}
+
+    lines = text(incidents=[], outages_by_cause=[of_broker, unknown])
+
+    assert lines[1:] == [
+        "1970-01-01 00:00:00.000 broker 3 failed: 3 partitions had no leader, the longest for "
+        "9.5 s",
+        "1970-01-01 00:00:00.000 cause unknown: 3 partitions had no leader 5 times, the longest "
+        "for 3 min 20 s, 2 of them still open",
+    ]
+
+
+def test_a_few_recoveries_have_no_percentiles() -> None:
+    few = {"what": "full ISR", "times": 9, "never": 0, "max_ms": 9476}
+    many = {**few, "times": 10, "p50_ms": 100, "p95_ms": 900, "p99_ms": 900}
+
+    lines = text(end="Problems", incidents=[], recovery=[few, many])
+
+    assert lines[-2:] == [
+        "full ISR: 9 times, longest 9.5 s",
+        "full ISR: 10 times, half within 100 ms, 95% within 900 ms, 99% within 900 ms",
+    ]
+
+
+def test_lines_of_brokers_logs_without_a_failure_are_counted() -> None:
+    lines = text(incidents=[], broker_logs=[{"lines": 12, "without_failure": 2}])
+
+    assert lines[-1] == (
+        "12 lines about log directories, 2 without a failure in the metadata log (in which time "
+        "zone are they? --log-zone)"
+    )
 
 
 def test_a_change_of_the_controller_has_no_course() -> None:

@@ -64,13 +64,17 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
         "Log          10 records, offsets 0 to 9, 0 no-ops, 1 epoch",
         "             2026-01-01 23:00:00.000 to 2026-01-01 23:00:03.000 UTC",
         "Incidents    2026-01-01 23:00:03.000 broker 2 fenced: still open; 1 replica, "
-        "0 leaders moved, 1 partition without leader for at most 0 ms, 1 of them to the end, "
+        "0 leaders moved, "
         "1 leader lost, 1 of these never had one again, not all in sync yet; "
         "jbodlab why broker 2 --input '/logs/it'\\''s' --input '/logs/b' --at 9",
         f"             2026-01-01 23:00:02.000 directory {LOST} of broker 1 went offline: "
-        "still open; 1 replica, 1 leader moved, 1 partition under min ISR for at most 1000 ms, "
-        "1 of them to the end, the last new leader in the same batch, not all in sync yet; "
+        "still open; 1 replica, 1 leader moved, the last new leader in the same batch, "
+        "not all in sync yet; "
         f"jbodlab why directory {LOST} --input '/logs/it'\\''s' --input '/logs/b' --at 7",
+        f"Outages      2026-01-01 23:00:02.000 directory {LOST} of broker 1 failed: "
+        "1 partition fell under min ISR for 1 s, still open",
+        "             2026-01-01 23:00:03.000 broker 2 failed: "
+        "1 partition had no leader for 0 ms, still open",
         "Risk         0 partitions with one replica, 0 at min ISR, 0 under it, 0 in one rack, "
         "0 not led by the first replica, 2 empty log directories",
         "Topics       1 with 1 partition; now 1 without leader, 1 under-replicated",
@@ -78,35 +82,27 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
         "0 topics at its end",
         "Brokers      1 active, log directories 1 online 1 offline, 1 replica, 0 leaders, epoch 0",
         "             2 fenced, log directories 2 online 0 offline, 1 replica, 0 leaders, epoch 0",
-        f"Outages      2026-01-01 23:00:02.000 under_min_isr by directory on broker 1 {LOST}: "
-        "1 partition, 1 outage, longest 1000 ms, 1 still open",
-        "             2026-01-01 23:00:03.000 leaderless by broker on broker 2: "
-        "1 partition, 1 outage, longest 0 ms, 1 still open",
-        "Longest      orders-0 leaderless 1000 ms (0 ms without leader, 1000 ms under min ISR) "
-        "from 2026-01-01 23:00:02.000 offset 6 by broker on broker 2, still open",
         "Leaders      1 change by broker, 1 to none",
         "             1 change by directory",
         "Churn        orders-0 changed its leader 2 times",
-        "ISR          orders-0 replica 1 fell out 1 time, 1000 ms in all, at most 1000 ms",
+        "ISR          orders-0 replica 1 fell out 1 time, 1 s in all, at most 1 s",
         "Load         broker 1 1 replica, +0.0% off the mean, 0 leaders",
         "             broker 2 1 replica, +0.0% off the mean, 0 leaders",
         f"             broker 2 {there} 1 replica, +100.0% off the mean, 0 leaders",
         f"             broker 2 {kafka_uuid.to_text(DIRECTORIES[2][1])} 0 replicas, "
         "-100.0% off the mean, 0 leaders",
         f"             broker 1 {here} 0 replicas, 0 leaders",
-        "Moves        none",
-        "Slowest      none",
-        "Assignments  broker 2: 1 replica, mean 1000 ms, slowest 1000 ms",
+        "Assignments  broker 2: 1 replica, mean 1 s, slowest 1 s",
         "Availability 1 topic 100.0000% for reading, 66.6667% for writing, 0 ms without leader, "
-        "1000 ms under min ISR",
+        "1 s under min ISR",
         "             orders 100.0000% for reading, 66.6667% for writing, 0 ms without leader, "
-        "1000 ms under min ISR",
-        "Recovery     broker failed: full ISR: never, 1 not so far",
-        "             broker failed: last new leader: never, 1 not so far",
-        "             broker failed: serves again: never, 1 not so far",
-        "             directory failed: full ISR: never, 1 not so far",
-        "             partition: a leader again: never, 1 not so far",
-        "             partition: at min ISR again: never, 1 not so far",
+        "1 s under min ISR",
+        "Recovery     broker failed: full ISR: 1 not so far",
+        "             broker failed: last new leader: 1 not so far",
+        "             broker failed: serves again: 1 not so far",
+        "             directory failed: full ISR: 1 not so far",
+        "             partition: a leader again: 1 not so far",
+        "             partition: at min ISR again: 1 not so far",
         "Problems     1 gap: offsets 4 to 5 are missing",
     ]
 
@@ -118,19 +114,6 @@ def test_an_empty_cluster_has_a_report(nothing: Made) -> None:
         "Risk         0 partitions with one replica, 0 at min ISR, 0 under it, 0 in one rack, "
         "0 not led by the first replica",
         "Topics       0 with 0 partitions; now 0 without leader, 0 under-replicated",
-        "Assumed      nothing",
-        "Brokers      none registered",
-        "Outages      none",
-        "Longest      none",
-        "Leaders      none changed",
-        "Churn        none",
-        "ISR          no replica fell out",
-        "Load         no replicas",
-        "             no replicas",
-        "Moves        none",
-        "Slowest      none",
-        "Assignments  none were due",
         "Availability no topics",
-        "Recovery     nothing to recover from",
         "Problems     none",
     ]

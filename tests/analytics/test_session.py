@@ -20,7 +20,9 @@ WAITS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
 
 
 @pytest.fixture
-def children() -> Iterator[ExitStack]:
+def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
+    # The session of other tests is not to be ended.
+    monkeypatch.setattr(session, "STARTER", "of a test")
     with ExitStack() as stack:
         yield stack
 

@@ -140,7 +140,7 @@ def test_a_directory_that_a_pattern_matches_and_that_cannot_be_read_is_not_left_
     ("path", "message"),
     [
         ("ROOT/x*", "input ROOT/x* matches no metadata log"),
-        ("[x]*", "path '[x]*' is no JSON list, and matches nothing"),
+        ("[x]*", "path '[x]*' matches nothing, and is not a JSON list"),
         (
             "ROOT/{a,b}",
             "path 'ROOT/{a,b}': of patterns there are *, ? and [...]; in place of {a,b} give a "

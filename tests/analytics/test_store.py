@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,12 @@ class Killed(BaseException):
     """What stands for the end of the process."""
 
 
+def ended(output: OutputDir) -> None:
+    """Let go of the lock, as the end of a process does."""
+    assert output.lock is not None
+    output.lock.release()
+
+
 def killed_at(
     step: int, move: Callable[[Store, str, str], None] = Store.move
 ) -> Callable[[Store, str, str], None]:
@@ -149,6 +156,7 @@ def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
             was_killed = False
         except Killed:
             was_killed = True
+            ended(output)
 
     # One move commits, two more for each table and for the state.
     assert was_killed == (step <= 9)
@@ -171,6 +179,7 @@ def test_tables_of_two_runs_are_not_asked(tmp_path: Path, monkeypatch: pytest.Mo
         patch.setattr(Store, "move", killed_at(4))
         with pytest.raises(Killed):
             output.put_in_place(["one"])
+    ended(output)
 
     with pytest.raises(ReplayInputError, match="tables of two runs"):
         answer(folder, 0)
@@ -188,16 +197,58 @@ def test_a_state_that_does_not_fit_the_new_tables_goes_with_the_old_ones(tmp_pat
     assert not (folder / state_of("one")).exists()
 
 
-def test_the_log_of_another_format_is_no_foreign_file_and_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["topics/_delta_log/0.json", "topics/metadata/v1.json"])
+def test_files_of_another_program_beside_a_table_are_refused_and_stay(
+    tmp_path: Path, name: str
+) -> None:
     folder = tmp_path / "out"
     written(folder, "old").put_in_place(["one"])
-    log = folder / "topics" / "_delta_log" / "00000000000000000000.json"
-    log.parent.mkdir()
-    log.write_text("{}")
+    foreign = folder / name
+    foreign.parent.mkdir()
+    foreign.write_text("{}")
+    (folder / "_iceberg").mkdir()
 
+    with pytest.raises(ReplayInputError, match=f"{name} does not belong to .* another output"):
+        OutputDir(str(folder), TABLES).prepare(())
+
+    assert foreign.read_text() == "{}"
+    foreign.unlink()
     written(folder, "new").put_in_place(["one"])
+    assert (folder / "_iceberg").is_dir()
 
-    assert log.read_text() == "{}"
+
+def test_a_second_run_into_one_output_is_refused_while_the_first_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    written(folder, "old").put_in_place(["one"])
+    first = written(folder, "new")
+    refused: list[str] = []
+    move = Store.move
+
+    def amid(store: Store, name: str, target: str) -> None:
+        """Let a second run begin after each move of the first one."""
+        move(store, name, target)
+        with pytest.raises(ReplayInputError) as error:
+            OutputDir(str(folder), TABLES).prepare(())
+        refused.append(str(error.value))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "move", amid)
+        first.put_in_place(["one"])
+
+    assert len(refused) == 9
+    holder = f"process {os.getpid()} of "
+    assert all(f"{folder} is in use by another replay ({holder}" in text for text in refused)
+    assert set(content(folder).values()) == {"new"}
+    written(folder, "third").put_in_place(["one"])
+    assert set(content(folder).values()) == {"third"}
+
+
+def test_two_runs_of_one_process_have_scratch_folders_of_their_own(tmp_path: Path) -> None:
+    one, other = (OutputDir(str(tmp_path), TABLES) for _ in range(2))
+
+    assert one.scratch != other.scratch
 
 
 def test_of_clusters_that_are_no_input_any_more_nothing_stays(tmp_path: Path) -> None:

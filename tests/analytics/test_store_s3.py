@@ -11,10 +11,12 @@ from analytics.job.output import MANIFEST, OutputDir
 from analytics.store.patterns import expand
 from analytics.store.store import Store
 from tests.analytics.s3_server import NoServerError, S3Server, s3_server
+from tests.analytics.test_lock import assert_one_run_at_a_time
 from tests.analytics.test_store import (
     TABLES,
     Killed,
     assert_does_what_a_replay_needs,
+    ended,
     killed_at,
     written,
 )
@@ -55,8 +57,11 @@ def test_a_run_that_is_killed_on_s3_leaves_the_old_tables_or_the_new_ones(
         patch.setattr(Store, "_copy", killed_at(step, Store._copy))
         with pytest.raises(Killed):
             output.put_in_place(["one"])
+    ended(output)
 
-    OutputDir(folder, TABLES).prepare(())
+    again = OutputDir(folder, TABLES)
+    again.prepare(())
+    again.clean_up()
 
     store = Store(folder)
     assert content(store) == {b"new" if step > 1 else b"old"}
@@ -91,12 +96,19 @@ def test_a_run_that_is_killed_while_s3_removes_leaves_whole_tables(
         patch.setattr(Store, "remove", half)
         with pytest.raises(Killed):
             output.put_in_place(["one"])
+    ended(output)
 
-    OutputDir(folder, TABLES).prepare(())
+    again = OutputDir(folder, TABLES)
+    again.prepare(())
+    again.clean_up()
 
     store = Store(folder)
     assert content(store) == {b"new", b"2"}
     assert all(store.exists(part) for part in parts)
+
+
+def test_a_second_run_into_one_output_on_s3_is_refused(server: S3Server) -> None:
+    assert_one_run_at_a_time(f"s3a://{server.bucket}/locked")
 
 
 def test_logs_are_found_by_a_pattern_on_s3(server: S3Server) -> None:

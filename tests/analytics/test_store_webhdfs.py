@@ -20,6 +20,7 @@ from tests.analytics.test_store import (
     TABLES,
     Killed,
     assert_does_what_a_replay_needs,
+    ended,
     killed_at,
     written,
 )
@@ -84,8 +85,11 @@ def test_a_run_that_is_killed_on_hdfs_leaves_the_old_tables_or_the_new_ones(
         patch.setattr(Store, "move", killed_at(step))
         with pytest.raises(Killed):
             output.put_in_place(["one"])
+    ended(output)
 
-    OutputDir(folder, TABLES).prepare(())
+    again = OutputDir(folder, TABLES)
+    again.prepare(())
+    again.clean_up()
 
     store = Store(folder)
     found = {store.read(one.name) for table in TABLES for one in store.files_in(table.name)}
