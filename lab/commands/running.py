@@ -212,7 +212,7 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
         "fault": f"{fault.kind} by {fault.mechanism}" if fault.mechanism else fault.kind,
         "broken": fault.broken,
         "topic": topic.name,
-        "topic_kept": bool(verdict.lost or verdict.unread),
+        "topic_kept": bool(verdict.lost or verdict.unread or verdict.duplicated),
         "doubts": doubts,
     }
 

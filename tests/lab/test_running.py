@@ -112,8 +112,13 @@ def test_messages_that_could_not_be_read_are_unread_and_not_lost_and_the_topic_i
     assert lines[-1].endswith(" topics delete orders")
 
 
-def test_where_nothing_is_lost_or_unread_the_topic_goes() -> None:
-    assert not found(steady(0, 10), verdict(duplicated=2))["topic_kept"]
+@pytest.mark.parametrize("count", ["lost", "duplicated"])
+def test_a_topic_with_lost_or_duplicated_messages_is_kept(count: str) -> None:
+    assert found(steady(0, 10), verdict(**{count: 2}))["topic_kept"]
+
+
+def test_a_topic_without_lost_duplicated_or_unread_messages_is_deleted() -> None:
+    assert not found(steady(0, 10))["topic_kept"]
 
 
 def test_a_program_that_ends_before_the_fault_tested_nothing() -> None:
