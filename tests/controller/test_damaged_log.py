@@ -116,7 +116,7 @@ def test_a_missing_first_file_ends_the_start(process: Process) -> None:
 
     (line,) = process.refused()
 
-    assert f"{missing.parent} is damaged at position 0: no snapshot reaches" in line
+    assert f"{missing.parent} is damaged at position 0: no snapshot covers" in line
 
 
 @pytest.mark.parametrize("byte", [8, 12, 70])
