@@ -114,6 +114,9 @@ class Target:
         return self.patient.folder
 
 
+_SINGULAR = {"processes": "process"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
     """What a fault broke so far.
@@ -131,6 +134,13 @@ class Broken:
     seen: int | None = None
     first_ns: int | None = None
     last_ns: int | None = None
+
+    def __str__(self) -> str:
+        """Return count and noun, such as `1 process` or `2 replicas`."""
+        noun = (
+            _SINGULAR.get(self.what, self.what.removesuffix("s")) if self.count == 1 else self.what
+        )
+        return f"{self.count} {noun}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,7 +213,7 @@ def _text(verified: list[VerifiedDirectory]) -> Iterator[str]:
         megabytes = sum(replica.size_bytes for replica in directory.replicas) / 1e6
         yield (
             f"{directory.path}: {len(directory.replicas)} replicas, {segments} segments, "
-            f"{megabytes:.1f} MB read, {len(directory.damaged)} replicas damaged"
+            f"{megabytes:.1f} MB read, damaged replicas: {len(directory.damaged)}"
             f"{' (a broker is running on it)' if directory.in_use else ''}"
         )
 

@@ -122,7 +122,7 @@ def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: In
         text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected}"
         broken = fault.broken
         data["broken"] = asdict(broken)
-        text += f"\nbroken so far: {broken.count} {broken.what}"
+        text += f"\nbroken so far: {broken}"
     output.result(data, text)
     return 0
 

@@ -229,7 +229,7 @@ def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
         lines.append(f"unread       {found['unread']}: nobody knows whether they are lost")
     lines += [
         f"duplicated   {found['duplicated']}",
-        f"exit code    {'none' if found['exit_code'] is None else found['exit_code']}",
+        f"exit code    {_exit_codes(found)}",
         *found["doubts"],
     ]
     if found["topic_kept"]:
@@ -238,6 +238,17 @@ def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
             f"topic {found['topic']} is kept for you to look at; delete it with: {deletion}"
         )
     return "\n".join([*lines, *to_do])
+
+
+def _exit_codes(found: dict[str, Any]) -> str:
+    """Return the exit code of the program, and that of the command where it is another one."""
+    own = exit_code(found)
+    program = found["exit_code"]
+    if program == own:
+        return str(own)
+    return (
+        f"{own} ({'the program did not end' if program is None else f'of the program: {program}'})"
+    )
 
 
 @contextlib.contextmanager

@@ -223,7 +223,7 @@ class Injector:
             if isinstance(handle, ControllerFault):
                 continue
             found = handle.broken
-            active.facts = replace(active.facts, broken=f"{found.count} {found.what}")
+            active.facts = replace(active.facts, broken=str(found))
             if found.what in ("calls", "connections"):
                 counts = True
                 bites += found.count

@@ -15,7 +15,7 @@ from lab.rehearsal.facts import Event
 
 HOLD_BACK_NS = 80_000_000
 TOGETHER_NS = 10_000_000
-"""News of leaders that are no further apart are one line."""
+"""News of leaders, and reports of one offline directory, that are no further apart are one line."""
 
 Tell = Callable[[Event], None]
 """Is told of an event; its text is what a person reads."""
@@ -73,7 +73,7 @@ class Telling:
 
 
 def _joined(events: Iterable[Event]) -> list[list[Event]]:
-    """Put news of leaders together that came at once."""
+    """Group news of leaders, and reports of one offline directory, that came at once."""
     found: list[list[Event]] = []
     for event in events:
         if (group := _group_of(event, found)) is None:
@@ -84,13 +84,17 @@ def _joined(events: Iterable[Event]) -> list[list[Event]]:
 
 
 def _group_of(event: Event, groups: list[list[Event]]) -> list[Event] | None:
-    if event.kind == "leader":
+    if event.kind in ("leader", "offline"):
         for group in groups[::-1]:
             if event.t_ns - group[0].t_ns > TOGETHER_NS:
                 return None
-            if _kind(event) == _kind(group[0]) and event.data == group[0].data:
+            if _kind(event) == _kind(group[0]) and _is_same_news(event, group[0]):
                 return group
     return None
+
+
+def _is_same_news(event: Event, other: Event) -> bool:
+    return event.data == other.data if event.kind == "leader" else event.place == other.place
 
 
 def _kind(event: Event) -> tuple[str, str]:

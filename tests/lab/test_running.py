@@ -101,6 +101,20 @@ def test_the_exit_code_is_the_programs_own_where_the_cluster_did_nothing_wrong(
     assert running.exit_code(one) == code
 
 
+@pytest.mark.parametrize(
+    ("program", "counts", "line"),
+    [
+        (3, {}, "exit code    3"),
+        (3, {"lost": 1}, "exit code    70 (of the program: 3)"),
+        (0, {"unread": 1}, "exit code    75 (of the program: 0)"),
+    ],
+)
+def test_the_exit_code_of_the_command_is_shown_with_that_of_the_program(
+    program: int, counts: dict[str, int], line: str
+) -> None:
+    assert line in text(found(steady(0, 10), verdict(**counts), code=program))
+
+
 def test_messages_that_could_not_be_read_are_unread_and_not_lost_and_the_topic_is_kept() -> None:
     one = found(steady(0, 10), verdict(unread=7))
 

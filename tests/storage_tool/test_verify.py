@@ -55,7 +55,7 @@ def test_sound_replicas_are_counted_and_other_entries_left_out(
 ) -> None:
     assert verify(capsys, str(log_dir)) == (
         0,
-        f"{log_dir}: 2 replicas, 4 segments, 0.0 MB read, 0 replicas damaged\n",
+        f"{log_dir}: 2 replicas, 4 segments, 0.0 MB read, damaged replicas: 0\n",
         "",
     )
 
@@ -70,7 +70,7 @@ def test_damage_is_named_with_its_place_and_offsets_and_the_exit_code_is_1(
     assert code == 1
     assert said.splitlines() == [
         f"{log_dir}/orders-1/{0:020d}.log at byte 0: wrong CRC; offsets 0 to 1",
-        f"{log_dir}: 2 replicas, 4 segments, 0.0 MB read, 1 replicas damaged",
+        f"{log_dir}: 2 replicas, 4 segments, 0.0 MB read, damaged replicas: 1",
     ]
 
 

@@ -67,5 +67,13 @@ def test_a_directory_is_told_with_its_cause_and_without_the_path_behind_it() -> 
     ]
 
 
+def test_an_offline_directory_is_one_line_however_many_threads_report_it() -> None:
+    cause = {"cause": "[Errno 5] Input/output error"}
+    first = event(1, "broker", "offline", place=HIT, data=cause)
+    again = event(1, "broker", "offline", place=HIT, data={"cause": cause["cause"] + ": 'x'"})
+
+    assert len(told(first, again, again)) == 1
+
+
 def test_changes_of_isrs_are_not_told() -> None:
     assert told(event(1, "metadata", "isr", text="2 of 3 replicas")) == []
