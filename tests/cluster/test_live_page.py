@@ -97,9 +97,7 @@ def served(cluster: Staying, *words: str) -> Iterator[Page]:
     assert process.stdout is not None
     with process:
         try:
-            # An object of several lines, the last of which is a bracket alone.
-            said = "".join(iter(process.stdout.readline, "}\n")) + "}"
-            url = json.loads(said)["url"]
+            url = json.loads(process.stdout.readline())["url"]
             parts = urllib.parse.urlsplit(url)
             token = parts.fragment.removeprefix("token=")
             assert parts.port is not None
