@@ -201,6 +201,7 @@ class Partition:
         """The log is there: take the role that the metadata has given meanwhile."""
         log.on_written = self._written
         log.on_failed = self._log_failed
+        log.on_blocked = self._log_blocked
         self.high_watermark = min(max(high_watermark, log.start_offset), log.written_end)
         if self.leads_by_metadata:
             self._begin_to_lead(ReplicaEvent.LOG_THERE, log)
@@ -388,6 +389,8 @@ class Partition:
         replicated = 0 if self.leader is None else self._reached(self.leader, log.end_offset)
         self.waiters.leadership_lost(replicated, self.hint)
         self._become(ReplicaEvent.ROLE_GIVEN, Following(log))
+        if log.is_blocked:
+            self._log_blocked()
         # Also what waited for room in the directory.
         self.waiters.call_back()
         log.tail.clear()
@@ -411,6 +414,13 @@ class Partition:
         elif isinstance(state, Following):
             # What was appended while it led.
             self.waiters.written_appends.reached(state.log.written_end)
+
+    def _log_blocked(self) -> None:
+        """Send producers to the next leader if their batches cannot be written here for now."""
+        if isinstance(self.state, Following):
+            self.waiters.written_appends.refuse_all(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=self.hint
+            )
 
     def _log_failed(self, error: BaseException) -> None:
         self.go_offline(str(error))

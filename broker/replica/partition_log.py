@@ -56,6 +56,7 @@ class PartitionLog:
     Attributes:
         on_written: Called when `written_end` moved, once for all that a call to the disk wrote.
         on_failed: Called once when a change failed, whether by its disk or otherwise.
+        on_blocked: Called when the disk had no room for a change of the log.
     """
 
     def __init__(self, loaded: LoadedLog, writer: DirectoryWriter, budget: TailCacheBudget) -> None:
@@ -67,6 +68,7 @@ class PartitionLog:
         self.cleaning = LogCleaning()
         self.on_written: Callable[[], None] = _nothing
         self.on_failed: Callable[[BaseException], None] = _ignore
+        self.on_blocked: Callable[[], None] = _nothing
         self.written_end = loaded.state.end_offset
         self._is_news = False
         """Whether `written_end` moved and nobody was told yet."""
@@ -444,6 +446,8 @@ class PartitionLog:
         self._release()
         if self.failed:
             self.writer.give_up(self.files)
+        else:
+            self.on_blocked()
 
     def _release(self) -> None:
         waiting, self._idle = self._idle, []

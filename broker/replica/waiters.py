@@ -120,9 +120,9 @@ class Waiters:
     def leadership_lost(self, replicated: int, hint: LeaderHint | None) -> None:
         """Sort out the produce entries of a leader that leads no more.
 
-        What only has to be written here yet is answered when it is, for it will be: that goes for
-        acks=1, and for acks=all where everybody else in the ISR has it already. The next leader is
-        one of these.
+        An entry that only has to be written here is answered when it is written: one with acks=1,
+        and one with acks=all that everybody else in the ISR has already. The next leader is one of
+        these. If the disk has no room for it, the partition refuses it.
 
         Args:
             replicated: What the high watermark would be if all were written here.

@@ -18,6 +18,7 @@ from jbodlab.directory_id import UNASSIGNED
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.outside import real
+from tests.broker.disks import CrampedDisk
 from tests.broker.following.test_following import Pair, run
 from tests.broker.replica.test_partition_leading import THREE, TWO, Cluster
 from tests.broker.replica.test_partition_leading import run as run_leading
@@ -132,6 +133,38 @@ def test_what_waits_for_room_is_sent_to_the_next_leader(tmp_path: Path) -> None:
         assert result.leader_hint is not None
 
     run_leading(tmp_path, test)
+
+
+@pytest.mark.parametrize("is_blocked_first", [True, False])
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_a_batch_whose_write_finds_no_room_is_sent_to_the_next_leader(
+    tmp_path: Path, acks: int, is_blocked_first: bool
+) -> None:
+    """Followers may have the batch before its leader has written it."""
+
+    async def test() -> None:
+        disk = CrampedDisk()
+        cluster = Cluster(tmp_path, fs=disk)
+        await cluster.start()
+        partition = await cluster.host.online()
+        assert partition.log is not None
+        disk.left = 0
+        waiting = cluster.host.produce(batch(), acks=acks)
+        if is_blocked_first:
+            await until(lambda: partition.log.is_blocked)
+        cluster.fetched(BrokerId(2), 1)
+        cluster.fetched(BrokerId(3), 1)
+        assert not waiting.done()
+
+        cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert result.leader_hint is not None
+        disk.left = None
+        await cluster.host.stop()
+
+    asyncio.run(test())
 
 
 def test_batches_behind_one_whose_time_was_over_do_not_overtake_it(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ D2, D3 = directory_id(20), directory_id(30)
 class Cluster:
     """Broker 1 with real directories leads; brokers 2 and 3 are told of by the test."""
 
-    def __init__(self, tmp_path: Path, **arguments: int) -> None:
+    def __init__(self, tmp_path: Path, **arguments: object) -> None:
         self.host = Host(tmp_path, **arguments)  # type: ignore[arg-type]
         self.metadata = Metadata(self.host.manager.roles)
 
