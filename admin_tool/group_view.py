@@ -63,7 +63,10 @@ def described(client: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def committed(client: Any, group: str) -> dict[TopicPartition, int]:
-    """Return the committed offsets of a group.
+    """Return the committed offsets of a group that has just been described.
+
+    librdkafka 2.16 ends the process where the coordinator refuses this request while it loads; a
+    description is only refused then, and asked for again.
 
     Raises:
         AdminError: its coordinator does not answer.

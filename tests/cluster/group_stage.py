@@ -51,6 +51,8 @@ def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
         # A client for each question: librdkafka remembers coordinators, also those whose brokers
         # it has given up since, and then waits for them in vain.
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        if not _is_coordinated(admin, group):
+            return None
         asked = [ConsumerGroupTopicPartitions(group, partitions)]
         (future,) = admin.list_consumer_group_offsets(asked).values()
         try:
@@ -62,6 +64,20 @@ def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
         return {each.partition: each.offset for each in found}
 
     return wait_for(f"the committed offsets of {group}", answer)
+
+
+def _is_coordinated(admin: AdminClient, group: str) -> bool:
+    """Return whether the coordinator of a group answers.
+
+    librdkafka 2.16 dereferences NULL, and ends the process, where an administrator asks for the
+    offsets of a group whose coordinator still loads (`rd_kafka_cgrp_op` below
+    `rd_kafka_ListConsumerGroupOffsetsResponse_parse`). A description is only refused then.
+    """
+    try:
+        admin.describe_consumer_groups([group])[group].result(30)
+    except KafkaException as error:
+        return error.args[0].code() not in ASKED_AGAIN
+    return True
 
 
 def state_of(cluster: Cluster, group: str) -> str:
