@@ -156,21 +156,20 @@ def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
         Load(cluster.bootstrap, many) as load,
         Load(cluster.bootstrap, alone) as load_alone,
     ):
-        broken = broker.log_dir_at(directory).errs(code, calls)
-        wait_for(f"{directory} is FULL", lambda: condition() == "FULL", last_seen=condition)
-        wait_for(
-            f"replicas in {directory} out of leadership and ISR",
-            lambda: in_sync_without(cluster, 1, many, touched),
-        )
-        moment = time.monotonic()
-        wait_for(
-            "acknowledgements of every partition that can be led elsewhere",
-            lambda: all(load.acknowledged_after(moment, p) for p in range(PARTITIONS)),
-        )
-        # What is there is read, to its end.
-        there = read_all(cluster.bootstrap, alone, PARTITIONS)
-        assert broken.counters.broken >= 1
-        broken.heal()
+        with broker.log_dir_at(directory).errs(code, calls) as broken:
+            wait_for(f"{directory} is FULL", lambda: condition() == "FULL", last_seen=condition)
+            wait_for(
+                f"replicas in {directory} out of leadership and ISR",
+                lambda: in_sync_without(cluster, 1, many, touched),
+            )
+            moment = time.monotonic()
+            wait_for(
+                "acknowledgements of every partition that can be led elsewhere",
+                lambda: all(load.acknowledged_after(moment, p) for p in range(PARTITIONS)),
+            )
+            # What is there is read, to its end.
+            there = read_all(cluster.bootstrap, alone, PARTITIONS)
+            assert broken.counters.broken >= 1
         wait_for(f"{directory} is HEALTHY", lambda: condition() == "HEALTHY", last_seen=condition)
         healed = time.monotonic()
         wait_for(
