@@ -112,7 +112,8 @@ def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dic
             except KafkaException as error:
                 found[key] = error
         left = [key for key in left if _passes(found[key]) and time.monotonic() < end_s]
-        time.sleep(RETRY_PAUSE_S if left else 0)
+        if left:
+            time.sleep(RETRY_PAUSE_S)
     return found
 
 

@@ -1,4 +1,4 @@
-"""jbodlab dirs: log directories, what lies in them, and what an operator does about them."""
+"""`jbodlab dirs`: log directories, their replicas, and what an operator does about them."""
 
 from __future__ import annotations
 

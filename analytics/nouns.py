@@ -20,7 +20,7 @@ from analytics.source.requirements import FOR_LOGS, FOR_REPLAY, check_requiremen
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from jbodlab.cli.program import INTERRUPTED
+from jbodlab.command_line import INTERRUPTED
 
 MOMENT = "an offset, a time such as 2026-01-31T12:00:00Z, or ms since 1970"
 

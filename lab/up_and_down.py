@@ -24,7 +24,7 @@ from fault_injection.fuse import disk as fuse_disk
 from jbodlab import lab_state
 from jbodlab.errors import CorruptRecordError
 from jbodlab.ids import INTERNAL_TOPICS, TopicPartition
-from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.lab_state import ClusterState
 from jbodlab.log.names import PARTITION_METADATA_FILE, DirKind, parse_partition_dir
 from jbodlab.log.partition_metadata import read_topic_id
 from jbodlab.log.posix_filesystem import PosixFileSystem
@@ -48,7 +48,6 @@ DEMO_CLUSTER = "demo"
 """Name of the cluster of `jbodlab demo`."""
 SERVED_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 10.0
-LOG_TAIL_LINES = 15
 
 Tell = Callable[[str], None]
 
@@ -234,15 +233,6 @@ def _topic_of(replica: Path) -> UUID | None:
     with contextlib.suppress(CorruptRecordError):
         return read_topic_id(PosixFileSystem(), replica / PARTITION_METADATA_FILE)
     return None
-
-
-def log_tail(node: NodeState) -> str:
-    """Return the last lines of a node's output, indented."""
-    try:
-        lines = Path(node.log_file).read_text("utf-8", "replace").splitlines()
-    except OSError:
-        lines = []
-    return "".join(f"\n    {line}" for line in lines[-LOG_TAIL_LINES:])
 
 
 def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tell) -> None:

@@ -1,8 +1,8 @@
 """jbodlab dirs balance: as many bytes in each log directory of a broker as in its others.
 
-Nothing is kept between two calls: the brokers say which moves are under way, and --cancel ends all
-of them, whoever began them. Offline directories take no part, cordoned ones are left as they are,
-and full ones only give.
+The command keeps no state: the brokers report which moves are under way, and --cancel ends all of
+them, also those that other commands have started. Offline directories take no part, cordoned ones
+are left as they are, and full ones only give.
 """
 
 from __future__ import annotations

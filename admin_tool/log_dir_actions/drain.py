@@ -1,7 +1,7 @@
 """jbodlab dirs drain: everything in one log directory moves to the broker's others.
 
-It is refused, with figures, when there is no room for it. Replicas that the broker refuses to move
-stay, with a sentence for each; all others go.
+The command refuses, with figures, if the other directories have too little space. A replica that
+the broker refuses to move stays, and the command prints why; all others move.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from jbodlab.cli.choice import DEFAULT_CLUSTER, choose, cluster_name
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import WRONG_USE, Parser, UsageError, suggestion
+from jbodlab.command_line import INTERRUPTED
 from jbodlab.errors import JbodlabError
 from jbodlab.program_names import name_of
 
 FAILED = 1
-INTERRUPTED = 130
 PIPE_CLOSED = 141
 NAME = "jbodlab"
 GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--client-config", "--output")

@@ -7,6 +7,7 @@ few milliseconds costs as much after ten minutes as it did at the start.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -27,7 +28,7 @@ Spans = tuple[tuple[int, int | None], ...]
 """Spans of time; one that has not ended has no end."""
 
 
-class Tally(Generic[T]):
+class Tally(ABC, Generic[T]):
     """Takes in a sequence that grows at its end."""
 
     def __init__(self) -> None:
@@ -41,9 +42,9 @@ class Tally(Generic[T]):
         self.count = len(series)
         return self
 
+    @abstractmethod
     def add(self, one: T) -> None:
         """Take in one."""
-        raise NotImplementedError
 
 
 class Answers(Tally[Sent]):
