@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from mmap import mmap
 
+from analytics.bytes.transport import mangled
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, read_header
 
@@ -209,12 +210,14 @@ class _Walker:
             self._take_back(*previous)
             position, search_from = previous[0], previous[0] + 1
         self._close_stretch()
+        hint = mangled(self.data, position)
+        cause = hint and f": {hint}"
         resume = _find_batch(self.data, self.view, search_from)
         if resume is not None:
-            text = f"{resume - position} bytes are no batch"
+            text = f"{resume - position} bytes are no batch{cause}"
             self._problem(position, self.expected, "corrupt", text)
         else:
-            text = f"{len(self.data) - position} bytes at the end are no whole batch"
+            text = f"{len(self.data) - position} bytes at the end are no whole batch{cause}"
             self._problem(position, self.expected, "torn_tail", text)
         return resume
 

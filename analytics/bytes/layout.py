@@ -34,15 +34,16 @@ from analytics.bytes.metadata_dirs import (
     is_segment,
     is_snapshot,
 )
+from analytics.bytes.transport import mangled
 from analytics.errors import ReplayInputError
 from analytics.store.log_files import LogFiles, local_path, open_files
 from jbodlab.errors import DecodeError
 from jbodlab.metadata_log.snapshots import parse_name
-from jbodlab.protocol.record_batch import CONTROL, iterate_records, read_header
+from jbodlab.protocol.record_batch import CONTROL, BatchRecord, iterate_records, read_header
 from jbodlab.records.control_records import (
-    ControlRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
+    control_type,
     decode_control,
 )
 
@@ -337,7 +338,8 @@ class _LayoutReader:
         batches = read_chain(data)
         reached = int(batches.end[-1]) if len(batches) else 0
         if reached != len(data) or not batches.in_order:
-            text = "the snapshot is cut short"
+            hint = mangled(data, reached)
+            text = f"the snapshot is cut short{hint and f': {hint}'}"
             return _problem(name, None, "torn_tail", text, reached)
         end_offset, epoch = parse_name(name)
         strange = np.nonzero(batches.epoch != epoch)[0]
@@ -350,23 +352,24 @@ class _LayoutReader:
             position = int(batches.position[wrong[0]])
             text = f"CRC of the batch at position {position} of the snapshot is wrong"
             return _problem(name, None, "crc", text, position)
-        controls: list[ControlRecord] = []
+        controls: list[BatchRecord] = []
+        header = None
         for position in batches.position[batches.attributes & CONTROL != 0].tolist():
             try:
-                controls += (
-                    decode_control(record.key, record.value)
-                    for record in iterate_records(data, position, read_header(data, position))
-                )
+                controls += iterate_records(data, position, read_header(data, position))
+                if header is None and controls:
+                    header = decode_control(controls[0].key, controls[0].value)
             except DecodeError as error:
                 return _problem(name, None, "undecodable", str(error), position)
-        if not controls or not isinstance(controls[0], SnapshotHeaderRecord):
+        if not isinstance(header, SnapshotHeaderRecord):
             return _problem(name, None, "incomplete_snapshot", "the snapshot has no header")
-        if not isinstance(controls[-1], SnapshotFooterRecord):
+        # Between the two there may be records of a later release, which nobody here knows.
+        if control_type(controls[-1].key) != SnapshotFooterRecord.CONTROL_TYPE:
             return _problem(name, None, "incomplete_snapshot", "the snapshot has no footer")
         snapshot = SnapshotFile(
             name=name,
             end_offset=end_offset,
-            timestamp_ms=controls[0].last_contained_log_timestamp,
+            timestamp_ms=header.last_contained_log_timestamp,
         )
         return snapshot, self._snapshot_splits(snapshot, batches.end.tolist())
 

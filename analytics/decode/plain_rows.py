@@ -32,6 +32,7 @@ from jbodlab.records.cluster_records import (
 from jbodlab.records.config_records import TOPIC_RESOURCE, ConfigRecord, ProducerIdsRecord
 from jbodlab.records.json_form import json_text
 from jbodlab.records.raw import RawRecord
+from jbodlab.records.registry import RECORD_TYPES
 from jbodlab.records.schema import Record, to_json
 from jbodlab.records.topic_records import (
     ClearElrRecord,
@@ -42,6 +43,9 @@ from jbodlab.records.topic_records import (
 )
 
 MAX_LONG = 2**63 - 1
+
+_LEADER_CHANGE = control_records.LeaderChangeMessage.CONTROL_TYPE
+"""The only control record that has a version 1."""
 
 MIN_TIMESTAMP_MS = -62_135_596_800_000
 MAX_TIMESTAMP_MS = 253_402_300_799_999
@@ -167,7 +171,10 @@ def decode_batch(
 def decode_record(
     record: BatchRecord, position: int, header: BatchHeader, split: Split
 ) -> Iterator[SourceRow]:
-    """Yield the row of one record, and that of a problem if it cannot be decoded."""
+    """Yield the row of one record, and that of a problem if it cannot be decoded.
+
+    A record of a type or version that nobody knows has no payload, and its type is `UNKNOWN(n)`.
+    """
     snapshot = split.snapshot
     own_time = microseconds(record.timestamp)
     row = _EMPTY._replace(
@@ -192,9 +199,6 @@ def decode_record(
         yield problem_at(split, position, record.offset, "undecodable", str(error))
         return
     yield decoded
-    if decoded.payload is None:
-        text = f"record type {decoded.type}: what it changes is not in the tables"
-        yield problem_at(split, position, record.offset, "unknown_type", text)
 
 
 def crc_problem(split: Split, position: int, base_offset: int) -> SourceRow:
@@ -204,10 +208,16 @@ def crc_problem(split: Split, position: int, base_offset: int) -> SourceRow:
 
 
 def _data_row(row: SourceRow, record: BatchRecord) -> SourceRow:
-    versioned = frame.decode(record.value)
+    try:
+        versioned = frame.decode(record.value)
+    except DecodeError:
+        api_key, version = frame.type_and_version(record.value or b"")
+        if version <= RECORD_TYPES[api_key].HIGHEST_VERSION:
+            raise
+        return row._replace(type=unknown_type(api_key), version=version)
     if isinstance(versioned.record, RawRecord):
         return row._replace(
-            type=f"UNKNOWN({versioned.record.api_key})", version=versioned.record.version
+            type=unknown_type(versioned.record.api_key), version=versioned.record.version
         )
     topic, topic_id, partition, broker = keys_of(versioned.record)
     return row._replace(
@@ -222,11 +232,23 @@ def _data_row(row: SourceRow, record: BatchRecord) -> SourceRow:
 
 
 def _control_row(row: SourceRow, record: BatchRecord) -> SourceRow:
-    control = control_records.decode_control(record.key, record.value)
+    try:
+        control = control_records.decode_control(record.key, record.value)
+    except DecodeError:
+        number = control_records.control_type(record.key)
+        version = int.from_bytes((record.value or b"")[:2], "big", signed=True)
+        if number in control_records.CONTROL_TYPES and version <= (number == _LEADER_CHANGE):
+            raise
+        return row._replace(type=unknown_type(number), version=version)
     version = control_records.body_version(control)
     return row._replace(
         type=control.NAME, version=version, payload=json_text(to_json(control, version))
     )
+
+
+def unknown_type(number: int) -> str:
+    """Return the type of a record whose type, or whose version, is not known."""
+    return f"UNKNOWN({number})"
 
 
 def problem_at(

@@ -21,6 +21,7 @@ from analytics.derive.gauges import GAUGES, failure_steps
 from analytics.derive.log_end import LogEnd, log_end
 from analytics.derive.record_rates import record_rates
 from analytics.derive.skew import SKEW
+from analytics.derive.unknown_records import UNKNOWN_RECORDS
 from analytics.derive.what_if import what_if, who_is_alive
 from analytics.job.derive_stage import (
     BY_TASKS,
@@ -47,6 +48,7 @@ _SUMS = {
     t.AVAILABILITY: AVAILABILITY,
     t.GAUGES: GAUGES,
     t.CHANGE_COUNTS: CHANGE_COUNTS,
+    t.UNKNOWN_RECORDS: UNKNOWN_RECORDS,
 }
 """The question that gives each table."""
 

@@ -104,6 +104,25 @@ PROBLEM_KINDS = Figure(
 )
 
 
+UNKNOWN_RECORDS = Figure(
+    name="unknown_records",
+    title="Records of unknown types or versions",
+    sql=(
+        "SELECT CASE WHEN control THEN 'control ' ELSE '' END || 'type ' || type_id\n"
+        "    || ' version ' || coalesce(CAST(version AS STRING), 'unknown') AS type,\n"
+        '  count(*) AS records, min("offset") AS first_offset\n'
+        "FROM {unknown_records} GROUP BY type ORDER BY type"
+    ),
+    columns=figure_columns(
+        [
+            ("type", "Type", Unit.TEXT),
+            ("records", "Records", Unit.NUMBER),
+            ("first_offset", "First offset", Unit.LABEL),
+        ]
+    ),
+)
+
+
 TOPICS_NOW = Figure(
     name="topics_now",
     title="Topics at the end of the log",

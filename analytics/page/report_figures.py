@@ -105,6 +105,7 @@ def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, .
         log_figures.SNAPSHOTS,
         log_figures.PROBLEM_COUNT,
         log_figures.PROBLEM_KINDS,
+        log_figures.UNKNOWN_RECORDS,
         log_figures.TOPICS_NOW,
         log_figures.FEATURES_NOW,
         log_figures.BROKERS_NOW,

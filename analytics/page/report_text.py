@@ -62,6 +62,7 @@ def text_of(figures: Figures) -> str:
         *section("", "topic_availability", _availability, most=TOP_LINES),
         *section("Recovery", "recovery", _recovery),
         *section("Problems", "problem_kinds", _problem, "none"),
+        *section("Unknown", "unknown_records", _unknown_records),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -334,6 +335,10 @@ def _assumption(row: Row) -> str:
 
 def _problem(row: Row) -> str:
     return f"{row['problems']} {row['kind']}: {row['message']}"
+
+
+def _unknown_records(row: Row) -> str:
+    return f"{_count(row['records'], 'record')} of {row['type']}, from offset {row['first_offset']}"
 
 
 def _rows(answer: Answer, paths: Mapping[str, str]) -> list[Row]:

@@ -85,6 +85,7 @@ SECTIONS = (
         blocks=(
             Block(figure="assumptions", open=True),
             Block(figure="problem_kinds", open=True),
+            Block(figure="unknown_records", open=True),
             Block(figure="brokers_now", open=True),
             Block(figure="features_now"),
         ),

@@ -18,6 +18,8 @@ Options:
   `replay_time`; ends are exclusive, times are ms since 1970 or ISO 8601;
 * `payload`: false leaves the JSON text of records out;
 * `splitBytes`: bytes of one task;
+* `pushFilters`: true lets filters on offsets, times and types narrow what is read. Spark refuses
+  that while `spark.sql.python.filterPushdown.enabled` is off, which it is by default;
 * `maxBytesPerTrigger`: bytes of one micro-batch of a stream.
 
 With a schema that names fewer columns (`spark.read.schema("offset long, type string")`) only these
@@ -63,7 +65,9 @@ class KraftMetadataSource(DataSource):
 
     def reader(self, schema: StructType) -> KraftMetadataReader:
         """Return the reader of some directories."""
-        return KraftMetadataReader(parse_options(self.options), _checked(schema))
+        options = parse_options(self.options)
+        kind = FilteredReader if options.push_filters else KraftMetadataReader
+        return kind(options, _checked(schema))
 
     def streamReader(self, schema: StructType) -> KraftMetadataStream:  # noqa: N802 - Spark's name
         """Return the reader that follows the logs in some directories."""
@@ -83,25 +87,6 @@ class SplitPartition(InputPartition):
         self.label = label
 
 
-class FilterPush:
-    """The method `pushFilters` of a reader, for Sparks that push filters and for those that do not.
-
-    Spark refuses every reader that defines the method while
-    `spark.sql.python.filterPushdown.enabled` is off, which it is by default. It looks at the
-    function behind the method, so this says that it is the one of the base class.
-    """
-
-    def __init__(self, reader: KraftMetadataReader) -> None:
-        self.reader = reader
-        self.__func__ = DataSourceReader.pushFilters
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Narrow what the reader reads; return the filters that Spark has to apply: all."""
-        selection = narrowed(self.reader.selection, filters)
-        self.reader.selection = ALL if selection == ALL else selection
-        return filters
-
-
 class KraftMetadataReader(DataSourceReader):
     """Plans the splits of directories and decodes them."""
 
@@ -109,11 +94,6 @@ class KraftMetadataReader(DataSourceReader):
         self.options = options
         self.schema = schema
         self.selection: Selection = options.selection
-
-    @property
-    def pushFilters(self) -> FilterPush:  # noqa: N802 - Spark's name
-        """Take what bounds offsets, times and types; Spark applies all filters once more."""
-        return FilterPush(self)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks, largest first so that none is left over at the end."""
@@ -155,6 +135,16 @@ class KraftMetadataReader(DataSourceReader):
         if split.following is not None and split.following.base_offset <= low:
             return False
         return split.expected is None or split.expected < high
+
+
+class FilteredReader(KraftMetadataReader):
+    """A reader that takes what filters say of offsets, times and types."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Narrow what is read; return the filters that Spark has to apply: all."""
+        selection = narrowed(self.selection, filters)
+        self.selection = ALL if selection == ALL else selection
+        return filters
 
 
 @lru_cache(maxsize=32)

@@ -31,7 +31,7 @@ MAX_BYTES_PER_TRIGGER = 256 << 20
 
 OPTIONS = (
     *("startOffset", "endOffset", "startTime", "endTime"),
-    *("payload", "splitBytes", "maxBytesPerTrigger"),
+    *("payload", "splitBytes", "pushFilters", "maxBytesPerTrigger"),
 )
 _PATHS = ("path", "paths")
 """What Spark makes of the arguments of `load`."""
@@ -57,6 +57,7 @@ class SourceOptions:
     split_bytes: int | None
     """Bytes of one task; None leaves it to the size of the log."""
     with_payload: bool
+    push_filters: bool
     selection: Selection
     max_bytes_per_trigger: int
 
@@ -90,6 +91,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         sources=sources,
         split_bytes=split_bytes if split_bytes > 0 else None,
         with_payload=_flag(given, "payload", default=True),
+        push_filters=_flag(given, "pushFilters", default=False),
         selection=ALL if selection == ALL else selection,
         max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", MAX_BYTES_PER_TRIGGER),
     )

@@ -42,6 +42,7 @@ from analytics.tables.derived import (
     MOVES,
     RECORD_RATES,
     SKEW,
+    UNKNOWN_RECORDS,
     WHAT_IF,
 )
 from analytics.tables.facts import (
@@ -130,6 +131,7 @@ __all__ = [
     "TIME",
     "TOPICS",
     "TOPIC_HISTORY",
+    "UNKNOWN_RECORDS",
     "VALID_FROM",
     "VALID_TO",
     "WHAT_IF",
@@ -148,7 +150,11 @@ RECORD = columns(
     ("file", STRING, "name of the file in the log directory"),
     ("position", LONG, "byte position of the batch in that file"),
     ("control", BOOLEAN, "whether the quorum itself wrote it, as LEADER_CHANGE"),
-    ("type", STRING, "record type as Kafka's dump tool names it; UNKNOWN(n) if not known"),
+    (
+        "type",
+        STRING,
+        "record type as Kafka's dump tool names it; UNKNOWN(n) if not known, or not this version",
+    ),
     ("version", INT, "schema version of the record"),
     ("topic", STRING, "name of the topic, where the record carries it"),
     ("topic_id", STRING, "id of the topic, where the record carries it"),
@@ -357,8 +363,8 @@ PROBLEMS = Table(
             STRING,
             "torn_tail, crc, corrupt (bytes that are not a batch), gap, order (an offset that was "
             "there before), epoch (goes back, or rises without a change of the leader), "
-            "unknown_type, undecodable, incomplete_snapshot, unreadable, transaction, replay (a "
-            "change of something unknown), disagreement (log and snapshot tell different states)",
+            "undecodable, incomplete_snapshot, unreadable, transaction, replay (a change of "
+            "something unknown), disagreement (log and snapshot tell different states)",
         ),
         ("message", STRING, "what was found, with the values"),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analytics.tables.table import (
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -319,6 +320,23 @@ AVAILABILITY = Table(
     order=("topic", "topic_id", "day"),
 )
 
+UNKNOWN_RECORDS = Table(
+    name="unknown_records",
+    row="one record of a type or version that is not known; what it changes is in no other table",
+    columns=columns(
+        ("offset", LONG, "offset of the record; in a snapshot its position there"),
+        ("timestamp", TIME, "when the record was written; null if outside the years 1 to 9999"),
+        ("batch_base_offset", LONG, "offset of the first record of the batch"),
+        ("file", STRING, "name of the file in the log directory"),
+        ("position", LONG, "byte position of the batch in that file"),
+        ("control", BOOLEAN, "whether the quorum itself wrote it; it has types of its own then"),
+        ("type_id", INT, "number of the type"),
+        ("version", INT, "schema version of the record"),
+        ("value", BINARY, "bytes of the record's value, envelope included; null if it has none"),
+    ),
+    order=("file", "offset"),
+)
+
 BROKER_LOG_LINES = Table(
     name="broker_log_lines",
     row="one warning or error about a log directory in a broker's own log, where logs were given",
@@ -355,5 +373,6 @@ DERIVED_TABLES: tuple[Table, ...] = (
     SKEW,
     WHAT_IF,
     AVAILABILITY,
+    UNKNOWN_RECORDS,
     BROKER_LOG_LINES,
 )

@@ -71,6 +71,16 @@ def decode(value: bytes | memoryview | None) -> VersionedRecord:
     return VersionedRecord(cast("Record", record), version)
 
 
+def type_and_version(value: bytes) -> tuple[int, int]:
+    """Return the type and the version that the envelope of a record names.
+
+    Raises:
+        DecodeError: there is no whole envelope.
+    """
+    api_key, version, _ = _read_envelope(value)
+    return api_key, version
+
+
 def payload_text(versioned: VersionedRecord) -> str:
     """Return the JSON that Kafka's dump tool prints behind ``payload:``."""
     record, version = versioned

@@ -83,10 +83,7 @@ def test_an_unknown_type_keeps_its_row_with_the_raw_value() -> None:
 
     rows = decode(data)
 
-    assert [(row.offset, row.type, row.problem) for row in rows] == [
-        (4, "UNKNOWN(99)", None),
-        (4, None, "unknown_type"),
-    ]
+    assert [(row.offset, row.type, row.problem) for row in rows] == [(4, "UNKNOWN(99)", None)]
     assert rows[0].payload is None
     assert rows[0].value == b"\x01\x63\x00\x07\x00"
 

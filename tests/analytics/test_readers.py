@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -66,8 +67,7 @@ def by_pandas_with_filter(folder: Path) -> Rows:
 
 
 def by_polars(folder: Path) -> Rows:
-    polars = pytest.importorskip("polars", reason="polars is not installed here")
-    frame = polars.read_parquet(folder)
+    frame = pl.read_parquet(folder)
     return iter(frame.select("cluster", "partition", "replicas").rows())
 
 

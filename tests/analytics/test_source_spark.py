@@ -122,7 +122,7 @@ def test_filters_give_the_same_rows_pushed_down_or_not(
     everything = load(spark, history, splitBytes=5000).collect()
     spark.conf.set(PUSHDOWN, enabled)
     try:
-        rows = load(spark, history, splitBytes=5000)
+        rows = load(spark, history, splitBytes=5000, pushFilters=enabled)
         chosen = rows.where("offset between 20 and 70 and type = 'PARTITION_CHANGE_RECORD'")
         recent = rows.where(F.col("timestamp") >= F.timestamp_millis(F.lit(START_MS + 30_000)))
         first, second = chosen.collect(), recent.where("type in ('NO_OP_RECORD')").collect()

@@ -1,0 +1,259 @@
+"""Logs that nobody here has written: other releases, other vendors, files mangled in transport."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from analytics.bytes.layout import Layout, read_layout
+from analytics.decode.plain_rows import SourceRow
+from analytics.derive.unknown_records import UNKNOWN_RECORDS
+from analytics.store.questions import GivenTables, Questions
+from analytics.tables import catalog as t
+from jbodlab.metadata_log.batches import control_batch, data_batch
+from jbodlab.metadata_log.snapshots import snapshot_name
+from jbodlab.protocol.record_batch import CONTROL, build_batch
+from jbodlab.records import frame
+from jbodlab.records.config_records import FeatureLevelRecord, NoOpRecord
+from jbodlab.records.control_records import (
+    KRaftVersionFeature,
+    KRaftVersionRecord,
+    KRaftVoter,
+    KRaftVoterEndpoint,
+    KRaftVotersRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    Voter,
+)
+from jbodlab.records.topic_records import PartitionRecord, TopicRecord
+from tests.analytics.builders import partition_record, uid, versioned
+from tests.analytics.source_rows import column_rows, in_order, plain_rows
+
+SEGMENT = "00000000000000000000.log"
+NEWER = frame.encode(partition_record(uid(1)), PartitionRecord.HIGHEST_VERSION) + b"\x07"
+"""A PartitionRecord with a field behind those of the known versions."""
+
+
+def batch(base_offset: int, *values: bytes, attributes: int = 0, key: bytes | None = None) -> bytes:
+    return build_batch(
+        [(key, value) for value in values],
+        base_offset=base_offset,
+        timestamp_ms=1000,
+        leader_epoch=1,
+        attributes=attributes,
+    )
+
+
+def no_ops(base_offset: int, count: int = 1) -> bytes:
+    return data_batch(
+        [versioned(NoOpRecord())] * count, base_offset=base_offset, epoch=1, timestamp_ms=1000
+    )
+
+
+def layout_of(folder: Path, data: bytes, name: str = SEGMENT) -> Layout:
+    (folder / name).write_bytes(data)
+    return read_layout(folder)
+
+
+def rows_of(layout: Layout) -> list[SourceRow]:
+    rows = column_rows(layout)
+    assert in_order(rows) == in_order(plain_rows(layout))
+    return sorted(rows, key=lambda row: -1 if row.offset is None else row.offset)
+
+
+def voters(*ids: int) -> KRaftVotersRecord:
+    return KRaftVotersRecord(
+        version=0,
+        voters=tuple(
+            KRaftVoter(
+                voter_id=number,
+                voter_directory_id=uid(number),
+                endpoints=(KRaftVoterEndpoint(name="CONTROLLER", host=f"c{number}", port=9093),),
+                k_raft_version_feature=KRaftVersionFeature(
+                    min_supported_version=0, max_supported_version=1
+                ),
+            )
+            for number in ids
+        ),
+    )
+
+
+def leader_change(version: int, *ids: int) -> LeaderChangeMessage:
+    members = tuple(Voter(voter_id=number, voter_directory_id=uid(number)) for number in ids)
+    return LeaderChangeMessage(
+        version=version, leader_id=ids[0], voters=members, granting_voters=members[:2]
+    )
+
+
+def test_the_log_and_the_snapshot_of_a_quorum_of_three_have_no_problem(tmp_path: Path) -> None:
+    version = KRaftVersionRecord(version=0, k_raft_version=1)
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=900)
+    footer = SnapshotFooterRecord(version=0)
+    begin = control_batch(
+        header, version, voters(1, 2, 3), base_offset=0, epoch=1, timestamp_ms=1000
+    )
+    snapshot = begin + no_ops(3) + control_batch(footer, base_offset=4, epoch=1, timestamp_ms=1000)
+    (tmp_path / snapshot_name(4, 1)).write_bytes(snapshot)
+
+    layout = layout_of(
+        tmp_path,
+        control_batch(
+            leader_change(1, 3, 1, 2),
+            version,
+            voters(1, 2, 3),
+            base_offset=0,
+            epoch=1,
+            timestamp_ms=1000,
+        )
+        + no_ops(3)
+        + control_batch(voters(2, 3), base_offset=4, epoch=1, timestamp_ms=1000),
+    )
+
+    assert [row.type for row in rows_of(layout) if not row.snapshot] == [
+        "LEADER_CHANGE",
+        "KRAFT_VERSION",
+        "KRAFT_VOTERS",
+        "NO_OP_RECORD",
+        "KRAFT_VOTERS",
+    ]
+    assert all(row.problem is None and row.payload for row in rows_of(layout))
+    assert [one.timestamp_ms for one in layout.snapshots] == [900]
+
+
+@pytest.mark.parametrize(
+    ("level", "partition_version"),
+    [(7, 0), (14, 0), (17, 1), (19, 1), (23, 2), (30, 2), (99, 2)],
+    ids=["3.3", "3.5", "3.7", "3.8", "4.0", "now", "later"],
+)
+def test_logs_of_other_releases_are_read(
+    tmp_path: Path, level: int, partition_version: int
+) -> None:
+    values = [
+        frame.encode(FeatureLevelRecord(name="metadata.version", feature_level=level), 0),
+        frame.encode(TopicRecord(name="orders", topic_id=uid(1)), 0),
+        frame.encode(partition_record(uid(1)), partition_version),
+    ]
+
+    rows = rows_of(layout_of(tmp_path, batch(0, *values)))
+
+    assert [(row.type, row.version, row.problem) for row in rows] == [
+        ("FEATURE_LEVEL_RECORD", 0, None),
+        ("TOPIC_RECORD", 0, None),
+        ("PARTITION_RECORD", partition_version, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "type_id", "version"),
+    [
+        (b"\x01\x63\x02\x07", None, 99, 2),
+        (b"\x01\xac\x02\x00", None, 300, 0),
+        (NEWER[:2] + b"\x09" + NEWER[3:], None, PartitionRecord.API_KEY, 9),
+        (b"\x00\x03\xff", b"\x00\x00\x00\x2a", 42, 3),
+        (b"\x00\x05\xff", b"\x00\x00\x00\x06", KRaftVotersRecord.CONTROL_TYPE, 5),
+    ],
+    ids=["type", "large-type", "version", "control-type", "control-version"],
+)
+def test_a_record_that_nobody_knows_is_a_row_of_its_table_and_ends_nothing(
+    tmp_path: Path, value: bytes, key: bytes | None, type_id: int, version: int
+) -> None:
+    attributes = 0 if key is None else CONTROL
+    data = no_ops(0) + batch(1, value, key=key, attributes=attributes) + no_ops(2)
+
+    rows = rows_of(layout_of(tmp_path, data))
+
+    assert [row.offset for row in rows] == [0, 1, 2]
+    assert all(row.problem is None for row in rows)
+    records = pa.Table.from_pylist(
+        [
+            {
+                **{name: getattr(row, name, None) for name in t.RECORDS.schema.names},
+                "raw": row.value if row.payload is None else None,
+                "timestamp": None,
+            }
+            for row in rows
+        ],
+        t.RECORDS.schema,
+    )
+    none = t.SNAPSHOT_RECORDS.schema.empty_table()
+    with Questions(GivenTables({"records": records, "snapshot_records": none})) as questions:
+        found = questions.table(UNKNOWN_RECORDS, t.UNKNOWN_RECORDS.schema).to_pylist()
+    assert found == [
+        {
+            "offset": 1,
+            "timestamp": None,
+            "batch_base_offset": 1,
+            "file": SEGMENT,
+            "position": len(no_ops(0)),
+            "control": key is not None,
+            "type_id": type_id,
+            "version": version,
+            "value": value,
+        }
+    ]
+
+
+def test_damage_of_a_known_version_is_still_a_problem(tmp_path: Path) -> None:
+    rows = rows_of(layout_of(tmp_path, batch(0, NEWER)))
+
+    assert [(row.offset, row.type, row.problem) for row in rows] == [
+        (0, None, None),
+        (0, None, "undecodable"),
+    ]
+
+
+def test_a_snapshot_with_a_control_record_that_nobody_knows_is_whole(tmp_path: Path) -> None:
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=900)
+    data = (
+        control_batch(header, base_offset=0, epoch=1, timestamp_ms=1000)
+        + batch(1, b"\x00\x00", key=b"\x00\x00\x00\x2a", attributes=CONTROL)
+        + control_batch(SnapshotFooterRecord(version=0), base_offset=2, epoch=1, timestamp_ms=1000)
+    )
+
+    layout = layout_of(tmp_path, data, snapshot_name(4, 1))
+
+    assert [one.end_offset for one in layout.snapshots] == [4]
+    assert [row.type for row in rows_of(layout) if row.snapshot] == [
+        "SNAPSHOT_HEADER",
+        "UNKNOWN(42)",
+        "SNAPSHOT_FOOTER",
+    ]
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0f\n"
+LOG = b"".join(no_ops(number * 10, 10) for number in range(20))
+"""With bytes 0A in it, as each of its batches has ten records."""
+
+
+@pytest.mark.parametrize(
+    ("mangle", "position", "says"),
+    [
+        (lambda _: POINTER, 0, "git-lfs pointer"),
+        (lambda data: gzip.compress(data, mtime=0), 0, "compressed with gzip"),
+        (lambda data: data.replace(b"\n", b"\r\n"), 0, "line feeds (0A) became 0D 0A"),
+        (base64.encodebytes, 0, "the bytes are text"),
+        (lambda data: data.decode(errors="replace").encode(), 0, "became EF BF BD"),
+    ],
+    ids=["lfs", "gzip", "crlf", "text", "utf-8"],
+)
+def test_a_file_that_was_mangled_in_transport_says_so_by_its_offset(
+    tmp_path: Path, mangle: Callable[[bytes], bytes], position: int, says: str
+) -> None:
+    problems = [row for row in rows_of(layout_of(tmp_path, mangle(LOG))) if row.problem]
+
+    told = [row for row in problems if says in (row.message or "")]
+    assert [(row.file, row.position) for row in told[:1]] == [(SEGMENT, position)]
+    assert "\n" not in (told[0].message or "")
+
+
+def test_a_snapshot_that_was_mangled_in_transport_says_so(tmp_path: Path) -> None:
+    layout = layout_of(tmp_path, POINTER, snapshot_name(4, 1))
+
+    (cut,) = [problem for problem in layout.problems if problem.kind == "torn_tail"]
+    assert cut.message.startswith("the snapshot is cut short: the file is a git-lfs pointer")
