@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from analytics.ask.cluster import BrokerChange, Cluster
-from analytics.ask.offline_log import At, clock
-from analytics.ask.partition_states import PartitionAt
-from analytics.ask.text import (
-    ChainLine,
+from analytics.ask.answer import (
+    Json,
     broker_change_text,
-    chain_text,
+    chain,
+    closing_lines,
     directory_text,
+    event,
+    link,
+    moment,
     moment_text,
     names_text,
+    repair_text,
+    since_text,
     state_text,
 )
+from analytics.ask.cluster import BrokerChange, Cluster
+from analytics.ask.offline_log import At
+from analytics.ask.partition_states import PartitionAt
 from analytics.errors import ReplayInputError
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
@@ -24,10 +30,8 @@ from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
 CHANGES_OF_A_SOUND_ONE = 5
 
 
-def broker_answer(
-    cluster: Cluster, partitions: Sequence[PartitionAt], at: At, text: str
-) -> list[str]:
-    """Return the lines of the answer about a broker.
+def broker_answer(cluster: Cluster, partitions: Sequence[PartitionAt], at: At, text: str) -> Json:
+    """Return the answer about a broker; `broker_lines` are its text.
 
     Raises:
         ReplayInputError: it was never registered.
@@ -39,56 +43,109 @@ def broker_answer(
     if not changes:
         raise ReplayInputError(f"broker {broker} was never registered")
     registration = cluster.brokers.get(broker)
-    lines = [f"broker {broker}, {moment_text(at)}", f"  state     {_state_since(changes)}"]
-    if registration is not None:
+    sound = next(
+        (n for n in reversed(range(len(changes))) if (now := changes[n].after) and now.active), 0
+    )
+    start = len(changes) - CHANGES_OF_A_SOUND_ONE if sound == len(changes) - 1 else sound
+    directories = dict.fromkeys(
+        one for change in changes if change.after for one in change.after.directories
+    )
+    online = () if registration is None else registration.directories
+    offline = [one for one in directories if registration is not None and one not in online]
+    repairs = [repair_text(registration, broker, one) for one in (None, *offline)]
+    return {
+        "kind": "broker",
+        "name": text,
+        "moment": moment(at),
+        **_state(changes),
+        "broker_epoch": None if registration is None else registration.epoch,
+        "incarnation_id": (
+            None if registration is None else kafka_uuid.to_text(registration.incarnation_id)
+        ),
+        "directories": [
+            {"directory": directory_text(one), **_directory_state(changes, one)}
+            for one in directories
+        ],
+        "replicas": _held([each for each in partitions if broker in each.state.replicas], broker),
+        "chain": chain(map(_link, changes[max(0, start) :])),
+        "next": list(dict.fromkeys(filter(None, repairs))),
+    }
+
+
+def broker_lines(found: Json) -> list[str]:
+    """Return the text of an answer about a broker."""
+    lines = [
+        f"broker {found['name']}, {moment_text(found['moment'])}",
+        f"  state     {_state_text(found)}",
+    ]
+    if found["incarnation_id"] is not None:
         lines.append(
-            f"  session   epoch {registration.epoch}, incarnation "
-            f"{kafka_uuid.to_text(registration.incarnation_id)}"
+            f"  session   epoch {found['broker_epoch']}, incarnation {found['incarnation_id']}"
         )
     lines += (
-        f"  directory {directory_text(directory)} {_online(changes, directory)}"
-        for directory in _directories(changes)
+        f"  directory {each['directory']} {_state_text(each)}" for each in found["directories"]
     )
-    own = [each for each in partitions if broker in each.state.replicas]
-    lines += _held(own, broker)
-    sound = _last_index(changes, lambda change: change.after is not None and change.after.active)
-    start = len(changes) - CHANGES_OF_A_SOUND_ONE if sound == len(changes) - 1 else sound
-    chain = [_line(change) for change in changes[max(0, start) :]]
-    return [*lines, "Chain", *chain_text(chain)]
+    return [*lines, *_held_lines(found["replicas"]), *closing_lines(found)]
 
 
 def directory_answer(
     cluster: Cluster, partitions: Sequence[PartitionAt], at: At, text: str
-) -> list[str]:
-    """Return the lines of the answer about a log directory.
+) -> Json:
+    """Return the answer about a log directory; `directory_lines` are its text.
 
     Raises:
-        ReplayInputError: it is no id, a reserved one, or one that nobody knows.
+        ReplayInputError: the text is not an id, a reserved one, or one that nobody knows.
     """
     directory = parse_directory(text)
-    owners = [
+    owners = sorted(
         broker
         for broker, changes in cluster.changes.items()
         if any(change.after and directory in change.after.directories for change in changes)
-    ]
+    )
     own = [each for each in partitions if directory in each.state.directories]
     if not owners and not own:
         raise ReplayInputError(f"directory {text} is known to no broker and to no partition")
-    lines = [f"directory {text}, {moment_text(at)}"]
-    chain: list[ChainLine] = []
-    if not owners:
-        lines.append("  state     unknown: no broker has registered it")
-        lines.append(f"  replicas  {len(own)} placed there: {_names(own)}")
-        return lines
-    for broker in sorted(owners):
+    brokers = []
+    for broker in owners:
         changes = cluster.changes[broker]
-        lines.append(f"  state     {_online(changes, directory)}")
-        lines.append(f"  broker    {broker}, {_state_since(changes)}")
         here = [each for each in own if broker in each.state.replicas]
         here = [each for each in here if each.state.directory(broker) == directory]
-        lines += _held(here, broker)
-        chain += _directory_chain(changes, directory)
-    return [*lines, "Chain", *chain_text(chain)]
+        of_directory = _directory_state(changes, directory)
+        brokers.append(
+            {
+                "broker": broker,
+                **_state(changes),
+                "directory_state": of_directory["state"],
+                "directory_since": of_directory["since"],
+                "replicas": _held(here, broker),
+            }
+        )
+    repairs = [repair_text(cluster.brokers.get(one), one, directory) for one in owners]
+    return {
+        "kind": "directory",
+        "name": text,
+        "moment": moment(at),
+        "brokers": brokers,
+        "replicas": [each.name for each in own],
+        "chain": chain(
+            one for broker in owners for one in _directory_chain(cluster.changes[broker], directory)
+        ),
+        "next": list(filter(None, repairs)),
+    }
+
+
+def directory_lines(found: Json) -> list[str]:
+    """Return the text of an answer about a log directory."""
+    lines = [f"directory {found['name']}, {moment_text(found['moment'])}"]
+    names = found["replicas"]
+    if not found["brokers"]:
+        lines.append("  state     unknown: no broker has registered the directory")
+        lines.append(f"  replicas  {len(names)} placed there: {names_text(names)}")
+    for each in found["brokers"]:
+        lines.append(f"  state     {each['directory_state']} {since_text(each['directory_since'])}")
+        lines.append(f"  broker    {each['broker']}, {_state_text(each)}")
+        lines += _held_lines(each["replicas"])
+    return [*lines, *closing_lines(found)]
 
 
 def parse_directory(text: str) -> DirectoryId:
@@ -107,7 +164,7 @@ def parse_directory(text: str) -> DirectoryId:
     return directory
 
 
-def _directory_chain(changes: Sequence[BrokerChange], directory: DirectoryId) -> list[ChainLine]:
+def _directory_chain(changes: Sequence[BrokerChange], directory: DirectoryId) -> list[Json]:
     """Return what happened since the directory came online before it was lost, or came last."""
     marks = [
         number
@@ -121,7 +178,7 @@ def _directory_chain(changes: Sequence[BrokerChange], directory: DirectoryId) ->
     if not is_online and len(marks) > 1:
         start = marks[-2]
     return [
-        _line(change)
+        _link(change)
         for number, change in enumerate(changes)
         if number in marks[-3:] or (number >= start and _is_about_state(change))
     ]
@@ -133,10 +190,10 @@ def _is_about_state(change: BrokerChange) -> bool:
     )
 
 
-def _online(changes: Sequence[BrokerChange], directory: DirectoryId) -> str:
-    """Return whether a directory is online, and since when."""
+def _directory_state(changes: Sequence[BrokerChange], directory: DirectoryId) -> Json:
+    """Return the state of a directory, and the event that began it."""
     if changes[-1].after is None:
-        return f"gone with its broker since {_where(changes[-1])}"
+        return {"state": "gone with its broker", "since": event(changes[-1].source)}
     is_online = directory in changes[-1].after.directories
     since = _since(
         changes,
@@ -144,57 +201,48 @@ def _online(changes: Sequence[BrokerChange], directory: DirectoryId) -> str:
             change.after is not None and (directory in change.after.directories) == is_online
         ),
     )
-    return f"{'online' if is_online else 'offline'} since {_where(since)}"
+    return {"state": "online" if is_online else "offline", "since": since}
 
 
-def _held(own: Sequence[PartitionAt], broker: BrokerId) -> list[str]:
-    led = [each for each in own if each.state.leader == broker]
-    out = [each for each in own if broker not in each.state.isr]
-    lost = [each for each in own if each.state.leader == NO_LEADER]
-    lines = [f"  replicas  {len(own)} placed there, {len(led)} of them lead"]
-    if out:
-        lines.append(f"  out       {len(out)} not in sync: {_names(out)}")
-    if lost:
-        lines.append(f"  leaderless {len(lost)}: {_names(lost)}")
+def _held(own: Sequence[PartitionAt], broker: BrokerId) -> Json:
+    return {
+        "placed": len(own),
+        "leads": sum(each.state.leader == broker for each in own),
+        "out_of_isr": [each.name for each in own if broker not in each.state.isr],
+        "leaderless": [each.name for each in own if each.state.leader == NO_LEADER],
+    }
+
+
+def _held_lines(held: Json) -> list[str]:
+    lines = [f"  replicas  {held['placed']} placed there, {held['leads']} of them lead"]
+    for label, names in (("out      ", held["out_of_isr"]), ("leaderless", held["leaderless"])):
+        if names:
+            what = " not in sync" if names is held["out_of_isr"] else ""
+            lines.append(f"  {label} {len(names)}{what}: {names_text(names)}")
     return lines
 
 
-def _state_since(changes: Sequence[BrokerChange]) -> str:
+def _state(changes: Sequence[BrokerChange]) -> Json:
     state = state_text(changes[-1].after)
-    since = _since(changes, lambda change: state_text(change.after) == state)
-    return f"{state} since {_where(since)}"
+    return {
+        "state": state,
+        "since": _since(changes, lambda change: state_text(change.after) == state),
+    }
 
 
-def _names(partitions: Sequence[PartitionAt]) -> str:
-    return names_text([each.name for each in partitions])
+def _state_text(found: Json) -> str:
+    return f"{found['state']} {since_text(found['since'])}"
 
 
-def _directories(changes: Sequence[BrokerChange]) -> list[DirectoryId]:
-    """Return all directories that a broker ever had."""
-    found: dict[DirectoryId, None] = {}
-    for change in changes:
-        if change.after is not None:
-            found.update(dict.fromkeys(change.after.directories))
-    return list(found)
-
-
-def _since(changes: Sequence[BrokerChange], holds: Callable[[BrokerChange], bool]) -> BrokerChange:
-    """Return the change since which something holds that holds after the last one."""
+def _since(changes: Sequence[BrokerChange], holds: Callable[[BrokerChange], bool]) -> Json:
+    """Return the event since which something holds that holds after the last change."""
     found = changes[-1]
     for change in reversed(changes):
         if not holds(change):
             break
         found = change
-    return found
+    return event(found.source)
 
 
-def _last_index(changes: Sequence[BrokerChange], holds: Callable[[BrokerChange], bool]) -> int:
-    return next((n for n in reversed(range(len(changes))) if holds(changes[n])), 0)
-
-
-def _line(change: BrokerChange) -> ChainLine:
-    return ChainLine(source=change.source, text=broker_change_text(change))
-
-
-def _where(change: BrokerChange) -> str:
-    return f"offset {change.source.offset} {clock(change.source.time)}"
+def _link(change: BrokerChange) -> Json:
+    return link(change.source, broker_change_text(change))

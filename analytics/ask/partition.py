@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from heapq import merge
 
-from analytics.ask.cluster import BrokerChange, Cluster, TopicLife
-from analytics.ask.offline_log import At, LogRecord, OfflineLog, clock
-from analytics.ask.text import (
-    ChainLine,
+from analytics.ask.answer import (
+    Json,
     broker_change_text,
     brokers_text,
-    chain_text,
+    chain,
+    closing_lines,
     directory_text,
+    event,
+    link,
+    moment,
     moment_text,
+    repair_text,
+    since_text,
     state_text,
+    when,
 )
+from analytics.ask.cluster import BrokerChange, Cluster, TopicLife
+from analytics.ask.offline_log import At, LogRecord, OfflineLog
 from analytics.errors import ReplayInputError
 from analytics.fold.broker_facts import LOSS_WINDOW_MS
 from analytics.fold.min_insync import ASSUMED
@@ -39,7 +46,7 @@ from jbodlab.records.topic_records import (
 STEPS_KEPT = 2000
 """States that are kept; what was before is not part of any answer."""
 STEPS_OF_A_SOUND_ONE = 5
-"""Last changes that are told of a partition that lacks nothing."""
+"""Last changes in the chain of a healthy partition."""
 
 _LISTS = (
     "isr",
@@ -60,14 +67,8 @@ class Step:
     after: PartitionRegistration | None
 
 
-def answer(
-    log: OfflineLog,
-    cluster: Cluster,
-    dropped: list[Dropped],
-    at: At,
-    name: str,
-) -> list[str]:
-    """Return the lines of the answer.
+def answer(log: OfflineLog, cluster: Cluster, dropped: list[Dropped], at: At, name: str) -> Json:
+    """Return the answer about a partition; `answer_lines` are its text.
 
     Args:
         log: The log.
@@ -88,64 +89,127 @@ def answer(
     steps = [step for step in steps if step.source.offset >= life.created.offset]
     if not steps:
         raise ReplayInputError(f"topic {topic!r} has no partition {index}")
-    lines = [f"{name}, {moment_text(at)}, topic id {life.topic_id}"]
-    for former in lives[:-1]:
-        until = "" if former.removed is None else f", deleted {_where(former.removed)}"
-        lines.append(
-            f"  before    topic id {former.topic_id}, created {_where(former.created)}{until}"
-        )
     current = steps[-1].after
+    found = {
+        "kind": "partition",
+        "name": name,
+        "topic_id": life.topic_id,
+        "moment": moment(at),
+        "earlier_topics": [
+            {
+                "topic_id": former.topic_id,
+                "created": event(former.created),
+                "deleted": None if former.removed is None else event(former.removed),
+            }
+            for former in lives[:-1]
+        ],
+        "deleted": None,
+    }
     if current is None:
         assert life.removed is not None
-        return [
-            *lines,
-            f"  state     deleted with its topic, {_where(life.removed)}",
-            "Chain",
-            *chain_text(_told(steps[-STEPS_OF_A_SOUND_ONE:], cluster)),
-        ]
-    found = _Findings(cluster, steps, topic, at)
-    return [*lines, *found.summary(current), "Chain", *chain_text(found.chain())]
+        links = chain(_explained(steps[-STEPS_OF_A_SOUND_ONE:], cluster))
+        return found | {"deleted": event(life.removed), "chain": links, "next": []}
+    return found | _Findings(cluster, steps, topic, at, current).found()
+
+
+def answer_lines(found: Json) -> list[str]:
+    """Return the text of an answer."""
+    lines = [f"{found['name']}, {moment_text(found['moment'])}, topic id {found['topic_id']}"]
+    for former in found["earlier_topics"]:
+        until = "" if former["deleted"] is None else f", deleted {when(former['deleted'])}"
+        lines.append(
+            f"  before    topic id {former['topic_id']}, created {when(former['created'])}{until}"
+        )
+    if found["deleted"] is not None:
+        lines.append(f"  state     deleted with its topic, {when(found['deleted'])}")
+    else:
+        lines += _state_lines(found)
+    return [*lines, *closing_lines(found)]
+
+
+def _state_lines(found: Json) -> Iterator[str]:
+    conditions = [
+        one["condition"] + (f" {since_text(one['since'])}" if one["since"] else "")
+        for one in found["conditions"]
+    ]
+    yield f"  state     {', '.join(conditions) or 'healthy'}"
+    leader = found["leader"]
+    broker = "none" if leader["broker"] is None else leader["broker"]
+    yield (
+        f"  leader    {broker} {since_text(leader['since'])}, leader epoch {leader['leader_epoch']}"
+    )
+    for replica in found["replicas"]:
+        text = ", ".join(_replica_parts(replica))
+        yield f"  replica   {replica['broker']} in {replica['directory']}: {text}"
+    source = found["min_insync_replicas_assumed_from"]
+    elr = found["eligible_leader_replicas"]
+    yield (
+        f"  isr       {found['isr']}, min.insync.replicas {found['min_insync_replicas']}"
+        + (f" (assumed: {source})" if source else "")
+        + (f", ELR {elr}" if elr else "")
+    )
+    adding, removing = found["adding_replicas"], found["removing_replicas"]
+    if adding or removing:
+        yield f"  moving    adding {adding}, removing {removing}"
+
+
+def _replica_parts(replica: Json) -> Iterator[str]:
+    if replica["leads"]:
+        yield "leads"
+    out_since = replica["out_of_isr_since"]
+    yield "in sync" if out_since is None else f"out of the ISR {since_text(out_since)}"
+    if replica["broker_state"] != "unfenced":
+        yield f"broker {replica['broker_state']}"
+    if replica["directory_state"] == "offline":
+        yield "directory offline"
+    if replica["unassigned_since"] is not None:
+        yield f"no directory assigned {since_text(replica['unassigned_since'])}"
+    if replica["caused_by"] is not None:
+        yield f"because of offset {replica['caused_by']['offset']}"
 
 
 class _Findings:
-    """What is wrong with a partition, and since when."""
+    """What a partition lacks, and since when."""
 
-    def __init__(self, cluster: Cluster, steps: list[Step], topic: str, at: At) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        steps: list[Step],
+        topic: str,
+        at: At,
+        current: PartitionRegistration,
+    ) -> None:
         self.cluster = cluster
         self.steps = steps
-        self.topic = topic
         self.at = at
+        self.current = current
         self.min_isr, self.min_isr_origin = cluster.min_isr(topic)
 
-    def summary(self, state: PartitionRegistration) -> list[str]:
-        lines = [f"  state     {', '.join(self._conditions(state)) or 'nothing is missing'}"]
-        leader = "none" if state.leader == NO_LEADER else str(state.leader)
-        led = self._since(lambda known: known.leader == state.leader)
-        lines.append(
-            f"  leader    {leader} since {_where(led.source)}, leader epoch {state.leader_epoch}"
-        )
-        for broker, directory in zip(state.replicas, state.directories, strict=True):
-            lines.append(
-                f"  replica   {broker} in {directory_text(directory)}: "
-                f"{self._replica(state, broker)}"
-            )
-        lines.append(
-            f"  isr       {brokers_text(state.isr)}, min.insync.replicas {self.min_isr}"
-            f"{self._assumed()}" + (f", ELR {brokers_text(state.elr)}" if state.elr else "")
-        )
-        if state.adding_replicas or state.removing_replicas:
-            lines.append(
-                f"  moving    adding {brokers_text(state.adding_replicas)}, "
-                f"removing {brokers_text(state.removing_replicas)}"
-            )
-        return lines
-
-    def _assumed(self) -> str:
+    def found(self) -> Json:
+        state = self.current
         is_assumed = self.min_isr_origin == ASSUMED
-        return f" (assumed: {self.cluster.assumed_min_isr.source})" if is_assumed else ""
+        return {
+            "conditions": list(self._conditions(state)),
+            "leader": {
+                "broker": None if state.leader == NO_LEADER else state.leader,
+                "leader_epoch": state.leader_epoch,
+                "since": self._since(lambda known: known.leader == state.leader),
+            },
+            "replicas": [self._replica(state, broker) for broker in state.replicas],
+            "isr": list(state.isr),
+            "eligible_leader_replicas": list(state.elr),
+            "adding_replicas": list(state.adding_replicas),
+            "removing_replicas": list(state.removing_replicas),
+            "min_insync_replicas": self.min_isr,
+            "min_insync_replicas_assumed_from": (
+                self.cluster.assumed_min_isr.source if is_assumed else None
+            ),
+            "chain": chain(self._chain()),
+            "next": list(dict.fromkeys(self._next(state))),
+        }
 
-    def chain(self) -> list[ChainLine]:
-        """Return the records from the last state in which nothing was missing on."""
+    def _chain(self) -> list[Json]:
+        """Return the records from the last state in which the partition was healthy."""
         start = next(
             (
                 number
@@ -157,53 +221,68 @@ class _Findings:
         last = len(self.steps) - 1
         if start == last:
             start = max(0, last - STEPS_OF_A_SOUND_ONE + 1)
-        lines = _told(self.steps[start:], self.cluster)
-        current = self.steps[-1].after
-        assert current is not None
-        for broker in current.replicas:
-            change = self._culprit(current, broker)
+        links = _explained(self.steps[start:], self.cluster)
+        for broker in self.current.replicas:
+            change = self._culprit(self.current, broker)
             if change is not None:
-                lines.append(ChainLine(source=change.source, text=broker_change_text(change)))
-        return lines
+                links.append(link(change.source, broker_change_text(change)))
+        return links
 
-    def _conditions(self, state: PartitionRegistration) -> Iterator[str]:
+    def _next(self, state: PartitionRegistration) -> Iterator[str]:
+        for broker in state.replicas:
+            directory = state.directory(broker)
+            repair = repair_text(self.cluster.brokers.get(broker), broker, directory)
+            if repair is not None:
+                yield repair
+            elif directory == directory_ids.UNASSIGNED:
+                yield f"wait until broker {broker} reports the directory of its replica"
+            elif broker not in state.isr:
+                yield f"wait until the replica of broker {broker} has caught up"
+
+    def _conditions(self, state: PartitionRegistration) -> Iterator[Json]:
+        def condition(
+            text: str, holds: Callable[[PartitionRegistration], bool] | None = None
+        ) -> Json:
+            return {"condition": text, "since": None if holds is None else self._since(holds)}
+
         if state.leader == NO_LEADER:
-            step = self._since(lambda known: known.leader == NO_LEADER)
-            yield f"leaderless since {_where(step.source)}"
+            yield condition("leaderless", lambda known: known.leader == NO_LEADER)
         required = min(self.min_isr, len(state.replicas))
         if len(state.isr) < required:
-            step = self._since(lambda known: len(known.isr) < required)
-            yield f"under min.insync.replicas since {_where(step.source)}"
+            yield condition("under min.insync.replicas", lambda known: len(known.isr) < required)
         elif len(state.isr) < len(state.replicas):
-            step = self._since(lambda known: len(known.isr) < len(known.replicas))
-            yield f"under-replicated since {_where(step.source)}"
+            yield condition("under-replicated", lambda known: len(known.isr) < len(known.replicas))
         if directory_ids.UNASSIGNED in state.directories:
-            yield "a replica is in no assigned directory"
+            yield condition("a replica has no assigned directory")
         if not all(self._is_online(state, broker) for broker in state.replicas):
-            yield "a replica is offline"
+            yield condition("a replica is offline")
 
-    def _replica(self, state: PartitionRegistration, broker: BrokerId) -> str:
-        parts = []
-        if broker == state.leader:
-            parts.append("leads")
-        if broker in state.isr:
-            parts.append("in sync")
-        else:
-            step = self._since(lambda known: broker not in known.isr)
-            parts.append(f"out of the ISR since {_where(step.source)}")
+    def _replica(self, state: PartitionRegistration, broker: BrokerId) -> Json:
         registration = self.cluster.brokers.get(broker)
         directory = state.directory(broker)
-        if registration is None or not registration.active:
-            parts.append(f"broker {state_text(registration)}")
-        if directory == directory_ids.UNASSIGNED:
-            step = self._since(lambda known: _directory(known, broker) == directory)
-            parts.append(f"no directory assigned since {_where(step.source)}")
-        elif registration is not None and not registration.directory_is_online(directory):
-            parts.append("directory offline")
-        change = self._culprit(state, broker)
-        if change is not None:
-            parts.append(f"because of offset {change.source.offset}")
-        return ", ".join(parts)
+        is_unassigned = directory == directory_ids.UNASSIGNED
+        directory_state = "unassigned" if is_unassigned else "unknown"
+        if registration is not None and not is_unassigned:
+            is_online = registration.directory_is_online(directory)
+            directory_state = "online" if is_online else "offline"
+        culprit = self._culprit(state, broker)
+        return {
+            "broker": broker,
+            "directory": directory_text(directory),
+            "leads": broker == state.leader,
+            "in_sync": broker in state.isr,
+            "out_of_isr_since": (
+                None if broker in state.isr else self._since(lambda known: broker not in known.isr)
+            ),
+            "broker_state": state_text(registration),
+            "directory_state": directory_state,
+            "unassigned_since": (
+                self._since(lambda known: _directory(known, broker) == directory)
+                if is_unassigned
+                else None
+            ),
+            "caused_by": None if culprit is None else event(culprit.source),
+        }
 
     def _is_online(self, state: PartitionRegistration, broker: BrokerId) -> bool:
         registration = self.cluster.brokers.get(broker)
@@ -231,14 +310,14 @@ class _Findings:
             and directory_ids.LOST not in state.directories
         )
 
-    def _since(self, holds: Callable[[PartitionRegistration], bool]) -> Step:
-        """Return the step since which something holds that holds now."""
+    def _since(self, holds: Callable[[PartitionRegistration], bool]) -> Json:
+        """Return the event since which something holds that holds now."""
         found = self.steps[-1]
         for step in reversed(self.steps):
             if step.after is None or not holds(step.after):
                 break
             found = step
-        return found
+        return event(found.source)
 
 
 def lost_by(
@@ -290,9 +369,9 @@ def lost_soon_after(cluster: Cluster, step: Step, broker: BrokerId) -> BrokerCha
     return None
 
 
-def _told(steps: Iterable[Step], cluster: Cluster) -> list[ChainLine]:
-    """Return the lines of steps, and of what took away the replicas that they lost."""
-    lines: list[ChainLine] = []
+def _explained(steps: Iterable[Step], cluster: Cluster) -> list[Json]:
+    """Return the links of steps, and of what took away the replicas that they lost."""
+    links: list[Json] = []
     for step in steps:
         text = _step_text(step)
         for broker in _lost(step):
@@ -304,10 +383,10 @@ def _told(steps: Iterable[Step], cluster: Cluster) -> list[ChainLine]:
             if change is None:
                 text += f"; replica {broker} fell behind" if step.after is not None else ""
                 continue
-            lines.append(ChainLine(source=change.source, text=broker_change_text(change)))
+            links.append(link(change.source, broker_change_text(change)))
             text += f"; replica {broker} lost by offset {change.source.offset}"
-        lines.append(ChainLine(source=step.source, text=text))
-    return lines
+        links.append(link(step.source, text))
+    return links
 
 
 def _lost(step: Step) -> list[BrokerId]:
@@ -421,10 +500,6 @@ def _split(name: str) -> tuple[str, int]:
 
 def _directory(state: PartitionRegistration, broker: BrokerId) -> DirectoryId | None:
     return state.directory(broker) if broker in state.replicas else None
-
-
-def _where(source: LogRecord) -> str:
-    return f"offset {source.offset} {clock(source.time)}"
 
 
 def _offset(source: LogRecord) -> int:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from analytics.ask.answer import brokers_text, directory_text, moment, moment_text, state_text
 from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.cluster import Cluster, read_cluster
 from analytics.ask.cluster_answers import parse_directory
 from analytics.ask.offline_log import At, OfflineLog
 from analytics.ask.partition_states import PartitionAt, partition_states
-from analytics.ask.text import brokers_text, directory_text, moment_text, state_text
 from analytics.ask.why import report_problems
 from analytics.derive.loss import (
     Outcome,
@@ -90,14 +90,15 @@ def run(options: Namespace, output: Output) -> int:
     states = partition_states(log, cluster, records, dropped, at.offset)
     report_problems(output, log.problems)
     found = effects(cluster, states, failure)
-    output.result(_as_json(failure, found), "\n".join(_lines(cluster, at, failure, found)))
+    output.result(_as_json(at, failure, found), "\n".join(_lines(cluster, at, failure, found)))
     is_short = any(each.is_leaderless or each.falls_below_min_isr for each in found)
     return UNAVAILABLE if is_short else 0
 
 
-def _as_json(failure: Failure, found: Sequence[Effect]) -> dict[str, object]:
+def _as_json(at: At, failure: Failure, found: Sequence[Effect]) -> dict[str, object]:
     return {
         "failure": failure.name,
+        "moment": moment(at),
         "partitions": [
             {
                 "partition": each.partition.name,
@@ -173,7 +174,7 @@ def _failure(cluster: Cluster, directory_name: str | None, broker: int | None) -
 
 def _lines(cluster: Cluster, at: At, failure: Failure, found: Sequence[Effect]) -> list[str]:
     registration = cluster.brokers[failure.broker]
-    lines = [f"If {failure.name} failed, {moment_text(at)}"]
+    lines = [f"If {failure.name} failed, {moment_text(moment(at))}"]
     if not registration.active:
         lines.append(f"  broker {failure.broker} is {state_text(registration)} already")
     leaderless = [each for each in found if each.is_leaderless]

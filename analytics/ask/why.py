@@ -1,21 +1,30 @@
 """`jbodlab why`: why a partition, directory or broker is offline, fenced, unassigned or leaderless.
 
-The log is read without Spark; the answer names the state at a moment and the chain of records that
-led to it.
+The log is read without Spark; the answer names the state at a moment, the chain of records that led
+to it, and what to do next. `--output json` gives the values that the text is made of, as
+`docs/for-analysts.md` describes them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from analytics.ask import cluster_answers, partition
+from analytics.ask.answer import Json
 from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.cluster import read_cluster
 from analytics.ask.offline_log import OfflineLog
 from analytics.ask.partition_states import partition_states
 from analytics.machine import complete_input
 from jbodlab.cli.output import Output
+
+_LINES: Mapping[str, Callable[[Json], list[str]]] = {
+    "partition": partition.answer_lines,
+    "directory": cluster_answers.directory_lines,
+    "broker": cluster_answers.broker_lines,
+}
+"""Kind of an answer -> its text."""
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -25,9 +34,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
         ReplayInputError: there is no answer.
     """
     complete_input(options, output)
-    lines, problems = _answer(options)
-    report_problems(output, problems)
-    output.result({"answer": lines, "problems": problems}, "\n".join(lines))
+    log = OfflineLog(*options.input)
+    answer = _answer(options, log)
+    report_problems(output, log.problems)
+    lines = _LINES[answer["kind"]](answer)
+    output.result({**answer, "problems": log.problems}, "\n".join(lines))
     return 0
 
 
@@ -38,20 +49,16 @@ def report_problems(output: Output, problems: Sequence[str]) -> None:
         output.note(f"jbodlab: the log has problems: {problems[0]}{more}")
 
 
-def _answer(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    log = OfflineLog(*options.input)
+def _answer(options: argparse.Namespace, log: OfflineLog) -> Json:
     at = log.at(options.at)
     records, dropped = log.common_records(at.offset)
     cluster = read_cluster(records, assumed_min_isr(options))
     name: str = options.name
     if options.verb == "partition":
-        return partition.answer(log, cluster, dropped, at, name), log.problems
+        return partition.answer(log, cluster, dropped, at, name)
     if options.verb == "directory":
         cluster_answers.parse_directory(name)
     states = partition_states(log, cluster, records, dropped, at.offset)
-    answer = (
-        cluster_answers.directory_answer
-        if options.verb == "directory"
-        else cluster_answers.broker_answer
-    )
-    return answer(cluster, states, at, name), log.problems
+    if options.verb == "directory":
+        return cluster_answers.directory_answer(cluster, states, at, name)
+    return cluster_answers.broker_answer(cluster, states, at, name)

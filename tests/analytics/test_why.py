@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import tarfile
 import zipfile
 from pathlib import Path
@@ -88,7 +89,98 @@ def test_a_leaderless_partition_is_told_with_the_chain_that_led_there(
         "replica 1 lost by offset 9",
         "  offset 9  2023-11-14 22:13:24.000Z  BROKER_REGISTRATION_CHANGE_RECORD  broker=1 "
         "unfenced -> fenced",
+        "Next",
+        f"  repair or replace directory {lost} of broker 2 and restart the broker",
+        "  start broker 1, or see in its log why it sends no heartbeats",
     ]
+
+
+def test_the_answer_as_json_has_the_values_that_the_text_is_made_of(
+    log: LogBuilder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(log, "partition", "orders-events-0", "--output", "json") == 0
+
+    said = json.loads(capsys.readouterr().out)
+    topic, one, lost = (kafka_uuid.to_text(each) for each in (TOPIC, *FIRST))
+
+    def event(offset: int, second: int, kind: str) -> dict[str, object]:
+        return {"offset": offset, "time": f"2023-11-14T22:13:2{second}.000Z", "type": kind}
+
+    change, broker = "PARTITION_CHANGE_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD"
+    moved, led_by_none = event(6, 3, change), event(8, 4, change)
+    directory_lost, fenced = event(7, 3, broker), event(9, 4, broker)
+    links = said.pop("chain")
+    assert [{**link, "text": ""} for link in links[1:]] == [
+        {**one, "text": ""} for one in (moved, directory_lost, led_by_none, fenced)
+    ]
+    assert links[-1]["text"] == "broker=1 unfenced -> fenced"
+    assert said == {
+        "kind": "partition",
+        "name": "orders-events-0",
+        "topic_id": topic,
+        "moment": {"offset": 10, "time": "2023-11-14T22:13:25.000Z", "is_end": True},
+        "earlier_topics": [],
+        "deleted": None,
+        "conditions": [
+            {"condition": "leaderless", "since": led_by_none},
+            {"condition": "under min.insync.replicas", "since": moved},
+            {"condition": "a replica is offline", "since": None},
+        ],
+        "leader": {"broker": None, "leader_epoch": 2, "since": led_by_none},
+        "replicas": [
+            {
+                "broker": 2,
+                "directory": lost,
+                "leads": False,
+                "in_sync": False,
+                "out_of_isr_since": moved,
+                "broker_state": "unfenced",
+                "directory_state": "offline",
+                "unassigned_since": None,
+                "caused_by": directory_lost,
+            },
+            {
+                "broker": 1,
+                "directory": one,
+                "leads": False,
+                "in_sync": True,
+                "out_of_isr_since": None,
+                "broker_state": "fenced",
+                "directory_state": "online",
+                "unassigned_since": None,
+                "caused_by": fenced,
+            },
+        ],
+        "isr": [1],
+        "eligible_leader_replicas": [],
+        "adding_replicas": [],
+        "removing_replicas": [],
+        "min_insync_replicas": 2,
+        "min_insync_replicas_assumed_from": None,
+        "next": [
+            f"repair or replace directory {lost} of broker 2 and restart the broker",
+            "start broker 1, or see in its log why it sends no heartbeats",
+        ],
+        "problems": [],
+    }
+
+
+def test_a_broker_and_a_directory_as_json(
+    log: LogBuilder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(log, "broker", "1", "--output", "json") == 0
+    of_broker = json.loads(capsys.readouterr().out)
+    assert ask(log, "directory", LOST, "--output", "json") == 0
+    of_directory = json.loads(capsys.readouterr().out)
+
+    assert (of_broker["state"], of_broker["since"]["offset"]) == ("fenced", 9)
+    assert [each["state"] for each in of_broker["directories"]] == ["online", "online"]
+    assert of_broker["replicas"]["leaderless"] == ["orders-events-0"]
+    (owner,) = of_directory["brokers"]
+    assert (owner["broker"], owner["directory_state"], owner["state"]) == (2, "offline", "unfenced")
+    assert owner["directory_since"]["offset"] == 7
+    assert of_directory["replicas"] == ["orders-events-0"]
+    assert of_directory["chain"][-1]["offset"] == 7
 
 
 @pytest.mark.parametrize(
@@ -119,7 +211,11 @@ def test_a_directory_is_told_with_what_it_holds(
         "  out       1 not in sync: orders-events-0",
         "  leaderless 1: orders-events-0",
     ]
-    assert lines[-1].startswith("  offset 7 ")
+    assert lines[-3].startswith("  offset 7 ")
+    assert lines[-2:] == [
+        "Next",
+        f"  repair or replace directory {LOST} of broker 2 and restart the broker",
+    ]
 
 
 def test_a_broker_is_told_with_its_directories(
@@ -129,7 +225,8 @@ def test_a_broker_is_told_with_its_directories(
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  state     fenced since offset 9 2023-11-14 22:13:24.000Z"
-    assert lines[-1].endswith("broker=1 unfenced -> fenced")
+    assert lines[-3].endswith("broker=1 unfenced -> fenced")
+    assert lines[-1] == "  start broker 1, or see in its log why it sends no heartbeats"
 
 
 def test_an_unassigned_replica_is_told_since_its_creation(
@@ -165,7 +262,7 @@ def test_a_topic_of_the_same_name_is_another_one(
     said = capsys.readouterr().out
     assert f"topic id {kafka_uuid.to_text(again)}" in said
     assert f"  before    topic id {kafka_uuid.to_text(TOPIC)}, created offset 2 " in said
-    assert "  state     nothing is missing" in said
+    assert "  state     healthy" in said
     assert ask(log, "partition", "orders-events-0", "--at", "10") == 0
     assert "leaderless since offset 8" in capsys.readouterr().out
 
