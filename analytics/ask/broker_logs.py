@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from analytics.errors import ReplayInputError
+from analytics.errors import ReplayInputError, reason_of
 
 JOIN_MS = 60_000
 """How long a broker may try to tell the controller; it does so again and again."""
@@ -99,8 +99,9 @@ def read_broker_logs(paths: Iterable[Path], zone: tzinfo | None = None) -> list[
             with path.open(encoding="utf-8", errors="replace") as lines:
                 found += lines_about_directories(str(path), lines, zone)
         except OSError as error:
-            reason = error.strerror or error
-            raise ReplayInputError(f"broker log {path} cannot be read: {reason}") from error
+            raise ReplayInputError(
+                f"broker log {path} cannot be read: {reason_of(error)}"
+            ) from error
     return found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from analytics.ask.offline_log import LogRecord
+from analytics.decode.plain_rows import keys_of
 from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from analytics.fold.min_insync import (
     MIN_INSYNC_REPLICAS,
@@ -15,25 +16,13 @@ from analytics.fold.min_insync import (
 )
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.ids import BrokerId, DirectoryId, TopicId
 from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.cluster_image import ClusterDelta, ClusterImage
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.replay_error import ReplayError
-from jbodlab.image.settings_delta import SettingsDelta
 from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
-from jbodlab.records.cluster_records import (
-    BrokerRegistrationChangeRecord,
-    FenceBrokerRecord,
-    RegisterBrokerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from jbodlab.records.config_records import (
-    BROKER_RESOURCE,
-    TOPIC_RESOURCE,
-    ConfigRecord,
-    FeatureLevelRecord,
-)
+from jbodlab.records.config_records import BROKER_RESOURCE
 from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
 
 
@@ -116,66 +105,36 @@ def read_cluster(
         assumed_min_isr: What counts for topics for which the log sets nothing.
     """
     found = Cluster(assumed_min_isr=assumed_min_isr or AssumedMinIsr())
-    brokers = ClusterDelta(ClusterImage())
-    settings = SettingsDelta(ConfigsImage(), FeaturesImage(), {})
-    names: dict[str, str] = {}
+    delta = MetadataDelta(MetadataImage())
+    names: dict[TopicId, str] = {}
     for source in records:
+        broker = keys_of(source.record).broker
+        before = None if broker is None else delta.cluster.brokers.get(BrokerId(broker))
+        try:
+            delta.replay(source.record, source.offset)
+        except ReplayError:
+            continue
         match source.record:
             case TopicRecord(name=name, topic_id=topic_id):
-                text = kafka_uuid.to_text(topic_id)
-                names[text] = name
-                life = TopicLife(name=name, topic_id=text, created=source)
+                names[topic_id] = name
+                life = TopicLife(name=name, topic_id=kafka_uuid.to_text(topic_id), created=source)
                 found.lives.setdefault(name, []).append(life)
             case RemoveTopicRecord(topic_id=topic_id):
-                removed = names.pop(kafka_uuid.to_text(topic_id), None)
-                if removed is not None:
-                    last = found.lives[removed][-1]
-                    found.lives[removed][-1] = TopicLife(
-                        name=removed, topic_id=last.topic_id, created=last.created, removed=source
-                    )
-                    settings.delete_resource((TOPIC_RESOURCE, removed))
+                lives = found.lives[names.pop(topic_id)]
+                lives[-1] = replace(lives[-1], removed=source)
             case ClearElrRecord():
                 found.clears.append(source)
-            case record if (broker := _broker_of(record)) is not None:
-                _change(found, brokers, broker, source)
-            case ConfigRecord() as config:
-                settings.set_config(config)
-            case FeatureLevelRecord() as feature:
-                settings.set_feature(feature)
-    found.brokers = brokers.brokers
-    found.configs, found.features = settings.configs, settings.features
+            case _ if broker is not None:
+                change = BrokerChange(
+                    source=source,
+                    broker=BrokerId(broker),
+                    before=before,
+                    after=delta.cluster.brokers.get(BrokerId(broker)),
+                )
+                found.changes.setdefault(change.broker, []).append(change)
+    found.brokers = delta.cluster.brokers
+    found.configs, found.features = delta.settings.configs, delta.settings.features
     return found
-
-
-def _broker_of(record: object) -> BrokerId | None:
-    match record:
-        case RegisterBrokerRecord() | BrokerRegistrationChangeRecord() | UnregisterBrokerRecord():
-            return record.broker_id
-        case FenceBrokerRecord() | UnfenceBrokerRecord():
-            return record.id
-        case _:
-            return None
-
-
-def _change(found: Cluster, brokers: ClusterDelta, broker: BrokerId, source: LogRecord) -> None:
-    before = brokers.brokers.get(broker)
-    try:
-        match source.record:
-            case RegisterBrokerRecord() as record:
-                brokers.register_broker(record, source.offset)
-            case BrokerRegistrationChangeRecord() as change:
-                brokers.change_broker(change)
-            case FenceBrokerRecord() as record:
-                brokers.set_fenced(record.id, record.epoch, fenced=True)
-            case UnfenceBrokerRecord() as record:
-                brokers.set_fenced(record.id, record.epoch, fenced=False)
-            case _:
-                brokers.unregister_broker(broker)
-    except ReplayError:
-        return
-    after = brokers.brokers.get(broker)
-    change_made = BrokerChange(source=source, broker=broker, before=before, after=after)
-    found.changes.setdefault(broker, []).append(change_made)
 
 
 def _missing(

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics.bytes.arrays import inside
+from analytics.bytes.arrays import Longs, inside
 from analytics.bytes.layout import Layout, Split
 from analytics.bytes.log_copies import MEMBER, LogCopy
 from analytics.bytes.named_logs import layout_of, look, unpack_archive
@@ -89,6 +90,7 @@ _COLUMNS = (
     "message",
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_LONGS: Longs = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +172,14 @@ class OfflineLog:
             if not low <= wanted <= last:
                 raise ReplayInputError(f"offset {wanted} is outside of the log, {low} to {last}")
             return At(offset=wanted, time=self._time_at(wanted), is_end=wanted == last)
-        offset, begin, end = self._offset_at(wanted)
-        if offset is None or end is None or wanted > end:
-            span = f"{clock(begin)} to {clock(end)}"
+        offsets, times = self._moments
+        wanted_ms = round((wanted - _EPOCH) / timedelta(milliseconds=1))
+        by_then = np.nonzero(times <= wanted_ms)[0]
+        if not len(by_then) or wanted_ms > times[-1]:
+            ends = [clock(_from_ms(int(times[end])) if len(times) else None) for end in (0, -1)]
+            span = " to ".join(ends)
             raise ReplayInputError(f"time {clock(wanted)} is outside of the log, {span}")
+        offset = int(offsets[by_then[-1]])
         return At(offset=offset, time=wanted, is_end=offset == last)
 
     def common_records(self, until: int) -> tuple[list[LogRecord], list[Dropped]]:
@@ -238,41 +244,16 @@ class OfflineLog:
                 if len(batch):
                     yield batch
 
-    def _offset_at(self, wanted: datetime) -> tuple[int | None, datetime | None, datetime | None]:
-        """Return the last offset written by a time, and the times of the log's ends."""
-        found: int | None = None
-        begin: datetime | None = None
-        end: datetime | None = None
-        wanted_ms = round((wanted - _EPOCH) / timedelta(milliseconds=1))
-        snapshots = [split.snapshot for split in self.splits if split.snapshot is not None]
-        if snapshots:
-            begin = end = _from_ms(snapshots[0].timestamp_ms)
-            if begin is not None and begin <= wanted:
-                found = snapshots[0].end_offset - 1
-        for offsets, times in self._headers():
-            begin = begin or _from_ms(int(times[0]))
-            end = _from_ms(int(times[-1]))
-            by_then = np.nonzero(times <= wanted_ms)[0]
-            if len(by_then):
-                found = max(found or 0, int(offsets[by_then[-1]]))
-        return found, begin, end
-
-    def _time_at(self, offset: int) -> datetime | None:
-        found: datetime | None = None
-        for split in self.splits:
-            if split.snapshot is not None and split.snapshot.end_offset - 1 <= offset:
-                found = _from_ms(split.snapshot.timestamp_ms)
-        for offsets, times in self._headers():
-            place = int(np.searchsorted(offsets, offset))
-            if place < len(offsets):
-                return _from_ms(int(times[place]))
-            found = _from_ms(int(times[-1]))
-        return found
-
-    def _headers(self) -> Iterator[tuple[Any, Any]]:
-        """Yield last offsets and times of the batches of each split of the log."""
+    @cached_property
+    def _moments(self) -> tuple[Longs, Longs]:
+        """Last offsets and times (ms since 1970) of what is replayed, batch by batch, in order."""
+        offsets, times = [_NO_LONGS], [_NO_LONGS]
+        base = 0
         for split in self.splits:
             if split.snapshot is not None:
+                base = split.snapshot.end_offset
+                offsets.append(np.array([base - 1]))
+                times.append(np.array([split.snapshot.timestamp_ms]))
                 continue
             try:
                 raw = open_files(split.source).read(
@@ -281,8 +262,17 @@ class OfflineLog:
             except OSError:
                 continue  # the passes over the records say so
             batches, _ = check_split(raw, split)
-            if len(batches):
-                yield batches.last_offset, batches.max_timestamp
+            known = batches.last_offset >= base
+            offsets.append(batches.last_offset[known])
+            times.append(batches.max_timestamp[known])
+        return np.concatenate(offsets), np.concatenate(times)
+
+    def _time_at(self, offset: int) -> datetime | None:
+        offsets, times = self._moments
+        if not len(offsets):
+            return None
+        place = min(int(np.searchsorted(offsets, offset)), len(offsets) - 1)
+        return _from_ms(int(times[place]))
 
 
 def parse_moment(text: str) -> int | datetime:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -19,11 +17,9 @@ from analytics.decode.split_events import partition_events
 from analytics.fold.broker_facts import BrokerFacts
 from analytics.fold.bucket import BucketFold, TopicEvent
 from analytics.fold.key_history import Event, Sync
-from analytics.fold.table_rows import RowMaker
+from analytics.fold.rare_topics import registrations
 from analytics.fold.transactions import Dropped
-from analytics.tables import catalog as t
 from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.records import frame
 from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
@@ -68,8 +64,7 @@ def partition_states(
     for batch in log.partition_batches(until):
         steps.take(batch, dropped)
     steps.finish()
-    rows = RowMaker(fold.topics).states(fold.open.states, t.PARTITIONS)
-    return sorted(map(_partition, rows.to_pylist()), key=_name)
+    return sorted(_partitions(fold), key=_name)
 
 
 class _Steps:
@@ -166,34 +161,12 @@ def _position(event: TopicEvent) -> int:
     return event.event.position
 
 
-def _partition(row: dict[str, Any]) -> PartitionAt:
-    def brokers(name: str) -> tuple[BrokerId, ...]:
-        return tuple(map(BrokerId, row[name] or ()))
-
-    texts = row["directories"] or ()
-    return PartitionAt(
-        topic=row["topic"],
-        topic_id=row["topic_id"],
-        partition=row["partition"],
-        state=PartitionRegistration(
-            replicas=brokers("replicas"),
-            directories=tuple(DirectoryId(_id(text)) for text in texts),
-            isr=brokers("isr"),
-            removing_replicas=brokers("removing_replicas"),
-            adding_replicas=brokers("adding_replicas"),
-            leader=BrokerId(row["leader"]),
-            leader_recovery_state=row["leader_recovery_state"],
-            leader_epoch=LeaderEpoch(row["leader_epoch"]),
-            partition_epoch=PartitionEpoch(row["partition_epoch"]),
-            elr=brokers("eligible_leader_replicas"),
-            last_known_elr=brokers("last_known_elr"),
-        ),
-    )
-
-
-@lru_cache(maxsize=4096)
-def _id(text: str) -> UUID:
-    return kafka_uuid.parse(text)
+def _partitions(fold: BucketFold) -> Iterator[PartitionAt]:
+    topics = [(one.name, kafka_uuid.to_text(UUID(bytes=one.topic_id))) for one in fold.topics.all]
+    states = fold.open.states
+    for number, (index, at) in zip(states["topic"].tolist(), registrations(states), strict=True):
+        name, topic_id = topics[number]
+        yield PartitionAt(topic=name, topic_id=topic_id, partition=index, state=at.state)
 
 
 def _name(partition: PartitionAt) -> tuple[str, int]:

@@ -35,7 +35,7 @@ from analytics.bytes.metadata_dirs import (
     is_snapshot,
 )
 from analytics.bytes.transport import mangled
-from analytics.errors import ReplayInputError
+from analytics.errors import ReplayInputError, reason_of
 from analytics.store.log_files import LogFiles, local_path, open_files
 from jbodlab.errors import DecodeError
 from jbodlab.metadata_log.snapshots import parse_name
@@ -151,8 +151,7 @@ def read_layout(directory: Path | str, split_bytes: int | None = None) -> Layout
         files = open_files(source)
         entries = files.entries()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ReplayInputError(f"input {source} cannot be read: {reason}") from error
+        raise ReplayInputError(f"input {source} cannot be read: {reason_of(error)}") from error
     sizes = {name: size for name, size in sorted(entries.items()) if size is not None}
     sizes = {name: size for name, size in sizes.items() if is_log_or_snapshot(name)}
     if split_bytes is None:
@@ -419,7 +418,7 @@ def _missing_start(layout: Layout) -> Problem | None:
 
 
 def _unreadable(name: str, error: OSError) -> Problem:
-    return _problem(name, None, "unreadable", f"{error.strerror or error}")
+    return _problem(name, None, "unreadable", reason_of(error))
 
 
 def _problem(

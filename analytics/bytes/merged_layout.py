@@ -38,7 +38,7 @@ from analytics.bytes.layout import (
     with_missing_start,
 )
 from analytics.bytes.metadata_dirs import is_snapshot
-from analytics.errors import ReplayInputError
+from analytics.errors import ReplayInputError, reason_of
 from analytics.store.log_files import open_files
 from jbodlab.metadata_log.snapshots import parse_name
 from jbodlab.protocol.record_batch import CONTROL
@@ -178,7 +178,7 @@ def _runs(copy: int, layout: Layout) -> Iterator[Run]:
             data = open_files(split.source).read(split.file, split.start, split.end - split.start)
         except OSError as error:
             raise ReplayInputError(
-                f"input {split.source} cannot be read: {split.file}: {error.strerror or error}"
+                f"input {split.source} cannot be read: {split.file}: {reason_of(error)}"
             ) from error
         for batches in _sound(data, split):
             for part in _of_one_epoch(batches):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from analytics.bytes.batch_headers import MAX_OFFSET
-from analytics.errors import ReplayInputError
+from analytics.errors import ReplayInputError, reason_of
 from analytics.store.log_files import child, local_path, open_files
 from jbodlab.log.names import LOG_SUFFIX, METADATA_DIR_NAME
 from jbodlab.metadata_log.snapshots import parse_name
@@ -56,8 +56,7 @@ def find_metadata_dirs(source: str) -> tuple[str, ...]:
             folders = [METADATA_DIR_NAME]
         found = [metadata for name in folders if (metadata := _log_in(child(source, name)))]
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ReplayInputError(f"input {source} cannot be read: {reason}") from error
+        raise ReplayInputError(f"input {source} cannot be read: {reason_of(error)}") from error
     if not found:
         raise ReplayInputError(f"input {source} holds no metadata log")
     return tuple(found)

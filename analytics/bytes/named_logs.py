@@ -19,7 +19,7 @@ from analytics.bytes.log_copies import (
     stamp_of,
 )
 from analytics.bytes.merged_layout import SEVERAL, merged_layout
-from analytics.errors import ReplayInputError
+from analytics.errors import ReplayInputError, reason_of
 from analytics.store.archives import is_archive, unpack
 from analytics.store.log_files import local_path
 from analytics.store.patterns import expand, is_pattern
@@ -119,7 +119,7 @@ def unpack_archive(archive: Archive, scratch: str, folder: str) -> list[tuple[st
                 )
             )
     except (OSError, ValueError) as error:
-        raise ReplayInputError(f"input {source} cannot be read: {_reason(error)}") from error
+        raise ReplayInputError(f"input {source} cannot be read: {reason_of(error)}") from error
     return [(archive.place.label, copy) for copy in copies]
 
 
@@ -146,7 +146,7 @@ def _places(text: str) -> Iterator[Place]:
     try:
         found = expand(source)
     except (OSError, ValueError) as error:
-        raise ReplayInputError(f"input {source} cannot be read: {_reason(error)}") from error
+        raise ReplayInputError(f"input {source} cannot be read: {reason_of(error)}") from error
     if not found:
         raise ReplayInputError(f"input {source} matches nothing")
     is_exact = not is_pattern(source)
@@ -160,7 +160,7 @@ def _look(place: Place) -> tuple[Place, list[LogCopy], Archive | None]:
         try:
             file = Store(above or ".").file(name)
         except (OSError, ValueError) as error:
-            reason = _reason(error)
+            reason = reason_of(error)
             raise ReplayInputError(f"input {place.source} cannot be read: {reason}") from error
         if file is None:
             raise ReplayInputError(f"input {place.source} does not exist")
@@ -172,7 +172,3 @@ def _look(place: Place) -> tuple[Place, list[LogCopy], Archive | None]:
             raise
         # A pattern may match what is none: a folder of something else beside the logs.
         return place, [], None
-
-
-def _reason(error: Exception) -> object:
-    return error.strerror if isinstance(error, OSError) and error.strerror else error

@@ -23,6 +23,7 @@ from analytics.bytes.boundaries import Boundary
 from analytics.bytes.layout import Layout, Split
 from analytics.decode.arrow_rows import ALL, Selection, arrow_rows, decode_batches
 from analytics.decode.plain_rows import SourceRow, problem_row
+from analytics.errors import reason_of
 from analytics.store.log_files import open_files
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -74,9 +75,8 @@ def read_split(
         raw = open_files(split.source).read(split.file, split.start, split.end - split.start)
     except (OSError, ValueError) as error:
         # Retention may delete a segment between planning and reading.
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        text = str(reason)
-        yield arrow_rows([_problem_row(split, split.start, None, "unreadable", text)], schema)
+        row = _problem_row(split, split.start, None, "unreadable", reason_of(error))
+        yield arrow_rows([row], schema)
         return
     batches, problems = check_split(raw, split)
     if problems:

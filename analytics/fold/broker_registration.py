@@ -19,16 +19,10 @@ from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.cluster_image import ClusterDelta, ClusterImage
-from jbodlab.records.cluster_records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    BrokerRegistrationChangeRecord,
-    FenceBrokerRecord,
-    RegisterBrokerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-)
+from jbodlab.image.cluster_image import ClusterImage
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.records.cluster_records import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from jbodlab.records.schema import field_specs
 
 ONLINE = "online"
@@ -66,7 +60,7 @@ class BrokerFold:
     def __init__(self, broker_id: int) -> None:
         self.history = History()
         self.broker_id = BrokerId(broker_id)
-        self.cluster = ClusterDelta(ClusterImage())
+        self.delta = MetadataDelta(MetadataImage())
         self.registration: BrokerRegistration | None = None
         self.since: Moment | None = None
         self.session: tuple[_Session, Moment] | None = None
@@ -74,22 +68,11 @@ class BrokerFold:
 
     def replay(self, event: Event) -> None:
         """Apply a record of the log."""
-        ended_by = _FAILED
-        match event.record:
-            case BrokerRegistrationChangeRecord() as change:
-                self.cluster.change_broker(change)
-            case RegisterBrokerRecord() as record:
-                self.cluster.register_broker(record, event.offset)
-                ended_by = _ABSENT
-            case FenceBrokerRecord() as record:
-                self.cluster.set_fenced(record.id, record.epoch, fenced=True)
-            case UnfenceBrokerRecord() as record:
-                self.cluster.set_fenced(record.id, record.epoch, fenced=False)
-            case UnregisterBrokerRecord():
-                self.cluster.unregister_broker(self.broker_id)
-            case record:
-                raise AssertionError(f"{type(record).__name__} is not about a broker")
-        self._become(self.cluster.brokers.get(self.broker_id), Moment.of(event), ended_by)
+        record = event.record
+        self.delta.replay(record, event.offset)
+        ended_by = _ABSENT if isinstance(record, RegisterBrokerRecord) else _FAILED
+        known = self.delta.cluster.brokers.get(self.broker_id)
+        self._become(known, Moment.of(event), ended_by)
 
     def sync(self, sync: Sync, events: list[Event]) -> None:
         """Compare with, and take over, what a snapshot says about the broker."""
@@ -106,7 +89,7 @@ class BrokerFold:
             text = disagreement(f"broker {self.broker_id}", mine, other)
             self.history.problem(sync.file, sync.offset, "disagreement", text)
         brokers = {} if target is None else {self.broker_id: target}
-        self.cluster.become(ClusterImage(brokers=brokers))
+        self.delta.cluster.become(ClusterImage(brokers=brokers))
         self._become(target, sync.moment, _SNAPSHOT)
 
     def finish(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 import numpy as np
@@ -45,7 +45,7 @@ def follow_topic(
     Returns:
         The states, those before included, by partition and moment.
     """
-    known = list(_registrations(before))
+    known = list(registrations(before))
     fold.begin(fold.name, fold.created, known)
     starts = {index: state.since for index, state in known}
     advance(fold, events, syncs)
@@ -85,7 +85,8 @@ def _type_name(value: bytes) -> str:
     return _TYPE_NAMES.get(value[1] & 0x7F | value[2] << 7, "")
 
 
-def _registrations(states: States) -> Iterable[tuple[int, PartitionState]]:
+def registrations(states: States) -> Iterator[tuple[int, PartitionState]]:
+    """Yield the partition and the state of each row, as objects."""
     rows = np.arange(len(states))
     lists = {
         name: [tuple(map(BrokerId, one)) for one in states.list_of(name, rows).to_lists()]

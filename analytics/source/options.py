@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 
 from analytics.bytes.metadata_dirs import find_metadata_dirs
 from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG, Selection
-from analytics.errors import ReplayInputError
+from analytics.errors import ReplayInputError, reason_of
 from analytics.source.requirements import NAME
 from analytics.store.log_files import local_path, open_files
 from analytics.store.patterns import expand, is_pattern
@@ -194,8 +194,7 @@ def _logs_at(path: str) -> Iterator[str]:
         may_be_several = is_pattern(path)
         places = expand(path)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ReplayInputError(f"input {path} cannot be read: {reason}") from error
+        raise ReplayInputError(f"input {path} cannot be read: {reason_of(error)}") from error
     if not may_be_several:
         yield from find_metadata_dirs(path)
         return

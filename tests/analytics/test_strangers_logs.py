@@ -15,6 +15,7 @@ from analytics.decode.plain_rows import SourceRow
 from analytics.derive.unknown_records import UNKNOWN_RECORDS
 from analytics.store.questions import GivenTables, Questions
 from analytics.tables import catalog as t
+from jbodlab.ids import TopicId
 from jbodlab.metadata_log.batches import control_batch, data_batch
 from jbodlab.metadata_log.snapshots import snapshot_name
 from jbodlab.protocol.record_batch import CONTROL, build_batch
@@ -136,7 +137,7 @@ def test_logs_of_other_releases_are_read(
 ) -> None:
     values = [
         frame.encode(FeatureLevelRecord(name="metadata.version", feature_level=level), 0),
-        frame.encode(TopicRecord(name="orders", topic_id=uid(1)), 0),
+        frame.encode(TopicRecord(name="orders", topic_id=TopicId(uid(1))), 0),
         frame.encode(partition_record(uid(1)), partition_version),
     ]
 
