@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
-from analytics.fold.key_history import Event, History, Moment, Row, Sync, interval
-from analytics.fold.moments import duration_ms
+from analytics.fold.key_history import Event, Held, History, Moment, Row, Sync, duration_ms
 from analytics.fold.state_difference import disagreement
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
@@ -61,10 +60,9 @@ class BrokerFold:
         self.history = History()
         self.broker_id = BrokerId(broker_id)
         self.delta = MetadataDelta(MetadataImage())
-        self.registration: BrokerRegistration | None = None
-        self.since: Moment | None = None
-        self.session: tuple[_Session, Moment] | None = None
-        self.log_dirs: dict[DirectoryId, tuple[str, Moment]] = {}
+        self.registration = Held(self.history, "broker", _registration_row)
+        self.session = Held(self.history, "broker_session", _session_row)
+        self.log_dirs = Held(self.history, "log_dir", self._log_dir_row)
 
     def replay(self, event: Event) -> None:
         """Apply a record of the log."""
@@ -82,7 +80,9 @@ class BrokerFold:
             if isinstance(record := event.record, RegisterBrokerRecord):
                 target = BrokerRegistration.from_record(record, event.offset)
                 version = event.version
-        mine, other = _comparable(self.registration, version), _comparable(target, version)
+        mine, other = (
+            _comparable(one, version) for one in (self.registration.get(self.broker_id), target)
+        )
         if mine == other:
             return
         if not sync.is_base:
@@ -94,100 +94,72 @@ class BrokerFold:
 
     def finish(self) -> None:
         """Emit the states that still hold."""
-        self._emit_broker(None)
-        self._emit_session(None, None)
-        for directory in self.log_dirs:
-            self._emit_log_dir(directory, None, None)
+        self.registration.finish()
+        self.session.finish(duration_ms=None, ended_by=None)
+        self.log_dirs.finish(ended_by=None)
 
     def _become(
         self, registration: BrokerRegistration | None, moment: Moment, ended_by: str
     ) -> None:
         """Take the next state; an equal one, as a second fencing gives, is no change."""
-        if registration == self.registration:
+        if registration == self.registration.get(self.broker_id):
             return
-        self._emit_broker(moment)
-        self.registration = registration
-        self.since = moment
+        self.registration.become(self.broker_id, registration, moment)
         self._follow_session(registration, moment, ended_by)
         if registration is None:
-            for directory in self.log_dirs:
-                self._emit_log_dir(directory, moment, "unregistered")
-            self.log_dirs.clear()
+            for directory in list(self.log_dirs.values):
+                self.log_dirs.become(directory, None, moment, ended_by="unregistered")
             return
-        online = {
-            directory
-            for directory in registration.directories
-            if not directory_ids.is_reserved(directory)
-        }
-        for directory in online | self.log_dirs.keys():
-            state = ONLINE if directory in online else OFFLINE
-            known = self.log_dirs.get(directory)
-            if known is not None:
-                if known[0] == state:
-                    continue
-                came_back = _SNAPSHOT if ended_by == _SNAPSHOT else "registered"
-                self._emit_log_dir(directory, moment, ended_by if state == OFFLINE else came_back)
-            self.log_dirs[directory] = (state, moment)
-
-    def _emit_broker(self, until: Moment | None) -> None:
-        known = self.registration
-        if known is None:
-            return
-        assert self.since is not None
-        cordoned = known.cordoned_directories
-        columns: Row = {
-            "broker": known.broker_id,
-            "broker_id": known.broker_id,
-            "broker_epoch": known.epoch,
-            "incarnation_id": kafka_uuid.to_text(known.incarnation_id),
-            "end_points": [_row(end_point) for end_point in known.endpoints],
-            "features": [_row(feature) for feature in known.features],
-            "rack": known.rack,
-            "fenced": known.fenced,
-            "in_controlled_shutdown": known.in_controlled_shutdown,
-            "log_dirs": _texts(known.directories),
-            "cordoned_log_dirs": None if cordoned is None else _texts(cordoned),
-        }
-        self.history.add("broker", columns | interval(self.since, until))
+        online = {one for one in registration.directories if not directory_ids.is_reserved(one)}
+        came_back = _SNAPSHOT if ended_by == _SNAPSHOT else "registered"
+        for directory in online | self.log_dirs.values.keys():
+            state, how = (ONLINE, came_back) if directory in online else (OFFLINE, ended_by)
+            self.log_dirs.become(directory, state, moment, ended_by=how)
 
     def _follow_session(
         self, registration: BrokerRegistration | None, moment: Moment, why: str
     ) -> None:
         session = None if registration is None else _Session.of(registration)
-        if self.session is not None and self.session[0] == session:
-            return
         if why in (_SNAPSHOT, _ABSENT):
             ended_by = _SNAPSHOT if why == _SNAPSHOT else "registered"
         else:
             ended_by = "unregistered" if session is None else session.state
-        self._emit_session(moment, ended_by)
-        self.session = None if session is None else (session, moment)
+        known = self.session.values.get(self.broker_id)
+        lasted = None if known is None else duration_ms(known[1], moment)
+        self.session.become(self.broker_id, session, moment, duration_ms=lasted, ended_by=ended_by)
 
-    def _emit_session(self, until: Moment | None, ended_by: str | None) -> None:
-        if self.session is None:
-            return
-        (broker_epoch, incarnation_id, state), since = self.session
-        columns: Row = {
-            "broker": self.broker_id,
-            "broker_epoch": broker_epoch,
-            "incarnation_id": kafka_uuid.to_text(incarnation_id),
-            "state": state,
-            "duration_ms": duration_ms(since, until),
-            "ended_by": ended_by,
-        }
-        self.history.add("broker_session", columns | interval(since, until))
-
-    def _emit_log_dir(
-        self, directory: DirectoryId, until: Moment | None, ended_by: str | None
-    ) -> None:
-        state, since = self.log_dirs[directory]
-        columns: Row = {
+    def _log_dir_row(self, directory: DirectoryId, state: str) -> Row:
+        return {
             "broker": self.broker_id,
             "directory": kafka_uuid.to_text(directory),
             "state": state,
-            "ended_by": ended_by,
         }
-        self.history.add("log_dir", columns | interval(since, until))
+
+
+def _registration_row(broker: BrokerId, known: BrokerRegistration) -> Row:
+    cordoned = known.cordoned_directories
+    return {
+        "broker": broker,
+        "broker_id": broker,
+        "broker_epoch": known.epoch,
+        "incarnation_id": kafka_uuid.to_text(known.incarnation_id),
+        "end_points": [_row(end_point) for end_point in known.endpoints],
+        "features": [_row(feature) for feature in known.features],
+        "rack": known.rack,
+        "fenced": known.fenced,
+        "in_controlled_shutdown": known.in_controlled_shutdown,
+        "log_dirs": _texts(known.directories),
+        "cordoned_log_dirs": None if cordoned is None else _texts(cordoned),
+    }
+
+
+def _session_row(broker: BrokerId, session: _Session) -> Row:
+    return {
+        "broker": broker,
+        "broker_epoch": session.broker_epoch,
+        "incarnation_id": kafka_uuid.to_text(session.incarnation_id),
+        "state": session.state,
+    }
 
 
 def _row(value: BrokerEndpoint | BrokerFeature) -> Row:

@@ -12,15 +12,18 @@ disagreement becomes a row. The snapshot from which a replay starts has nothing 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from analytics.tables.catalog import SNAPSHOT_TYPE
 from jbodlab.image.replay_error import ReplayError
 from jbodlab.records import frame
 from jbodlab.records.schema import Record
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Row = dict[str, object]
 """A row of the history: its kind, and the columns below the name of that kind."""
@@ -115,6 +118,53 @@ class History:
         self.add("problem", columns)
 
 
+class Held(Generic[K, V]):
+    """Values by key, each since a moment; one that ends, or that still holds, becomes a row.
+
+    Args:
+        history: Gets the rows.
+        kind: Their kind.
+        columns: The columns of a key and its value.
+    """
+
+    def __init__(self, history: History, kind: str, columns: Callable[[K, V], Row]) -> None:
+        self.history = history
+        self.kind = kind
+        self.columns = columns
+        self.values: dict[K, tuple[V, Moment]] = {}
+
+    def get(self, key: K) -> V | None:
+        """Return the value that holds, None without one."""
+        known = self.values.get(key)
+        return None if known is None else known[0]
+
+    def become(self, key: K, value: V | None, moment: Moment, **how: object) -> None:
+        """Take the next value of a key; an equal one is no change.
+
+        Args:
+            key: The key.
+            value: None ends the one that holds.
+            moment: From when on.
+            how: Columns that say how the value before ended.
+        """
+        if self.get(key) == value:
+            return
+        if key in self.values:
+            self._add(key, moment, how)
+            del self.values[key]
+        if value is not None:
+            self.values[key] = (value, moment)
+
+    def finish(self, **how: object) -> None:
+        """Add the rows of what still holds."""
+        for key in self.values:
+            self._add(key, None, how)
+
+    def _add(self, key: K, until: Moment | None, how: Row) -> None:
+        value, since = self.values[key]
+        self.history.add(self.kind, {**self.columns(key, value), **how, **interval(since, until)})
+
+
 class KeyFold(Protocol):
     """The state of one key."""
 
@@ -163,6 +213,13 @@ def interval(since: Moment, until: Moment | None) -> Row:
         "valid_to_offset": None if until is None else until.offset,
         "valid_to_time": None if until is None else until.time,
     }
+
+
+def duration_ms(since: Moment, until: Moment | None) -> int | None:
+    """Return the milliseconds between two moments, None if an end or a time is not known."""
+    if until is None or until.time is None or since.time is None:
+        return None
+    return (until.time - since.time) // 1000
 
 
 def advance(state: KeyFold, events: Iterable[Event], syncs: Iterable[Sync]) -> None:
