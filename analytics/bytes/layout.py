@@ -399,8 +399,6 @@ class _LayoutReader:
 def read_chain(data: bytes) -> Batches:
     """Return the headers of the whole batches that bytes begin with."""
     positions, _ = chain(data, 0, len(data))
-    if not len(positions):
-        positions = np.zeros(0, dtype=np.int64)
     return headers(np.frombuffer(data, dtype=np.uint8), positions)
 
 

@@ -17,9 +17,7 @@ from jbodlab.ids import TopicId
 from jbodlab.protocol.record_batch import (
     BatchHeader,
     BatchRecord,
-    crc_is_valid,
     iterate_records,
-    read_header,
 )
 from jbodlab.records import control_records, frame
 from jbodlab.records.cluster_records import (
@@ -87,31 +85,6 @@ class Keys(NamedTuple):
     topic_id: str | None = None
     partition: int | None = None
     broker: int | None = None
-
-
-def decode_split(data: bytes, split: Split) -> Iterator[SourceRow]:
-    """Yield the rows of a split, record by record.
-
-    Columns read the same many times as fast, `decode.arrow_rows`; this is what they are held
-    against, and what reads the batches and records that they leave aside.
-
-    Args:
-        data: The bytes from `split.start` to `split.end`; fewer if the file changed since the
-            split was planned.
-        split: Where they lie; of a snapshot, also the moment that it stands for.
-    """
-    position = 0
-    while position < len(data):
-        try:
-            header = read_header(data, position)
-        except DecodeError as error:
-            yield problem_at(split, position, None, "torn_tail", str(error))
-            return
-        if not crc_is_valid(data, position, header):
-            yield crc_problem(split, position, header.base_offset)
-        else:
-            yield from decode_batch(data, position, header, split)
-        position += header.size
 
 
 def problem_row(problem: Problem, source: str | None = None) -> SourceRow:

@@ -20,7 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from analytics.bytes.batch_headers import Batches, chain, headers
 from analytics.bytes.batch_walk import Problem, epoch_problem, walk_batches
 from analytics.bytes.boundaries import Boundary
-from analytics.bytes.layout import Layout, Split
+from analytics.bytes.layout import Split
 from analytics.decode.arrow_rows import ALL, Selection, arrow_rows, decode_batches
 from analytics.decode.plain_rows import SourceRow, problem_row
 from analytics.errors import reason_of
@@ -86,15 +86,6 @@ def read_split(
     )
 
 
-def read_all(layout: Layout, *, with_payload: bool = True) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a directory in this process, without Spark."""
-    if layout.problems:
-        rows = [problem_row(problem) for problem in layout.problems]
-        yield arrow_rows(rows, COLUMNS)
-    for split in layout.splits:
-        yield from read_split(split, COLUMNS, with_payload=with_payload)
-
-
 @lru_cache(maxsize=1)
 def _keep_memory() -> None:
     """Let this process keep the memory of arrays that are gone: the next ones need as much.
@@ -116,8 +107,7 @@ def check_split(raw: bytes, split: Split) -> tuple[Batches, list[SourceRow]]:
         split: Where they lie, and what should stand there.
     """
     positions, reached = chain(raw, 0, len(raw))
-    data = np.frombuffer(raw, dtype=np.uint8)
-    batches = headers(data, positions)
+    batches = headers(np.frombuffer(raw, dtype=np.uint8), positions)
     is_whole = reached == len(raw) == split.end - split.start
     if is_whole and _is_as_planned(batches, split):
         return batches, []

@@ -198,7 +198,10 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = end["position"] if name == end["file"] else sizes.get(name, first)
             if last <= first:
                 continue
-            base = _base_offset(name) if first == 0 else _first_offset(files, name, first)
+            head = _batch_at(files, name, first)
+            base: int | None = _base_offset(name)
+            if first:
+                base = None if head is None else int(head.base_offset[0])
             is_next = base == expected
             if base is not None and base < expected:
                 text = f"batch at offset {base} where offset {expected} should follow"
@@ -208,7 +211,10 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 text = f"offsets {expected} to {base - 1} are missing"
                 yield _problem_task(label, name, first, expected, "gap", text)
                 expected = base
-            wrong = _epoch_problem(files, name, first, epoch, is_next=is_next)
+            wrong = None
+            if epoch is not None and head is not None:
+                may_begin = bool(head.attributes[0] & CONTROL) or not is_next
+                wrong = epoch_problem(epoch, int(head.epoch[0]), may_begin=may_begin)
             if wrong is not None:
                 yield _problem_task(label, name, first, expected, "epoch", wrong)
             split_bytes = self.plan.options.split_bytes or SPLIT_BYTES
@@ -275,14 +281,8 @@ class _Follower:
         """
         if self.sizes.get(batch["file"], 0) < batch["position"] + HEADER_SIZE:
             return True
-        try:
-            data = self.files.read(batch["file"], batch["position"], HEADER_SIZE)
-        except OSError:
-            return True
-        if len(data) < HEADER_SIZE:
-            return True
-        found = headers(np.frombuffer(data, dtype=np.uint8), np.zeros(1, dtype=np.int64))
-        return int(found.crc[0]) == batch["crc"]
+        found = _header_at(self.files, batch["file"], batch["position"])
+        return found is None or int(found.crc[0]) == batch["crc"]
 
     def advance(self, place: Place, budget: int | None) -> Place:
         """Return the place behind all whole batches, within a budget of bytes if there is one."""
@@ -312,19 +312,14 @@ class _Follower:
         is_last = name == self.names[-1]
         if position == size:
             return place if is_last else self._next_file(place)
-        length = min(READ_BYTES, size - position, budget or READ_BYTES)
         try:
-            data = self.files.read(name, position, max(length, HEADER_SIZE))
-            needed = _batch_size(data)
-            if needed is not None and len(data) < needed <= size - position:
-                data = self.files.read(name, position, needed)
+            data = self._whole_batches(name, position, size, budget or READ_BYTES)
         except OSError:
             # The end of the log is waited for; what lies behind another file is not kept back by
             # it: its task says that it cannot be read.
             return place if is_last else Place({**place, "position": size})
-        reached = chain(data, 0, len(data))[1]
-        if reached:
-            return _behind(place, data[:reached])
+        if data:
+            return _behind(place, data)
         if not is_last:
             # The file will not grow any more: its task says what these bytes are.
             return Place({**place, "position": size})
@@ -344,17 +339,18 @@ class _Follower:
         """Return the last batch boundary of a file that has become smaller."""
         name = before["file"]
         place = _beginning({name: size}, before["cluster_id"])
-        while place["position"] < size:
-            position = place["position"]
-            data = self.files.read(name, position, min(READ_BYTES, size - position))
-            needed = _batch_size(data)
-            if needed is not None and len(data) < needed <= size - position:
-                data = self.files.read(name, position, needed)
-            reached = chain(data, 0, len(data))[1]
-            if not reached:
-                break
-            place = _behind(place, data[:reached])
+        while data := self._whole_batches(name, place["position"], size, READ_BYTES):
+            place = _behind(place, data)
         return place
+
+    def _whole_batches(self, name: str, position: int, size: int, wanted: int) -> bytes:
+        """Return some whole batches of a file, at least one if there is one."""
+        length = min(READ_BYTES, size - position, wanted)
+        data = self.files.read(name, position, max(length, HEADER_SIZE))
+        needed = _batch_size(data)
+        if needed is not None and len(data) < needed <= size - position:
+            data = self.files.read(name, position, needed)
+        return data[: chain(data, 0, len(data))[1]]
 
 
 def _segments(files: LogFiles) -> dict[str, int]:
@@ -443,12 +439,23 @@ def _batch_size(data: bytes) -> int | None:
     return length + SIZE_PREFIX if is_batch else None
 
 
-def _first_offset(files: LogFiles, name: str, position: int) -> int | None:
+def _header_at(files: LogFiles, name: str, position: int) -> Batches | None:
+    """Return the header that the bytes at a position would be, None if they cannot be read."""
     try:
         data = files.read(name, position, HEADER_SIZE)
     except OSError:
         return None
-    return None if _batch_size(data) is None else int.from_bytes(data[:8], "big", signed=True)
+    if len(data) < HEADER_SIZE:
+        return None
+    return headers(np.frombuffer(data, dtype=np.uint8), np.zeros(1, dtype=np.int64))
+
+
+def _batch_at(files: LogFiles, name: str, position: int) -> Batches | None:
+    """Return the header of the batch at a position, None if there cannot be one."""
+    found = _header_at(files, name, position)
+    if found is None or found.magic[0] != MAGIC or found.end[0] < HEADER_SIZE:
+        return None
+    return found
 
 
 def _next_offset(data: bytes, name: str, expected: int) -> int:
@@ -479,38 +486,13 @@ def _end_of(files: LogFiles, split: Split, before: _End) -> _End:
         data = files.read(split.file, split.start, split.end - split.start)
     except OSError:
         return before
-    positions, reached = chain(data, 0, len(data))
-    if not len(positions):
+    found = read_chain(data)
+    if not len(found):
         return before
     begin = split.expected if split.expected is not None else before.offset
-    found = headers(np.frombuffer(data, dtype=np.uint8), positions)
-    base = int(found.base_offset[0])
-    return _End(_next_offset(data[:reached], split.file, max(begin, base)), int(found.epoch[-1]))
-
-
-def _epoch_problem(
-    files: LogFiles, name: str, position: int, previous: int | None, *, is_next: bool
-) -> str | None:
-    """Return what is wrong with the epoch of the batch that a stretch begins with.
-
-    Args:
-        files: The log.
-        name: Its segment.
-        position: Where the stretch begins.
-        previous: Epoch of the batch in front of it, if it is known.
-        is_next: Whether no offset is missing between the two.
-    """
-    if previous is None:
-        return None
-    try:
-        data = files.read(name, position, HEADER_SIZE)
-    except OSError:
-        return None
-    if _batch_size(data) is None:
-        return None
-    found = headers(np.frombuffer(data, dtype=np.uint8), np.zeros(1, dtype=np.int64))
-    may_begin = bool(found.attributes[0] & CONTROL) or not is_next
-    return epoch_problem(previous, int(found.epoch[0]), may_begin=may_begin)
+    whole = data[: int(found.end[-1])]
+    behind = _next_offset(whole, split.file, max(begin, int(found.base_offset[0])))
+    return _End(behind, int(found.epoch[-1]))
 
 
 def _base_offset(name: str) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from analytics.bytes.layout import Layout, Split
+from analytics.bytes.layout import Layout, Split, read_chain
+from analytics.decode.arrow_rows import arrow_rows
 from analytics.decode.plain_rows import SourceRow, crc_problem, decode_batch, problem_row
-from analytics.decode.split_rows import COLUMNS, check_split, read_all
+from analytics.decode.split_rows import COLUMNS, check_split, read_split
 from analytics.store.log_files import open_files
 from jbodlab.protocol.record_batch import crc_is_valid, read_header
 
@@ -27,6 +28,14 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> list[SourceRow]:
     return rows
 
 
+def read_all(layout: Layout) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of a layout, as tasks give them."""
+    if layout.problems:
+        yield arrow_rows([problem_row(problem) for problem in layout.problems], COLUMNS)
+    for split in layout.splits:
+        yield from read_split(split, COLUMNS)
+
+
 def column_rows(layout: Layout) -> list[SourceRow]:
     """Return all rows of a layout, as tasks give them."""
     return from_arrow(read_all(layout))
@@ -36,20 +45,25 @@ def plain_rows(layout: Layout) -> list[SourceRow]:
     """Return the same rows, decoded record by record."""
     rows = [problem_row(problem) for problem in layout.problems]
     for split in layout.splits:
-        rows += plain_split_rows(split)
+        raw = open_files(split.source).read(split.file, split.start, split.end - split.start)
+        batches, problems = check_split(raw, split)
+        rows += problems
+        rows += decoded(raw, split, batches.position.tolist())
     return rows
 
 
-def plain_split_rows(split: Split) -> list[SourceRow]:
-    raw = open_files(split.source).read(split.file, split.start, split.end - split.start)
-    batches, rows = check_split(raw, split)
-    for position in batches.position.tolist():
-        header = read_header(raw, position)
-        if crc_is_valid(raw, position, header):
-            rows += decode_batch(raw, position, header, split)
+def decode_split(data: bytes, split: Split) -> Iterator[SourceRow]:
+    """Yield the rows of the batches that bytes begin with, record by record."""
+    return decoded(data, split, read_chain(data).position.tolist())
+
+
+def decoded(data: bytes, split: Split, positions: Iterable[int]) -> Iterator[SourceRow]:
+    for position in positions:
+        header = read_header(data, position)
+        if crc_is_valid(data, position, header):
+            yield from decode_batch(data, position, header, split)
         else:
-            rows.append(crc_problem(split, position, header.base_offset))
-    return rows
+            yield crc_problem(split, position, header.base_offset)
 
 
 def in_order(rows: Iterable[SourceRow]) -> list[str]:

@@ -13,7 +13,7 @@ from analytics.bytes.batch_headers import chain, headers
 from analytics.bytes.layout import SnapshotFile, Split, read_layout
 from analytics.decode.arrow_rows import ALL, Selection, decode_batches
 from analytics.decode.payloads import has_payload
-from analytics.decode.plain_rows import SourceRow, decode_split
+from analytics.decode.plain_rows import SourceRow
 from jbodlab.protocol.record_batch import CONTROL, build_batch
 from jbodlab.records import frame
 from jbodlab.records.config_records import ConfigRecord
@@ -27,7 +27,14 @@ from jbodlab.records.topic_records import (
 )
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
 from tests.analytics.examples import examples
-from tests.analytics.source_rows import SCHEMA, column_rows, from_arrow, in_order, plain_rows
+from tests.analytics.source_rows import (
+    SCHEMA,
+    column_rows,
+    decode_split,
+    from_arrow,
+    in_order,
+    plain_rows,
+)
 from tests.analytics.test_columns_records import VERSIONS, records_of
 
 TIMESTAMPS = st.just(1_700_000_000_000) | st.sampled_from([-1, 2**62, 253_402_300_800_000])

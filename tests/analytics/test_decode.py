@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from analytics.bytes.layout import Split, read_layout
-from analytics.decode.plain_rows import SourceRow, decode_split
+from analytics.decode.plain_rows import SourceRow
 from jbodlab.metadata_log.batches import data_batch
 from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid, versioned
+from tests.analytics.source_rows import decode_split
 
 DUMPED = re.compile(r"^\| offset: (\d+) CreateTime: (\d+) .*?(?:payload: (.*))?$")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from analytics.bytes.layout import read_layout
-from analytics.decode.split_rows import read_all
 from jbodlab.records.config_records import NoOpRecord
 from tests.analytics.builders import LogBuilder
+from tests.analytics.source_rows import read_all
 
 
 @pytest.mark.parametrize(
