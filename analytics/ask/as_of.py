@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
@@ -67,45 +68,38 @@ class LogMoment:
         return f"offset {self.offset} ({clock(self.time)})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """What is compared: keys, and the fields that may differ."""
+class _Compared(NamedTuple):
+    """What is compared: a table, its keys, and the fields that may differ."""
 
+    table: Table
     keys: tuple[str, ...]
     fields: tuple[str, ...]
 
 
-_COMPARED: Mapping[str, tuple[Table, _Compared]] = {
-    "topic": (
-        t.TOPICS,
-        _Compared(("topic", "topic_id"), ("partitions", "min_insync_replicas")),
-    ),
-    "partition": (
+_COMPARED: Mapping[str, _Compared] = {
+    "topic": _Compared(t.TOPICS, ("topic", "topic_id"), ("partitions", "min_insync_replicas")),
+    "partition": _Compared(
         t.PARTITIONS,
-        _Compared(
-            ("topic", "topic_id", "partition"),
-            (
-                "leader",
-                "replicas",
-                "isr",
-                "directories",
-                "adding_replicas",
-                "removing_replicas",
-                "eligible_leader_replicas",
-            ),
+        ("topic", "topic_id", "partition"),
+        (
+            *("leader", "replicas", "isr", "directories", "adding_replicas"),
+            *("removing_replicas", "eligible_leader_replicas"),
         ),
     ),
-    "broker": (
+    "broker": _Compared(
         t.BROKERS,
-        _Compared(
-            ("broker",),
-            ("broker_epoch", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs"),
-        ),
+        ("broker",),
+        ("broker_epoch", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs"),
     ),
-    "directory": (t.LOG_DIRS, _Compared(("broker", "directory"), ("state",))),
-    "config": (t.CONFIGS, _Compared(("resource_type", "resource_name", "name"), ("value",))),
-    "feature": (t.FEATURES, _Compared(("feature",), ("level",))),
+    "directory": _Compared(t.LOG_DIRS, ("broker", "directory"), ("state",)),
+    "config": _Compared(t.CONFIGS, ("resource_type", "resource_name", "name"), ("value",)),
+    "feature": _Compared(t.FEATURES, ("feature",), ("level",)),
 }
+_NAMES = {
+    "config": "resource_type || '/' || resource_name || '/' || name",
+    "feature": "feature",
+}
+"""What the column `name` holds."""
 
 
 def cluster_to_ask(output_dir: str, wanted: str | None = None) -> str:
@@ -216,7 +210,7 @@ def difference(before: Mapping[Table, pa.Table], after: Mapping[Table, pa.Table]
     """Return what differs between the tables of two moments, of schema `DIFF`, in its order."""
     given = {f"old_{table.name}": rows for table, rows in before.items()}
     given |= {f"new_{table.name}": rows for table, rows in after.items()}
-    parts = [_differing(kind, table, compared) for kind, (table, compared) in _COMPARED.items()]
+    parts = [_differing(kind, compared) for kind, compared in _COMPARED.items()]
     with Questions(GivenTables(given)) as questions:
         order = ", ".join(f'"{name}"' for name in DIFF.order)
         return questions.table("\nUNION ALL\n".join(parts) + f"\nORDER BY {order}", DIFF.schema)
@@ -274,23 +268,11 @@ _TOPICS = f"""
 """
 
 
-def _differing(kind: str, table: Table, compared: _Compared) -> str:
+def _differing(kind: str, compared: _Compared) -> str:
     """Return SQL for what differs of one table, as rows of `DIFF`."""
     keys = ", ".join(compared.keys)
-    names = ("exists", *compared.fields)
-    pairs = ", ".join(
-        f"{{{{'field': '{name}', 'before': old.\"{name}\", 'after': new.\"{name}\"}}}}"
-        for name in names
-    )
-    if "feature" in compared.keys:
-        named = "feature"
-    elif "resource_type" in compared.keys:
-        named = "resource_type || '/' || resource_name || '/' || name"
-    else:
-        named = "NULL"
-    own = {"kind": f"'{kind}'", "name": named} | {
-        name: f"pair.{name}" for name in ("field", "before", "after")
-    }
+    own = {"kind": f"'{kind}'", "name": _NAMES.get(kind, "NULL")}
+    own |= {name: name for name in ("field", "before", "after")}
     shown = ", ".join(
         f"{own.get(column.name, column.name if column.name in compared.keys else 'NULL')}"
         f' AS "{column.name}"'
@@ -299,22 +281,23 @@ def _differing(kind: str, table: Table, compared: _Compared) -> str:
     # Of what came or went, that it did says enough.
     return f"""
         SELECT {shown} FROM (
-          SELECT {keys}, unnest(CASE WHEN was IS NULL OR now IS NULL THEN pairs[1:1]
-            ELSE list_filter(pairs, lambda pair: pair.before IS DISTINCT FROM pair.after)
-            END) AS pair
-          FROM (
-            SELECT {keys}, old."exists" AS was, new."exists" AS now, [{pairs}] AS pairs
-            FROM ({_texts(f"old_{table.name}", table, compared)}) AS old
-            FULL JOIN ({_texts(f"new_{table.name}", table, compared)}) AS new USING ({keys})
-          )
+          SELECT * FROM ({_texts("old", "before", compared)})
+          FULL JOIN ({_texts("new", "after", compared)}) USING ({keys}, field)
+          WHERE before IS DISTINCT FROM after
+          QUALIFY field = 'exists' OR NOT bool_or(field = 'exists') OVER (PARTITION BY {keys})
         )
     """
 
 
-def _texts(name: str, table: Table, compared: _Compared) -> str:
-    """Return SQL for the keys, and the fields as texts."""
-    texts = [f'{_text(table, field)} AS "{field}"' for field in compared.fields]
-    return f"SELECT {', '.join((*compared.keys, *texts))}, 'yes' AS \"exists\" FROM {{{name}}}"
+def _texts(age: str, column: str, compared: _Compared) -> str:
+    """Return SQL for a row per key and field, with the field's text in a column."""
+    texts = [f'{_text(compared.table, field)} AS "{field}"' for field in compared.fields]
+    fields = ", ".join(f'"{name}"' for name in ("exists", *compared.fields))
+    held = f"""
+        SELECT {", ".join((*compared.keys, *texts))}, 'yes' AS "exists"
+        FROM {{{age}_{compared.table.name}}}
+    """
+    return f"UNPIVOT ({held}) ON {fields} INTO NAME field VALUE {column}"
 
 
 def _text(table: Table, field: str) -> str:
