@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -129,9 +130,11 @@ class OfflineLog:
     def __init__(self, *inputs: str | Path) -> None:
         self.layout: Layout = layout_of(_of_one_cluster(self._copies([str(one) for one in inputs])))
         self._problems = dict.fromkeys(problem.message for problem in self.layout.problems)
-        if self.layout.end_offset == 0:
-            raise ReplayInputError(f"input {', '.join(map(str, inputs))} holds no records")
         self.splits = _replayed(self.layout)
+        if self.layout.end_offset == 0:
+            deque(self._batches(ALL), maxlen=0)  # that finds out why
+            reason = "".join(f": {problem}" for problem in self.problems[:1])
+            raise ReplayInputError(f"input {', '.join(map(str, inputs))} holds no records{reason}")
 
     @property
     def problems(self) -> list[str]:

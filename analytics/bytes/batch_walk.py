@@ -211,7 +211,7 @@ class _Walker:
             position, search_from = previous[0], previous[0] + 1
         self._close_stretch()
         hint = mangled(self.data, position)
-        cause = hint and f": {hint}"
+        cause = hint and f": {hint} ({self.file}, offset {self.expected})"
         resume = _find_batch(self.data, self.view, search_from)
         if resume is not None:
             text = f"{resume - position} bytes are no batch{cause}"

@@ -338,7 +338,7 @@ class _LayoutReader:
         reached = int(batches.end[-1]) if len(batches) else 0
         if reached != len(data) or not batches.in_order:
             hint = mangled(data, reached)
-            text = f"the snapshot is cut short{hint and f': {hint}'}"
+            text = f"the snapshot is cut short{hint and f': {hint} ({name})'}"
             return _problem(name, None, "torn_tail", text, reached)
         end_offset, epoch = parse_name(name)
         strange = np.nonzero(batches.epoch != epoch)[0]

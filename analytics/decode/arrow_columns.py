@@ -1,4 +1,4 @@
-"""NumPy columns as Arrow arrays for the tables.
+"""NumPy columns as Arrow arrays, and arrays that many batches share.
 
 Texts that repeat are dictionaries, which Parquet's writer takes as they are. A number that is not
 known is NOTHING.
@@ -6,15 +6,17 @@ known is NOTHING.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.bytes.arrays import Bools, Column
+from analytics.bytes.arrays import Bools, Column, Longs
 from analytics.decode.lists import Interned, combinations
 from analytics.decode.partition_events import NO_TIME
+from analytics.decode.plain_rows import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from jbodlab import kafka_uuid
 
 NOTHING = -(2**62)
@@ -79,3 +81,41 @@ def id_lists(lists: Interned) -> pa.Array:
     offsets = pa.array(lists.distinct.offsets.astype(np.int32))
     distinct = pa.ListArray.from_arrays(offsets, ids(lists.distinct.values).cast(pa.string()))
     return distinct.take(pa.array(lists.codes))
+
+
+def times_of_ms(timestamp_ms: Longs) -> pa.Array:
+    """Return Arrow timestamps; times that Spark's timestamps cannot hold are null."""
+    if not len(timestamp_ms) or (
+        timestamp_ms.min() >= MIN_TIMESTAMP_MS and timestamp_ms.max() <= MAX_TIMESTAMP_MS
+    ):
+        return pa.Array.from_buffers(
+            TIMESTAMP, len(timestamp_ms), [None, pa.py_buffer(timestamp_ms * 1000)]
+        )
+    outside = (timestamp_ms < MIN_TIMESTAMP_MS) | (timestamp_ms > MAX_TIMESTAMP_MS)
+    return pa.array(np.where(outside, 0, timestamp_ms) * 1000, mask=outside).cast(TIMESTAMP)
+
+
+def constant(value: object, size: int) -> pa.Array:
+    """Return an array of one value, which is shared by all that are as long or shorter."""
+    return _constant(value, 1 << max(12, (size - 1).bit_length()))[:size]
+
+
+@lru_cache(maxsize=16)
+def _constant(value: object, size: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value), size)
+
+
+def nulls(size: int, kind: pa.DataType) -> pa.Array:
+    """Return an array of nulls, shared as well."""
+    return _nulls(1 << max(12, (size - 1).bit_length()), kind)[:size]
+
+
+@lru_cache(maxsize=16)
+def _nulls(size: int, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(size, kind)
+
+
+def slices(size: int, rows: int) -> Iterator[slice]:
+    """Yield slices of at most so many rows."""
+    for start in range(0, size, rows):
+        yield slice(start, min(size, start + rows))

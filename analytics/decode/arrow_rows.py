@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from analytics.bytes.arrays import Bools, Bytes, Longs, fixed, padded
 from analytics.bytes.batch_headers import Batches, crc_is_right
 from analytics.bytes.layout import Split
-from analytics.decode.arrow_arrays import slices
+from analytics.decode.arrow_columns import slices
 from analytics.decode.batch_records import Records, find_records
 from analytics.decode.column_rows import Place, RowColumns
 from analytics.decode.plain_rows import SourceRow, crc_problem, decode_batch, decode_record

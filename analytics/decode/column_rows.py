@@ -16,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.bytes.arrays import Bools, Bytes, Column, Longs, fixed
 from analytics.bytes.batch_headers import Batches
-from analytics.decode.arrow_arrays import constant, longs, nulls, times
+from analytics.decode.arrow_columns import constant, longs, nulls, times_of_ms
 from analytics.decode.batch_records import Records
 from analytics.decode.payloads import Columns, Payloads, has_payload, payload_parts
 from analytics.decode.plain_rows import SourceRow
@@ -225,7 +225,7 @@ class RowColumns:
         return longs(self.records.offset)
 
     def _timestamp(self) -> pa.Array:
-        return times(self.records.timestamp)
+        return times_of_ms(self.records.timestamp)
 
     def _replay_offset(self) -> pa.Array:
         if self.place.replay_offset is None:
@@ -235,7 +235,7 @@ class RowColumns:
     def _replay_time(self) -> pa.Array:
         if self.place.replay_time is None:
             return self._timestamp()
-        return times(np.full(self.size, self.place.replay_time, dtype=np.int64))
+        return times_of_ms(np.full(self.size, self.place.replay_time, dtype=np.int64))
 
     def _type(self) -> pa.Array:
         numbers = self.types >> 8

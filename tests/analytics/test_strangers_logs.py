@@ -10,9 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from analytics.ask.offline_log import OfflineLog
 from analytics.bytes.layout import Layout, read_layout
 from analytics.decode.plain_rows import SourceRow
 from analytics.derive.unknown_records import UNKNOWN_RECORDS
+from analytics.errors import ReplayInputError
 from analytics.store.questions import GivenTables, Questions
 from analytics.tables import catalog as t
 from jbodlab.ids import TopicId
@@ -249,8 +251,16 @@ def test_a_file_that_was_mangled_in_transport_says_so_by_its_offset(
     problems = [row for row in rows_of(layout_of(tmp_path, mangle(LOG))) if row.problem]
 
     told = [row for row in problems if says in (row.message or "")]
+    assert f"({SEGMENT}, offset 0)" in (told[0].message or "")
     assert [(row.file, row.position) for row in told[:1]] == [(SEGMENT, position)]
     assert "\n" not in (told[0].message or "")
+
+
+def test_a_log_without_any_record_says_why(tmp_path: Path) -> None:
+    layout_of(tmp_path, POINTER)
+
+    with pytest.raises(ReplayInputError, match=r"holds no records: .* git-lfs pointer"):
+        OfflineLog(tmp_path)
 
 
 def test_a_snapshot_that_was_mangled_in_transport_says_so(tmp_path: Path) -> None:
