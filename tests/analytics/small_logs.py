@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
 
 from analytics.derive.broker_failures import Session, broker_failures
-from analytics.derive.bucket_rows import NEEDED, files_by_bucket, no_rows
+from analytics.derive.bucket_rows import NEEDED, no_rows
 from analytics.derive.bucket_tables import (
     CHANGES,
     GAUGE_STEPS,
@@ -39,12 +38,8 @@ from analytics.fold.bucket import BucketFold, TopicEvent
 from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
 from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
-from analytics.job.derive_stage import BucketFiles
-from analytics.job.derived_tables import derive_by_tasks, sum_up
-from analytics.job.output import OutputDir
-from analytics.store.part_files import PartFiles, PartWriters, empty_file
+from analytics.job.derived import known, sum_up
 from analytics.store.questions import GivenTables
-from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
 from jbodlab import kafka_uuid
@@ -279,7 +274,6 @@ class RowsInMemory(NamedTuple):
 
 
 def derived_tables(
-    spark: SparkSession,
     folder: Path,
     batches: Sequence[Sequence[Record]],
     step_s: float = 1.0,
@@ -287,37 +281,27 @@ def derived_tables(
 ) -> StoredTables:
     """Return all tables, the derived ones made from files as a replay makes them."""
     rows = base_rows(batches, step_s) | dict(more)
-    parts = PartFiles(folder=str(folder), cluster="one")
-    with PartWriters(parts, "00000") as writers:
-        for table in NEEDED:
-            own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
-            writers.write(table, pa.Table.from_pylist(own, table.schema), still=True)
-    folders = {table.name: str(folder / "base" / table.name) for table in t.TABLES}
+    folders = {}
+
+    def write(table: t.Table, found: pa.Table) -> None:
+        folders[table.name] = str(folder / table.name)
+        Path(folders[table.name]).mkdir(exist_ok=True)
+        pq.write_table(found, f"{folders[table.name]}/part.parquet")
+
+    base = {}
     for table in t.TABLES:
         own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
-        Path(folders[table.name]).mkdir(parents=True)
-        found = pa.Table.from_pylist(own, table.schema)
-        pq.write_table(found, f"{folders[table.name]}/part.parquet")
-    tables = StoredTables(t.TABLES, lambda table: folders[table.name])
-    store = Store(str(folder))
-    names = {table.name: store.names(table.folder("one")) for table in NEEDED}
-    files = BucketFiles(files=files_by_bucket(names, "one", NEEDED), parts=parts)
-    for file in derive_by_tasks(spark, tables, files, DataFrame.persist):
-        folders[file["table"]] = str(folder / file["table"])
-    for small in SMALL_TABLES:
-        if small.name not in folders:
-            folders[small.name] = str(folder / small.name)
-            empty_file(store, small, "one")
-    output = OutputDir(str(folder / "derived"), t.TABLES)
-    output.prepare(())
-    assert output.lock is not None
-    output.lock.release()
-    here = output.cluster("one")
-    all_tables = (*t.TABLES, *SMALL_TABLES)
-    for table, found in sum_up(StoredTables(all_tables, lambda one: folders[one.name])):
-        here.put(table, found)
-        folders[table.name] = here.scratch_store.uri(table.folder("one"))
-    return StoredTables(t.TABLES, lambda table: folders[table.name])
+        base[table.name] = pa.Table.from_pylist(own, table.schema)
+        write(table, base[table.name])
+    tables = StoredTables((*t.TABLES, *SMALL_TABLES), lambda table: folders[table.name])
+    facts = known(tables)
+    made = derive(RowsInMemory(base), facts.columns, facts.end)
+    steps = {GAUGE_STEPS: failure_steps(facts.columns, facts.end)}
+    for table, found in (made.rows | made.small).items():
+        write(table, pa.concat_tables([found, *([steps[table]] if table in steps else [])]))
+    for table, found in sum_up(facts, made.failures, tables):
+        write(table, found)
+    return tables
 
 
 def _bucket(rows: Rows, number: object) -> RowsInMemory:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from analytics.derive.broker_failures import Session, broker_failures
 from analytics.derive.controller_changes import CONTROLLER_CHANGES
-from analytics.job.kind_files import in_order
+from analytics.store.part_files import in_order
 from analytics.store.questions import Questions
 from analytics.tables import catalog as t
 from analytics.tables.table import SNAPSHOT_TYPE

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
 from analytics.derive.availability import AVAILABILITY
 from analytics.derive.bucket_tables import LIVES, PLACES, SHORTAGES
 from analytics.derive.skew import SKEW
-from analytics.job.kind_files import in_order
+from analytics.store.part_files import in_order
 from analytics.store.questions import GivenTables, Questions
 from analytics.tables import catalog as t
 from jbodlab import directory_id as directory_ids
@@ -389,9 +386,8 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open() -> None
     ]
 
 
-@pytest.mark.spark
-def test_tables_of_an_empty_log_are_empty(spark: SparkSession, tmp_path: Path) -> None:
-    tables = derived_tables(spark, tmp_path, [])
+def test_tables_of_an_empty_log_are_empty(tmp_path: Path) -> None:
+    tables = derived_tables(tmp_path, [])
 
     names = [table for table in t.DERIVED_TABLES if len(tables.rows(table, table.schema.names))]
     assert names == []

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
 from analytics.tables import catalog as t
 from jbodlab.ids import DirectoryId, TopicId
 from jbodlab.records.schema import Record
@@ -125,12 +122,9 @@ def test_numbers_over_time_are_those_of_the_states() -> None:
         assert said(gauges, moment, "at_end") == counted(rows, moment), second
 
 
-@pytest.mark.spark
-def test_numbers_of_buckets_add_up_for_directories_and_brokers(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_numbers_of_buckets_add_up_for_directories_and_brokers(tmp_path: Path) -> None:
     rows = base_rows(BATCHES)
-    tables = derived_tables(spark, tmp_path, BATCHES)
+    tables = derived_tables(tmp_path, BATCHES)
     found: list[Row] = tables.rows(t.GAUGES, t.GAUGES.schema.names).to_pylist()
 
     def is_of_broker(row: Row) -> bool:

@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
+from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayResult
 from analytics.job.command import answer, replay
-from analytics.job.output import ClusterOutput
 from analytics.page.report_page import FILE_NAME
 from analytics.store.lock import LOCK
 from analytics.tables.catalog import TABLES
-from analytics.tables.frames import is_by_driver
 from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import STRING
 from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
@@ -39,11 +37,9 @@ from tests.analytics.shared import Replayed
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
 
-pytestmark = pytest.mark.spark
-
 
 def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
-    spark: SparkSession, tmp_path: Path, read_table: ReadTable
+    tmp_path: Path, read_table: ReadTable
 ) -> None:
     log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
     history = RandomHistory(log, seed=3)
@@ -56,7 +52,7 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
     log.close()
     assert log.log.start_offset > 0
 
-    replay(tmp_path / "meta", tmp_path / "out", spark)
+    replay(tmp_path / "meta", tmp_path / "out", LOCAL)
 
     assert read_table(tmp_path / "out", "problems") == []
     assert_tables_equal_image(tmp_path / "out", image, read_table)
@@ -77,7 +73,7 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
 
 @pytest.mark.parametrize("kept", ["nothing", "beginning"])
 def test_snapshots_behind_the_end_of_the_log_are_one_gap_and_disagree_with_nothing(
-    spark: SparkSession, tmp_path: Path, read_table: ReadTable, kept: str
+    tmp_path: Path, read_table: ReadTable, kept: str
 ) -> None:
     log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
     history = RandomHistory(log, seed=3)
@@ -92,7 +88,7 @@ def test_snapshots_behind_the_end_of_the_log_are_one_gap_and_disagree_with_nothi
         if kept == "nothing" or number:
             path.unlink()
 
-    replay(tmp_path / "meta", tmp_path / "out", spark)
+    replay(tmp_path / "meta", tmp_path / "out", LOCAL)
 
     problems = read_table(tmp_path / "out", "problems")
     assert [row["kind"] for row in problems] == ["gap"], problems
@@ -243,7 +239,7 @@ def twice(
     (output / "mine").mkdir(parents=True)
     (output / "notes.txt").write_text("keep")
     (output / ".jbod-replay-999999999").mkdir()
-    first = replay(root / "meta", output, spark)
+    first = replay(root / "meta", output, LOCAL)
     frames = {name: spark.read.parquet(str(path)) for name, path in first.tables.items()}
     schemas = {name: [(f.name, f.dataType) for f in frame.schema] for name, frame in frames.items()}
     records = read_table(output, "records")
@@ -257,7 +253,7 @@ def twice(
     data = bytearray(path.read_bytes())
     data[damaged_at + 70] ^= 1
     path.write_bytes(data + b"\x00\x01torn")
-    return Twice(output, first, schemas, records, replay(root / "meta", output, spark), time_ms)
+    return Twice(output, first, schemas, records, replay(root / "meta", output, LOCAL), time_ms)
 
 
 def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_else(
@@ -472,52 +468,3 @@ def test_wrong_arguments_end_with_2(
 ) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("jbodlab replay: ")
-
-
-def test_tasks_and_the_driver_make_the_same_tables_of_a_log(
-    spark: SparkSession, disks: Replayed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_driver: list[bool] = []
-
-    def note(session: SparkSession) -> bool:
-        by_driver.append(is_by_driver(session))
-        return by_driver[-1]
-
-    monkeypatch.setattr("analytics.job.run.is_by_driver", note)
-    # The command, with a log of this size, leaves nothing to tasks.
-    monkeypatch.setattr("analytics.job.session.DRIVER_BYTES_MAX", -1)
-    monkeypatch.setattr("analytics.tables.frames.DRIVER_ROWS_MAX", -1)
-
-    replay(disks.folder / "controller", tmp_path, spark)
-
-    assert by_driver
-    assert not any(by_driver)
-    for table in TABLES:
-        found, expected = (
-            pq.read_table(folder / table.name) for folder in (tmp_path, disks.output)
-        )
-        assert found.schema == expected.schema
-        assert found.to_pylist() == expected.to_pylist(), table.name
-
-
-def test_a_small_log_takes_few_jobs_and_nothing_is_computed_twice(
-    spark: SparkSession, kafka_logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What is computed again is written again, by a name that nobody accepts.
-    written_again: list[str] = []
-    remove_others = ClusterOutput.remove_others
-
-    def note_others(output: ClusterOutput) -> None:
-        for table in output.output.tables:
-            names = output.scratch_store.names(table.folder(output.name))
-            written_again.extend(set(names) - output.accepted[table.name])
-        remove_others(output)
-
-    monkeypatch.setattr(ClusterOutput, "remove_others", note_others)
-    scheduler = spark.sparkContext._jsc.sc().dagScheduler()  # type: ignore[union-attr]
-    before = scheduler.nextJobId()
-
-    replay(kafka_logs / "4.3.1-disks" / "controller", tmp_path, spark)
-
-    assert written_again == []
-    assert scheduler.nextJobId() - before <= 18
