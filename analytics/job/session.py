@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import sys
+import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
@@ -37,8 +40,14 @@ _OF_WORKERS = {
 }
 """Environment of Python workers."""
 
-_OF_START = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME")
+_STARTED_BY = "JBOD_REPLAY_STARTED_BY"
+"""By it, in their environment, the processes of a start are told from all others."""
+
+_OF_START = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME", _STARTED_BY)
 """Variables that only a start needs."""
+
+_LOOKS, _LOOK_EVERY_S = 20, 0.02
+"""A process that is only forked has its environment a moment later."""
 
 _JAVA_HOMES = ("/usr/lib/jvm", "/opt/java", "/Library/Java/JavaVirtualMachines")
 
@@ -65,6 +74,9 @@ def start_session(size_bytes: int) -> SparkSession:
             builder = builder.config("spark.log.level", "ERROR")
         try:
             return builder.getOrCreate()
+        except KeyboardInterrupt:
+            _end_started()
+            raise
         except PySparkRuntimeError as error:  # the JVM is too old, or ended at once
             raise ReplayInputError(f"Spark does not start: {str(error).splitlines()[0]}") from error
 
@@ -78,6 +90,7 @@ def _environment_of_start() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _OF_START}
     python_path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
+    os.environ[_STARTED_BY] = uuid.uuid4().hex
     try:
         yield
     finally:
@@ -86,6 +99,21 @@ def _environment_of_start() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _end_started() -> None:
+    """Kill what the start of a session has left, and no other child of this process.
+
+    Spark starts its Java virtual machine deaf to Ctrl-C. One that is still starting then finds the
+    folder gone in which it should leave its port, and would stay for ever.
+    """
+    mark = f"{_STARTED_BY}={os.environ[_STARTED_BY]}".encode()
+    for _ in range(_LOOKS):
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                if mark in path.read_bytes().split(b"\0"):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+        time.sleep(_LOOK_EVERY_S)
 
 
 def require_java() -> None:

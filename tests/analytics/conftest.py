@@ -61,7 +61,7 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
         "from jbodlab.cli.program import main; sys.exit(main(['replay', *sys.argv[1:]]))"
     )
-    paths = ["--input", str(source / "controller"), "--results", str(output)]
+    paths = ["--engine", LOCAL, "--input", str(source / "controller"), "--results", str(output)]
     done = subprocess.run(
         [sys.executable, "-c", program, *paths],
         cwd=output.parent,

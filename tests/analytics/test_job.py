@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
+from pyarrow.dataset import dataset
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DataType
 
 from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
@@ -25,7 +25,6 @@ from analytics.job.command import answer, replay
 from analytics.page.report_page import FILE_NAME
 from analytics.store.lock import LOCK
 from analytics.tables.catalog import TABLES
-from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import STRING
 from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
@@ -36,6 +35,8 @@ from tests.analytics.shared import Replayed
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
+
+pytestmark = pytest.mark.process
 
 
 def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
@@ -221,16 +222,14 @@ class Twice(NamedTuple):
 
     output: Path
     first: ReplayResult
-    first_schemas: dict[str, list[tuple[str, DataType]]]
+    first_schemas: dict[str, pa.Schema]
     first_records: Rows
     second: ReplayResult
     time_ms: int
 
 
 @pytest.fixture(scope="module")
-def twice(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable
-) -> Twice:
+def twice(tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable) -> Twice:
     root = tmp_path_factory.mktemp("twice")
     log = LogBuilder(root / "meta")
     log.append(NoOpRecord())
@@ -240,8 +239,9 @@ def twice(
     (output / "notes.txt").write_text("keep")
     (output / ".jbod-replay-999999999").mkdir()
     first = replay(root / "meta", output, LOCAL)
-    frames = {name: spark.read.parquet(str(path)) for name, path in first.tables.items()}
-    schemas = {name: [(f.name, f.dataType) for f in frame.schema] for name, frame in frames.items()}
+    schemas = {
+        name: dataset(path, partitioning="hive").schema for name, path in first.tables.items()
+    }
     records = read_table(output, "records")
     log.append(register(1, [uid(1)]))
     damaged_at = len(log.log.read(0))
@@ -286,15 +286,14 @@ def test_a_damaged_log_gives_problems_and_what_can_be_read(
 
 def test_every_table_exists_with_its_columns_also_when_empty(twice: Twice) -> None:
     for table in TABLES:
-        assert twice.first_schemas[table.name] == [
-            *((field.name, spark_type(field.type)) for field in table.schema),
-            ("cluster", spark_type(STRING)),
-        ]
+        schema = twice.first_schemas[table.name]
+        assert schema.remove_metadata().equals(table.schema.append(pa.field("cluster", STRING)))
     assert "Problems     none" in twice.first.report
     (row,) = twice.first_records
     assert row["timestamp"] == datetime.fromtimestamp(twice.time_ms / 1000, UTC)
 
 
+@pytest.mark.spark
 def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) -> None:
     """Whatever else is installed: an edit needs no step before its test."""
 
@@ -377,6 +376,7 @@ def test_nothing_is_written_into_the_log_itself(
     assert "inside the metadata log" in capsys.readouterr().err
 
 
+@pytest.mark.spark
 def test_without_java_there_is_one_line_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -391,6 +391,7 @@ def test_without_java_there_is_one_line_and_exit_code_1(
     assert capsys.readouterr().err == f"jbodlab: JAVA_HOME {tmp_path} holds no bin/java\n"
 
 
+@pytest.mark.spark
 def test_a_user_without_a_name_is_one_line_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -412,6 +413,7 @@ def test_the_command_runs_from_any_directory(disks: Replayed) -> None:
     assert sorted(path.name for path in disks.output.parent.iterdir()) == ["out"]
 
 
+@pytest.mark.spark
 def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
     kafka_logs: Path, tmp_path: Path
 ) -> None:

@@ -163,7 +163,7 @@ def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
 
     is_committed = step > 1
     assert set(content(folder).values()) == {"new" if is_committed else "old"}
-    assert (folder / folder_of("one") / "run.json").read_text() == (
+    assert (folder / folder_of("one") / "inputs.json").read_text() == (
         "new" if is_committed else "old"
     )
     assert not (folder / MANIFEST).exists()
