@@ -7,15 +7,13 @@ derived of it as well, while the rows are at hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.decode.partition_events import BlockRow, unpack, without
-from analytics.derive.bucket_rows import NEEDED
-from analytics.derive.bucket_tables import derive
-from analytics.derive.failures import Failures
+from analytics.derive.bucket import derive_bucket
 from analytics.derive.log_end import LogEnd
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.bucket import BucketFold, TopicEvent
@@ -26,7 +24,6 @@ from analytics.fold.table_rows import RowMaker, Rows
 from analytics.fold.transactions import Dropped
 from analytics.job.runner import Row
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile
-from analytics.tables import catalog as t
 from analytics.tables.table import Table
 from jbodlab import kafka_uuid
 
@@ -46,7 +43,8 @@ class FollowPlan:
     brokers: tuple[BrokerState, ...]
     parts: PartFiles
     assumed_min_isr: AssumedMinIsr
-    failures: Failures
+    failures: pa.Table
+    """Rows of `derived.FAILURES`."""
     end: LogEnd
 
 
@@ -57,12 +55,10 @@ class Followed:
     Attributes:
         files: The files that were written.
         rows: Rows of topics and problems.
-        failures: Rows of `failure_parts.FAILURE_PART`.
     """
 
     files: Sequence[WrittenFile]
     rows: Sequence[TableRow]
-    failures: Sequence[Mapping[str, object]]
 
 
 def follow_bucket(plan: FollowPlan, number: int, rows: Iterator[Row]) -> Followed:
@@ -78,29 +74,10 @@ def follow_bucket(plan: FollowPlan, number: int, rows: Iterator[Row]) -> Followe
         for row in rows:
             bucket.take(row)
         bucket.finish()
-        derived = derive(bucket.held, plan.failures, plan.end)
-        for table, own in (*derived.rows.items(), *derived.small.items()):
-            writers.write(table, own)
-    return Followed(files=writers.files, rows=bucket.rows, failures=derived.failures)
-
-
-@dataclass(slots=True)
-class HeldRows:
-    """Rows of the tables that others are derived from, in memory."""
-
-    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
-
-    def add(self, table: Table, rows: pa.Table) -> None:
-        """Keep the columns that are needed."""
-        if table in NEEDED:
-            self.tables.setdefault(table.name, []).append(rows.select(NEEDED[table]))
-
-    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a table."""
-        parts = self.tables.get(table.name)
-        if not parts:
-            return table.schema.empty_table().select(columns)
-        return pa.concat_tables(parts).select(columns)
+        facts = {table: pa.concat_tables(rows) for table, rows in bucket.held.items()}
+        for table, found in derive_bucket(facts, plan.failures, plan.end).items():
+            writers.write(table, found)
+    return Followed(files=writers.files, rows=bucket.rows)
 
 
 @dataclass(slots=True)
@@ -111,7 +88,8 @@ class _Bucket:
     writers: PartWriters
     fold: BucketFold = field(init=False)
     makers: RowMaker = field(init=False)
-    held: HeldRows = field(default_factory=HeldRows)
+    held: dict[Table, list[pa.Table]] = field(default_factory=dict)
+    """What was written, for what is derived of it."""
     rows: list[TableRow] = field(default_factory=list)
     blocks: list[BlockRow] = field(default_factory=list)
     topics: list[TopicEvent] = field(default_factory=list)
@@ -166,7 +144,7 @@ class _Bucket:
     def _write(self, rows: Rows) -> None:
         for table, own in rows.items():
             self.writers.write(table, own)
-            self.held.add(table, own)
+            self.held.setdefault(table, []).append(own)
 
 
 def _topic_events(blob: bytes) -> list[TopicEvent]:
@@ -182,15 +160,3 @@ def _topic_event(topic_id: str | None, is_first: bool, **event: object) -> Topic
         is_first=is_first,
         event=Event(key=topic_id or "", **event),  # type: ignore[arg-type]
     )
-
-
-PARTITION_TABLES = tuple(NEEDED)
-"""Tables of facts whose rows the tasks write."""
-assert set(PARTITION_TABLES) == {
-    t.PARTITION_HISTORY,
-    t.PARTITIONS,
-    t.LEADERSHIP,
-    t.ISR_CHANGES,
-    t.REPLICA_PLACEMENT,
-    t.OUTAGES,
-}

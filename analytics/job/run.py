@@ -20,14 +20,14 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
 from analytics.bytes.layout import Layout
-from analytics.derive.bucket_tables import GAUGE_STEPS, SMALL_TABLES
-from analytics.derive.gauges import failure_steps
+from analytics.derive.bucket import BUCKET_TABLES, FACTS
+from analytics.derive.cluster import derive_cluster, known_failures
+from analytics.derive.log_end import log_end
 from analytics.fold.cluster_keys import EpochPart, controller_epochs
 from analytics.fold.key_history import Row
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.transactions import Dropped
-from analytics.job.bucket_stage import PARTITION_TABLES, Followed, FollowPlan, follow_bucket
-from analytics.job.derived import OF_TASKS, Known, known, sum_up
+from analytics.job.bucket_stage import Followed, FollowPlan, follow_bucket
 from analytics.job.output import ClusterOutput
 from analytics.job.progress import Progress
 from analytics.job.runner import Mapped, Runner
@@ -43,7 +43,6 @@ from analytics.job.small_records import (
     sync_points,
 )
 from analytics.page.report_figures import Asked, Figures, ask_figures
-from analytics.store.part_files import PartWriters
 from analytics.store.questions import Questions
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
@@ -117,26 +116,23 @@ class _Run:
         """Write all tables, each stage those that it gives."""
         self.progress.stage("reading the log")
         with self._scan() as scanned:
+            files = [file for one in scanned.answers for file in one.files]
+            self.output.accept((t.RECORDS, t.SNAPSHOT_RECORDS), files)
             others = all_others(scanned.answers)
             seen = overview(scanned.answers, others, self.layout)
             small = SmallRecords(effective_rows(others, self.layout.replay_from, seen.dropped))
             self.progress.stage("following brokers")
             history = small.history(self.syncs)
             self._write_cluster(seen, history)
-            facts = known(self.output.tables())
             self.progress.stage("following partitions")
             more = small.topic_rows(seen.wide, self.buckets)
-            plan = self._follow_plan(seen, history, facts)
-            work = partial(follow_bucket, plan)
+            work = partial(follow_bucket, self._follow_plan(seen, history))
             followed = self.runner.shuffle(scanned, more, self.buckets, work)
         self.progress.stage("writing tables")
-        with PartWriters(self.output.parts(), "failures") as writers:
-            writers.write(GAUGE_STEPS, failure_steps(facts.columns, facts.end))
-        files = [file for one in scanned.answers for file in one.files]
-        files += [file for one in followed for file in one.files] + writers.files
-        self.output.accept((t.RECORDS, t.SNAPSHOT_RECORDS, *PARTITION_TABLES, *OF_TASKS), files)
+        files = [file for one in followed for file in one.files]
+        self.output.accept((*FACTS, *BUCKET_TABLES), files)
         self._write_topics(seen, others, history, followed)
-        self._write_derived(facts, followed)
+        self._write_derived()
 
     def _scan(self) -> Mapped[Scanned]:
         plan = ScanPlan(buckets=self.buckets, parts=self.output.parts())
@@ -159,9 +155,8 @@ class _Run:
         output.put(t.CONTROLLER_EPOCHS, controller_epochs(parts, controllers))
         output.put(t.LOGS, [self._log()])
 
-    def _follow_plan(
-        self, seen: Overview, history: Mapping[str, Sequence[Row]], facts: Known
-    ) -> FollowPlan:
+    def _follow_plan(self, seen: Overview, history: Mapping[str, Sequence[Row]]) -> FollowPlan:
+        tables = self.output.tables()
         return FollowPlan(
             syncs=self.syncs,
             # What lies before the snapshot that the replay starts from has no known begin.
@@ -170,8 +165,8 @@ class _Run:
             brokers=broker_states(history.get("broker", ())),
             parts=self.output.parts(),
             assumed_min_isr=self.options.assumed,
-            failures=facts.columns,
-            end=facts.end,
+            failures=known_failures(tables),
+            end=log_end(tables),
         )
 
     def _write_topics(
@@ -199,11 +194,10 @@ class _Run:
         is_behind = problem["offset"] > self.layout.log_end_offset
         return problem["kind"] != "disagreement" or not is_behind
 
-    def _write_derived(self, facts: Known, followed: Sequence[Followed]) -> None:
+    def _write_derived(self) -> None:
         self.progress.stage("deriving tables")
-        tables = self.output.tables(SMALL_TABLES)
-        parts = [part for one in followed for part in one.failures]
-        for table, rows in sum_up(facts, parts, tables):
+        tables = self.output.tables(BUCKET_TABLES)
+        for table, rows in derive_cluster(tables):
             self.output.put(table, rows)
         self.output.put(t.BROKER_LOG_LINES, self._log_lines(tables))
 
