@@ -38,6 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def spark() -> Iterator[SparkSession]:
     """One quiet local session for all tests."""
     session = start_session(0)
+    session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session
     session.stop()
 
