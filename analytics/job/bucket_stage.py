@@ -106,7 +106,7 @@ class _Bucket:
 
     def take(self, row: Row) -> None:
         if row["file_name"] is None:
-            self.topics = _topic_events(row["blob"])[::-1]
+            self.topics = topic_events(row["blob"])[::-1]
             return
         if row["snapshot_end"] is not None and row["snapshot_end"] < self.plan.replay_from:
             return
@@ -147,7 +147,7 @@ class _Bucket:
             self.held.setdefault(table, []).append(own)
 
 
-def _topic_events(blob: bytes) -> list[TopicEvent]:
+def topic_events(blob: bytes) -> list[TopicEvent]:
     """Return the records of a file of `small_records.TOPIC_ROW`."""
     with pa.ipc.open_stream(blob) as reader:
         rows = reader.read_all().to_pylist()

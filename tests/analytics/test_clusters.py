@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import tarfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics.ask.broker_logs import LogLine
 from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
-from analytics.job.clusters import ReplayResult
+from analytics.job.clusters import ReplayOptions, ReplayResult
 from analytics.job.command import answer, replay
 from analytics.tables.catalog import TABLES
 from jbodlab.records.config_records import NoOpRecord
@@ -220,3 +222,27 @@ def test_copies_of_several_nodes_are_one_log(runs: Runs) -> None:
     assert [row["offset"] for row in rows("records")] == list(range(runs.end_of_nodes))
     (log_row,) = rows("logs")
     assert "node0.tgz!kraft/__cluster_metadata-0" in str(log_row["source"])
+
+
+def test_an_unchanged_cluster_is_read_again_if_something_else_is_asked(tmp_path: Path) -> None:
+    make_log(tmp_path / "log", 1).close()
+    line = LogLine(
+        file="server.log",
+        line=1,
+        time=datetime(2026, 1, 31, tzinfo=UTC),
+        level="ERROR",
+        broker=1,
+        log_dir="/d",
+        directory=None,
+        message="disk error",
+    )
+
+    def is_new(*lines: LogLine, full: bool = False) -> bool:
+        options = ReplayOptions(broker_logs=lines, full=full)
+        (one,) = replay(tmp_path / "log", tmp_path / "out", LOCAL, options).clusters.values()
+        return one.is_new
+
+    assert [is_new(), is_new(), is_new(line), is_new(line)] == [True, False, True, False]
+    assert pq.read_table(tmp_path / "out" / "broker_log_lines").num_rows == 1
+    assert [is_new(), is_new(full=True)] == [True, True]
+    assert pq.read_table(tmp_path / "out" / "broker_log_lines").num_rows == 0
