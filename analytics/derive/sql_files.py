@@ -1,9 +1,12 @@
 """Tables that are questions in SQL, each in a file of its own, answered by DuckDB.
 
 `bucket_sql` holds what is asked of the partitions of one bucket, `cluster_sql` what is asked of all
-of a cluster. A question names the tables that it reads: those of facts, those of the other files of
-its folder, which are answered first. What they share is in `macros.sql`; besides, `log_end()` is the time
-of the last record, and `stretch_us()` the length of the stretches of time that things are counted by.
+of a cluster. A question reads tables of facts, and those of other files of its folder, which are
+answered first. What questions share is in `macros.sql`; besides, `log_end()` is the time of the
+last record, and `stretch_us()` the length of the stretches of time that things are counted by.
+
+Against arrays in NumPy, a log of a million records costs two of twenty-two seconds of processor
+time more; no second reading of what the buckets wrote is left.
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
 from analytics.bytes.layout import Layout
 from analytics.derive.bucket_rows import NEEDED, files_by_bucket
-from analytics.derive.bucket_tables import SMALL_TABLES
+from analytics.derive.cluster import derive_cluster
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.transactions import Dropped
 from analytics.job.cluster_stage import cluster_history, epoch_rows
 from analytics.job.derive_stage import BucketFiles
-from analytics.job.derived_tables import OF_TASKS, derive_by_tasks, sum_up
+from analytics.job.derived_tables import OF_TASKS, derive_by_tasks
 from analytics.job.fold_input import (
     Overview,
     effective_rows,
@@ -58,6 +58,7 @@ from analytics.store.part_files import WrittenFile
 from analytics.store.stored_tables import StoredTables
 from analytics.store.table_files import read_files, write_files
 from analytics.tables import catalog as t
+from analytics.tables.derived import BUCKET_SUMS
 from analytics.tables.frames import by_driver, few_rows_here, is_by_driver, run_sql
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
@@ -157,7 +158,7 @@ class _Run:
         output = self.output
         self._write_base()
         self.progress.stage("deriving tables")
-        self._write_derived(output.tables(SMALL_TABLES))
+        self._write_derived(output.tables(BUCKET_SUMS))
         self.progress.stage("report")
         figures = ask_figures(output.tables(), self.asked)
         output.remove_others()
@@ -233,8 +234,8 @@ class _Run:
         output = self.output
         by_bucket = files_by_bucket(output.accepted, output.name, NEEDED)
         files = BucketFiles(files=by_bucket, parts=output.parts())
-        output.accept(OF_TASKS, derive_by_tasks(self.spark, made, files, self._keep))
-        for table, rows in sum_up(made):
+        output.accept(OF_TASKS, derive_by_tasks(self.spark, made, files))
+        for table, rows in derive_cluster(made):
             output.put(table, rows)
         output.put(t.BROKER_LOG_LINES, self._log_lines(made))
 
