@@ -16,6 +16,7 @@ from types import FrameType
 
 from analytics.ask.assumptions import add_options
 from analytics.ask.directory_paths import add_option
+from analytics.engines import LOCAL, SPARK
 from analytics.source.requirements import FOR_LOGS, FOR_REPLAY, check_requirements
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
@@ -96,7 +97,13 @@ def _add_replay(parser: Parser) -> None:
         help="__cluster_metadata-0, a folder or archive of it, a pattern; NAME=URI names it",
     )
     add("--results", metavar="DIR", help="folder for tables and pages (default: a new one)")
-    add("--full", action="store_true", help="read everything, not only what is new")
+    add(
+        "--engine",
+        choices=(SPARK, LOCAL),
+        default=SPARK,
+        help="Spark, or this process: for logs of some hundred thousand records (default: spark)",
+    )
+    add("--full", action="store_true", help="read unchanged clusters again, too")
     add_options(parser)
     add_option(parser)
     add(

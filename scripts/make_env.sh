@@ -121,17 +121,6 @@ install_dependencies() {
 # The servers' user may not write into the clone, and would translate every module at every start.
 translate() { (cd "$clone" && "$venv/bin/python" -m compileall -q -j 0 "${packages[@]}"); }
 
-# Lets the Java virtual machines of replays start sooner. It takes some seconds, so that a first demo
-# does not wait for it; whatever prevents it only costs time later, and is tried once.
-keep_spark() {
-  local stamp=$venv/.jbodlab-spark-kept
-  case ",$1," in *,dev,*) ;; *) return 0 ;; esac
-  [ ! -f "$stamp" ] || [ "$stamp" -ot "$venv/.jbodlab-dependencies" ] ||
-    [ "$stamp" -ot "$clone/analytics/job/kept_spark.py" ] || return 0
-  (cd / && "$venv/bin/python" "$clone/scripts/keep_spark.py" 2>&1 | grep -v incubator) || true
-  touch "$stamp"
-}
-
 if [ "${1:-}" = --remove ]; then
   place=$(readlink -f "$venv" || true)
   case $place in /var/lib/jbodlab/env-*) rm -rf "$place" ;; esac
@@ -156,4 +145,3 @@ fi
 venv=$(readlink -f "$venv")
 install_dependencies "$1"
 translate
-keep_spark "$1"

@@ -77,6 +77,14 @@ class RecordCounts:
             earliest=int(known.min()) if len(known) else None,
             latest=int(known.max()) if len(known) else None,
         )
+        self._add(key, count)
+
+    def merge(self, other: RecordCounts) -> None:
+        """Add what another stretch holds."""
+        for key, count in other.found.items():
+            self._add(key, count)
+
+    def _add(self, key: tuple[int, str], count: _Count) -> None:
         before = self.found.get(key)
         if before is not None:
             count = _Count(

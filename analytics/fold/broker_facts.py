@@ -70,8 +70,6 @@ class BrokerFacts:
         self.stopping: Bools = np.array(
             [s.in_controlled_shutdown for s in self.states], dtype=np.bool_
         )
-        self.undecided_us = -1
-        """Up to when a later record might still explain a loss that is not explained so far."""
         self._timelines: dict[int, _Timeline] = {}
         numbers: dict[int, list[int]] = {}
         for number, state in enumerate(self.states):
@@ -157,11 +155,7 @@ class BrokerFacts:
         found = np.array([UNKNOWN if one is None else one.why for one in next_losses])[pairs.codes]
         lost_us = np.array([0 if one is None else one.time for one in next_losses])[pairs.codes]
         window_us = LOSS_WINDOW_MS * _US_PER_MS
-        why: Column = np.where(lost_us - time <= window_us, found, UNKNOWN).astype(np.uint8)
-        undecided = time[why == UNKNOWN]
-        if len(undecided):
-            self.undecided_us = max(self.undecided_us, int(undecided.max()) + window_us)
-        return why
+        return np.where(lost_us - time <= window_us, found, UNKNOWN).astype(np.uint8)
 
     def _next_loss(self, number: int, directory: UUID) -> _Loss | None:
         """Return what took a replica away first, after a registration in which it was in use."""

@@ -2,7 +2,7 @@
 
 A step takes the next events in the order of replay. What has ended by then is returned; what still
 holds is carried to the next step. So the size of a step bounds the memory, however much there is of
-one partition, and a later run goes on where the one before ended.
+one partition.
 """
 
 from __future__ import annotations
@@ -89,34 +89,21 @@ class BucketFold:
 
     Args:
         facts: What became of brokers.
-        since: First offset that the first step is about; above 0 when a run goes on.
-        opened: What held then.
-        topics: The topics of what held then.
         assumed: `min.insync.replicas` where the log does not say.
     """
 
-    def __init__(
-        self,
-        facts: BrokerFacts,
-        since: int = 0,
-        opened: Open | None = None,
-        topics: Topics | None = None,
-        assumed: AssumedMinIsr | None = None,
-    ) -> None:
+    def __init__(self, facts: BrokerFacts, assumed: AssumedMinIsr | None = None) -> None:
         self.facts = facts
         self.assumed = assumed
-        self.since = since
-        self.open = opened or Open()
-        self.topics = topics or Topics()
+        self.since = 0
+        """First offset that the next step is about."""
+        self.open = Open()
+        self.topics = Topics()
         self.folds: dict[bytes, TopicFold] = {}
         self.cluster: list[Event] = []
         """What was said to all topics so far."""
         self.met: list[Sync] = []
         """The snapshots met so far."""
-
-    def recall(self, topic_events: Sequence[TopicEvent], syncs: Sequence[Sync]) -> None:
-        """Follow topics, not their partitions, up to where this run goes on."""
-        self._advance_topics(topic_events, syncs)
 
     def step(
         self, events: PartitionEvents, topic_events: Sequence[TopicEvent], syncs: Sequence[Sync]

@@ -7,26 +7,21 @@ itself (`job.run`), a few at a time. All of them are put in their places at once
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from pyspark.sql import SparkSession
-
-from analytics.ask.broker_logs import LogLine
 from analytics.bytes.layout import Layout
 from analytics.bytes.log_copies import LogCopy
 from analytics.bytes.named_logs import Archive, Inputs, Stamp
-from analytics.fold.min_insync import AssumedMinIsr
-from analytics.job.former_run import FormerRun, load_former, load_inputs, save_inputs
 from analytics.job.inputs import clusters_of, read_layouts, unpack_archives
+from analytics.job.known_inputs import load_inputs, save_inputs
 from analytics.job.output import REPORTS, OutputDir
 from analytics.job.progress import Progress
-from analytics.job.run import run
-from analytics.job.session import prepare
-from analytics.page.report_figures import Asked, Figures
+from analytics.job.run import RunOptions, run
+from analytics.job.runner import Runner
+from analytics.page.report_figures import Figures
 from analytics.page.report_page import FILE_NAME, report_page
 from analytics.page.report_text import ranking_text, text_of
 from analytics.page.start_page import ClusterSummary, ranked, start_page, summary_of
@@ -35,6 +30,16 @@ from analytics.tables.catalog import LOGS
 
 CLUSTERS_AT_ONCE_MAX = 8
 """Each keeps a thread of the driver; while one plans, others compute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions(RunOptions):
+    """What a user asks of a replay of clusters besides the logs."""
+
+    full: bool = False
+    """Whether unchanged clusters are read again."""
+    with_figures: bool = False
+    """Whether the figures are needed also of clusters that have not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,7 @@ class ReplayResult:
     tables: dict[str, str]
     clusters: dict[str, ClusterResult]
     ran_on: str
-    """Spark's master, and how many tasks ran at once there."""
+    """The runner that did the work."""
     start: str | None = None
     """Path of the start page, where there are several clusters."""
 
@@ -85,29 +90,13 @@ class ReplayResult:
         return start + [one.page for one in self.clusters.values()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions:
-    """What a user asks of a replay besides the logs."""
-
-    assumed: AssumedMinIsr | None = None
-    """`min.insync.replicas` where the log does not say."""
-    broker_logs: Sequence[LogLine] = ()
-    """What brokers wrote of their directories."""
-    full: bool = False
-    """Whether everything is read, also where only what is new would do."""
-    asked: Asked = field(default_factory=Asked)
-    """What the reports are asked for."""
-    with_figures: bool = False
-    """Whether the figures are needed also of clusters that have not changed."""
-
-
 def replay_clusters(
-    spark: SparkSession, inputs: Inputs, output: OutputDir, options: ReplayOptions
+    runner: Runner, inputs: Inputs, output: OutputDir, options: ReplayOptions
 ) -> ReplayResult:
     """Replay every cluster that inputs hold.
 
     Args:
-        spark: The session.
+        runner: Does the work.
         inputs: What was found.
         output: Where the tables go; prepared.
         options: What is asked for.
@@ -115,9 +104,8 @@ def replay_clusters(
     Raises:
         ReplayInputError: an archive cannot be read, or two logs would get one label.
     """
-    with Progress(spark) as progress:
-        one = _Replay(spark, inputs, output, options, progress)
-        return one.run()
+    with Progress() as progress:
+        return _Replay(runner, inputs, output, options, progress).run()
 
 
 class _Replay:
@@ -125,13 +113,13 @@ class _Replay:
 
     def __init__(
         self,
-        spark: SparkSession,
+        runner: Runner,
         inputs: Inputs,
         output: OutputDir,
         options: ReplayOptions,
         progress: Progress,
     ) -> None:
-        self.spark = spark
+        self.runner = runner
         self.inputs = inputs
         self.output = output
         self.options = options
@@ -150,14 +138,12 @@ class _Replay:
             for name, copies in clusters.items()
             if not self._is_known(name, copies, pages[name])
         }
-        layouts = read_layouts(self.spark, changed)
+        layouts = read_layouts(self.runner, changed)
         at_once = min(len(changed), CLUSTERS_AT_ONCE_MAX) or 1
         done: dict[str, ClusterResult] = {}
         with ThreadPoolExecutor(at_once) as pool:
             jobs = {
-                name: pool.submit(
-                    self._replay, name, copies, layouts[name], pages[name], alone=at_once == 1
-                )
+                name: pool.submit(self._replay, name, copies, layouts[name], pages[name])
                 for name, copies in changed.items()
             }
             for name, job in jobs.items():
@@ -172,11 +158,10 @@ class _Replay:
         start = self._write_start(done, pages) if len(clusters) > 1 else None
         self.progress.stage("putting tables in their places")
         tables = self.output.put_in_place(clusters)
-        context = self.spark.sparkContext
         return ReplayResult(
             tables=tables,
             clusters={name: done[name] for name in clusters},
-            ran_on=f"{context.master}, {context.defaultParallelism} tasks at once",
+            ran_on=self.runner.name,
             start=start,
         )
 
@@ -196,7 +181,7 @@ class _Replay:
         for one in archives:
             is_known = (one.place.source, one.stamp) in remembered
             (packed if is_known else fresh).append(one)
-        found += unpack_archives(self.spark, fresh, self._scratch())
+        found += unpack_archives(self.runner, fresh, self._scratch())
         for one in packed:
             copies = remembered[one.place.source, one.stamp]
             found += [(one.place.label, replace(copy, folder="")) for copy in copies]
@@ -213,7 +198,7 @@ class _Replay:
             return clusters
         again = [one for one in packed if one.place.source in needed]
         left = [one for one in found if one[1].folder or one[1].archive not in needed]
-        unpacked = unpack_archives(self.spark, again, f"{self._scratch()}/again")
+        unpacked = unpack_archives(self.runner, again, f"{self._scratch()}/again")
         return clusters_of([*left, *unpacked])
 
     def _scratch(self) -> str:
@@ -222,10 +207,11 @@ class _Replay:
 
     def _asked(self, page: str) -> dict[str, object]:
         """Return what changes tables and reports besides the logs: options, columns, the page."""
-        assumed = self.options.assumed or AssumedMinIsr()
+        assumed = self.options.assumed
         columns = "".join(f"{table.name} {table.schema}\n" for table in self.output.tables)
         return {
             "min_insync_replicas": [assumed.value, assumed.source],
+            "broker_logs": hashlib.sha256(repr(self.options.broker_logs).encode()).hexdigest(),
             "columns": hashlib.sha256(columns.encode()).hexdigest(),
             "objective": self.options.asked.objective,
             "paths": dict(self.options.asked.paths),
@@ -240,7 +226,6 @@ class _Replay:
             known is not None
             and not self.options.full
             and not self.options.with_figures
-            and not self.options.broker_logs
             and known["asked"] == self._asked(page)
             and _seen(known["copies"]) == _seen(copies)
             and store.is_folder(LOGS.folder(name))
@@ -248,37 +233,15 @@ class _Replay:
         )
 
     def _replay(
-        self, name: str, copies: Sequence[LogCopy], layout: Layout, page: str, *, alone: bool
+        self, name: str, copies: Sequence[LogCopy], layout: Layout, page: str
     ) -> ClusterResult:
         output = self.output.cluster(name)
-        former: FormerRun | None = None
-        if not self.options.full and layout.stays:
-            former = load_former(output.store, name, layout, self.options.assumed)
-        with _session(self.spark, layout.size_bytes, alone=alone) as spark:
-            found = run(
-                spark,
-                layout,
-                output,
-                self.progress,
-                former,
-                self.options.assumed,
-                self.options.broker_logs,
-                self.options.asked,
-            )
-        text, summary = text_of(found.figures), summary_of(found.figures)
+        figures = run(self.runner, layout, output, self.progress, self.options)
+        text, summary = text_of(figures), summary_of(figures)
         start = None if page == FILE_NAME else f"../{FILE_NAME}"
-        path = self.output.write_page(report_page(found.figures, found.source, name, start), page)
-        if not self.options.broker_logs:
-            save_inputs(output.scratch_store, name, copies, self._asked(page), text, summary)
-        return ClusterResult(report=text, page=path, figures=found.figures, summary=summary)
-
-
-@contextmanager
-def _session(spark: SparkSession, size_bytes: int, *, alone: bool) -> Iterator[SparkSession]:
-    """Give a session whose settings nobody else changes."""
-    own = spark if alone else spark.newSession()
-    prepare(own, size_bytes)
-    yield own
+        path = self.output.write_page(report_page(figures, layout.source, name, start), page)
+        save_inputs(output.scratch_store, name, copies, self._asked(page), text, summary)
+        return ClusterResult(report=text, page=path, figures=figures, summary=summary)
 
 
 def _pages(clusters: Collection[str]) -> dict[str, str]:

@@ -1,34 +1,36 @@
 """`jbodlab replay`: metadata logs in, Parquet tables and a short report out.
 
-The order of steps: look at the files, read and decode them once, fold states per key, write the
-tables, ask the tables for the report.
+The order of steps: look at the files, choose an engine, replay each log (`job.run`), print the
+reports.
 """
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, read_tables, resolve
 from analytics.ask.as_of_text import as_of_text, difference_text
 from analytics.ask.assumptions import assumed_min_isr
-from analytics.ask.broker_logs import LogLine, read_broker_logs, zone_named
+from analytics.ask.broker_logs import read_broker_logs, zone_named
 from analytics.ask.directory_paths import directory_paths
 from analytics.ask.offline_log import parse_moment
 from analytics.bytes.named_logs import look
-from analytics.fold.min_insync import AssumedMinIsr
+from analytics.engines import LOCAL, SPARK
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
+from analytics.job.local_runner import LocalRunner
 from analytics.job.output import OutputDir, require_in_place, write_beside
-from analytics.job.session import end_started, start_session
+from analytics.job.runner import Runner
 from analytics.machine import complete_input
 from analytics.page.conditions import Condition, parse_condition, parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
+from analytics.source.requirements import FOR_SPARK, check_requirements
 from analytics.tables import catalog as t
 from jbodlab import lab_state
 from jbodlab.cli.output import Output
@@ -51,12 +53,7 @@ def run(options: Namespace, output: Output) -> int:
         complete_input(options, output)
     if options.results is None:
         options.results = _new_folder(options.cluster)
-    try:
-        return _carry_out(options, moments, output)
-    except KeyboardInterrupt:
-        # A virtual machine that was still starting has heard nothing, and nobody else ends it.
-        end_started()
-        raise
+    return _carry_out(options, moments, output)
 
 
 def _new_folder(cluster: str | None) -> str:
@@ -84,11 +81,16 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
         result = replay(
             options.input,
             options.results,
-            full=options.full,
-            assumed=assumed_min_isr(options),
-            broker_logs=read_broker_logs(options.broker_logs, zone),
-            asked=Asked(objective=objective, paths=directory_paths(options.config, options.meta)),
-            with_figures=output.is_json or condition is not None,
+            _engine(options.engine, output),
+            ReplayOptions(
+                assumed=assumed_min_isr(options),
+                broker_logs=read_broker_logs(options.broker_logs, zone),
+                asked=Asked(
+                    objective=objective, paths=directory_paths(options.config, options.meta)
+                ),
+                full=options.full,
+                with_figures=output.is_json or condition is not None,
+            ),
         )
         output.result(_as_json(result), _text(result))
         if condition is not None and _holds(condition, result, output):
@@ -96,6 +98,20 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
     if moments:
         output.line(answer(options.results, *wanted, cluster=options.named).rstrip("\n"))
     return exit_code
+
+
+def _engine(wanted: str, output: Output) -> str:
+    """Return the engine that is used: without PySpark the local one.
+
+    Raises:
+        ReplayInputError: PySpark is too old, or lacks something.
+    """
+    if wanted == SPARK and find_spec("pyspark") is None:
+        output.note("jbodlab: PySpark is not installed: the replay runs with --engine local")
+        return LOCAL
+    if wanted == SPARK:
+        check_requirements("jbodlab replay --engine spark", FOR_SPARK)
+    return wanted
 
 
 def _as_json(result: ReplayResult) -> dict[str, object]:
@@ -132,7 +148,7 @@ def _text(result: ReplayResult) -> str:
             *(f"  {name:<18} {path}" for name, path in result.tables.items()),
             "Page" if len(result.pages) == 1 else "Pages",
             *(f"  {page}" for page in result.pages),
-            f"Spark\n  {result.ran_on}",
+            f"Engine\n  {result.ran_on}",
         ]
     )
 
@@ -140,25 +156,16 @@ def _text(result: ReplayResult) -> str:
 def replay(
     inputs: Path | str | Sequence[Path | str],
     output_dir: Path | str,
-    spark: SparkSession | None = None,
-    *,
-    assumed: AssumedMinIsr | None = None,
-    broker_logs: Sequence[LogLine] = (),
-    full: bool = False,
-    asked: Asked | None = None,
-    with_figures: bool = False,
+    engine: Runner | str = SPARK,
+    options: ReplayOptions | None = None,
 ) -> ReplayResult:
     """Replay metadata logs into tables.
 
     Args:
         inputs: What `--input` takes, one or several.
         output_dir: Tables are written to its subfolders, replacing those of an earlier run.
-        spark: Session to use; without one, a session is started and stopped again.
-        assumed: `min.insync.replicas` where a log does not say.
-        broker_logs: What brokers wrote of their directories.
-        full: Whether all logs are read as a whole, also where only what is new would do.
-        asked: What the reports are asked for.
-        with_figures: Whether the figures are needed also of clusters that have not changed.
+        engine: A runner, or the name of one of ENGINES, which is started and stopped again.
+        options: What is asked for.
 
     Raises:
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises
@@ -168,23 +175,28 @@ def replay(
     found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)
     output.prepare(copy.folder for _, copy in found.found)
-    options = ReplayOptions(
-        assumed=assumed,
-        broker_logs=broker_logs,
-        full=full,
-        asked=asked or Asked(),
-        with_figures=with_figures,
-    )
     try:
-        if spark is not None:
-            return replay_clusters(spark, found, output, options)
-        session = start_session(found.size_bytes, compile_well=False)
-        try:
-            return replay_clusters(session, found, output, options)
-        finally:
-            session.stop()
+        with _runner(engine, found.size_bytes) as runner:
+            return replay_clusters(runner, found, output, options or ReplayOptions())
     finally:
         output.clean_up()
+
+
+@contextmanager
+def _runner(engine: Runner | str, size_bytes: int) -> Iterator[Runner]:
+    if not isinstance(engine, str):
+        yield engine
+    elif engine == LOCAL:
+        yield LocalRunner()
+    else:
+        from analytics.job.session import start_session
+        from analytics.job.spark_runner import SparkRunner
+
+        session = start_session(size_bytes)
+        try:
+            yield SparkRunner(session)
+        finally:
+            session.stop()
 
 
 def answer(output_dir: Path | str, *moments: int | datetime, cluster: str | None = None) -> str:

@@ -1,8 +1,8 @@
 """What `--input` names: the copies of metadata logs there, cluster by cluster.
 
-The driver lists folders only. Archives are unpacked by tasks, one each, into the scratch folder of
-the run, where every task can read them; those that a former run has seen and that have not changed
-stay packed until something of their cluster is read.
+The driver lists folders only. Archives are unpacked by the runner, one by one, into the scratch
+folder of the run, where every task can read them; those that a former run has seen and that have
+not changed stay packed until something of their cluster is read.
 """
 
 from __future__ import annotations
@@ -11,37 +11,36 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-from pyspark.sql import SparkSession
-
 from analytics.bytes.layout import Layout
 from analytics.bytes.log_copies import LogCopy, labelled
 from analytics.bytes.named_logs import Archive, layout_of, unpack_archive
-from analytics.job.pieces import answers, start_workers
-from analytics.job.session import is_local
-from analytics.store.table_files import DRIVER_BYTES_MAX
+from analytics.job.runner import Runner, without_rows
 
 UNPACKED = "inputs"
 """Folder of the scratch folder that archives are unpacked to."""
 
 
 def unpack_archives(
-    spark: SparkSession, archives: Sequence[Archive], scratch: str
+    runner: Runner, archives: Sequence[Archive], scratch: str
 ) -> list[tuple[str | None, LogCopy]]:
     """Unpack archives; returns the copies in them, with the labels that were given.
 
     Args:
-        spark: The session.
+        runner: Does it.
         archives: The archives.
         scratch: Path or URI of the scratch folder.
 
     Raises:
         ReplayInputError: one cannot be read, or holds no metadata log.
     """
-    jobs = [
-        partial(unpack_archive, one, scratch, f"{UNPACKED}/{number}")
-        for number, one in enumerate(archives)
-    ]
-    return list(chain.from_iterable(answers(spark, jobs)))
+    work = without_rows(partial(_unpack, scratch))
+    with runner.map(work, list(enumerate(archives))) as unpacked:
+        return list(chain.from_iterable(unpacked.answers))
+
+
+def _unpack(scratch: str, item: tuple[int, Archive]) -> Sequence[tuple[str | None, LogCopy]]:
+    number, archive = item
+    return unpack_archive(archive, scratch, f"{UNPACKED}/{number}")
 
 
 def clusters_of(
@@ -51,22 +50,16 @@ def clusters_of(
     return labelled(found)
 
 
-def read_layouts(
-    spark: SparkSession, clusters: Mapping[str, Sequence[LogCopy]]
-) -> dict[str, Layout]:
-    """Return the layout of each cluster's log: tasks look at them.
+def read_layouts(runner: Runner, clusters: Mapping[str, Sequence[LogCopy]]) -> dict[str, Layout]:
+    """Return the layout of each cluster's log.
 
-    The driver does if they are small, or if it is where the only log is: of one copy little is
-    read, and the workers start meanwhile.
+    Of one log little is read, so that the driver does it.
 
     Raises:
         ReplayInputError: a log cannot be read.
     """
-    jobs = [partial(layout_of, tuple(copies)) for copies in clusters.values()]
-    copies = [copy for each in clusters.values() for copy in each]
-    is_small = sum(copy.size_bytes for copy in copies) <= DRIVER_BYTES_MAX
-    is_only_one = len(copies) == 1 and is_local(spark)
-    if is_only_one and not is_small:
-        start_workers(spark)
-    found = [job() for job in jobs] if is_small or is_only_one else answers(spark, jobs)
-    return dict(zip(clusters, found, strict=True))
+    copies = [tuple(each) for each in clusters.values()]
+    if len(copies) == 1:
+        return dict(zip(clusters, map(layout_of, copies), strict=True))
+    with runner.map(without_rows(layout_of), copies) as found:
+        return dict(zip(clusters, found.answers, strict=True))

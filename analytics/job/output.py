@@ -8,7 +8,7 @@ killed after it leaves the rest of the work to the next run. So nobody who runs 
 mixture of two.
 
     OUTPUT/<table>/cluster=<label>/*.parquet     rows of one cluster
-    OUTPUT/_state/cluster=<label>/               what the next run goes on from
+    OUTPUT/_state/cluster=<label>/               what the tables of a cluster are of
     OUTPUT/report.html                           the page of the one cluster, or the start page of
     OUTPUT/reports/*.html                        several, with a page of each
 """
@@ -19,25 +19,17 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from types import MappingProxyType
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import DataFrame, SparkSession
 
 from analytics.errors import ReplayInputError
-from analytics.job.former_run import STATE
-from analytics.job.kind_files import Source, in_order, write_kinds
+from analytics.job.known_inputs import STATE
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.lock import Lock, LockedError, take_lock
-from analytics.store.part_files import PartFiles, PartWriters, WrittenFile, empty_file
+from analytics.store.part_files import PartFiles, PartWriters, WrittenFile, empty_file, in_order
 from analytics.store.store import Store, is_inside
-from analytics.store.stored_tables import StoredTables, values_of
-from analytics.store.table_files import read_table
-from analytics.tables.frames import conformed, run_sql
-from analytics.tables.spark_schema import spark_type
+from analytics.store.stored_tables import StoredTables
 from analytics.tables.table import CLUSTER, Table
-
-BYTES_PER_FILE = 64 << 20
 
 MANIFEST = "_replay_manifest.json"
 """In the output while what it names is put in its place."""
@@ -64,8 +56,6 @@ class OutputDir:
 
     def __init__(self, path: str, tables: Iterable[Table]) -> None:
         self.tables = tuple(tables)
-        self.gone: list[str] = []
-        """What is removed when the tables are put in their places."""
         self.lock: Lock | None = None
         try:
             self.store = Store(path)
@@ -150,8 +140,6 @@ class OutputDir:
         ]
         new += [name for name in (FILE_NAME,) if self.scratch_store.exists(name)]
         gone = [] if clusters is None else self._others(set(clusters))
-        known = frozenset(new)
-        gone = [name for name in (*self.gone, *gone) if name not in known]
         manifest = {"scratch": self.scratch, "names": new, "gone": gone}
         assert self.lock is not None
         try:
@@ -230,81 +218,32 @@ class ClusterOutput:
         self.accepted: dict[str, set[str]] = {}
         """For each table the names of its files. There may be others: where a worker is lost, tasks
         are done again, and what they write has other names."""
-        self._state = f"{STATE}/{_OF_CLUSTER}{name}"
 
-    def parts(self, since: int = 0) -> PartFiles:
-        """Return where tasks write files.
-
-        Args:
-            since: First offset that the run reads.
-        """
+    def parts(self) -> PartFiles:
+        """Return where tasks write files."""
         store = self.scratch_store
-        return PartFiles(folder=str(store.local or store.source), cluster=self.name, since=since)
-
-    def to_write(
-        self,
-        frames: Mapping[Table, DataFrame],
-        size_bytes: int,
-        mixed: Mapping[DataFrame, Mapping[Table, Source]] = MappingProxyType({}),
-    ) -> DataFrame:
-        """Return the files of tables; they are written when these are asked for.
-
-        Args:
-            frames: The tables; columns that a table does not have are left out.
-            size_bytes: Size of the log, by which the large tables are cut into files.
-            mixed: Rows of several kinds, and the tables that are made of them.
-
-        Returns:
-            Rows of `scan.FILE`, for `accept`.
-        """
-        rows = run_sql(
-            "\nUNION ALL\n".join(_of_table(table, frames) for table in frames),
-            {table.name: frame for table, frame in frames.items()},
-        )
-        sources = {table: Source(table.name, still_only=False) for table in frames}
-        for others, own in mixed.items():
-            kinds = dict.fromkeys(source.kind for source in own.values())
-            chosen = others.where(f"kind IN ({', '.join(map(repr, kinds))})").select("kind", *kinds)
-            rows = rows.unionByName(chosen, allowMissingColumns=True)
-            sources |= own
-        tasks = 1 + size_bytes // BYTES_PER_FILE
-        return write_kinds(rows, sources, self.parts(), tasks=tasks)
+        return PartFiles(folder=str(store.local or store.source), cluster=self.name)
 
     def put(self, table: Table, rows: pa.Table | Sequence[Mapping[str, object]]) -> None:
         """Write a table of which the driver knows the rows."""
         found = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, table.schema)
         with PartWriters(self.parts(), "00000") as writers:
-            writers.write(table, in_order(found, table), still=True)
-        names = {str(file["name"]) for file in writers.files}
-        self.accepted[table.name] = names or {empty_file(self.scratch_store, table, self.name)}
+            writers.write(table, in_order(found, table))
+        self.accept((table,), writers.files)
 
-    def accept(
-        self,
-        tables: Iterable[Table],
-        files: Iterable[WrittenFile],
-        former: Mapping[str, Iterable[str]] = MappingProxyType({}),
-    ) -> None:
+    def accept(self, tables: Iterable[Table], files: Iterable[WrittenFile]) -> None:
         """Take the files that tasks have written, and no others.
 
         Args:
             tables: The tables that tasks write; each exists afterwards.
-            files: Rows of `scan.FILE`.
-            former: Files of the run before this one that go on to belong to tables.
+            files: All files of these tables.
         """
-        known = {table.name: table for table in tables}
-        wanted: dict[str, set[str]] = {name: set() for name in known}
-        for name, kept in former.items():
-            folder = known[name].folder(self.name)
-            self.scratch_store.make_folder(folder)
-            for each in kept:
-                self.store.copy(f"{folder}/{each}", f"{self.output.scratch}/{folder}/{each}")
-            wanted[name] |= set(kept)
+        wanted: dict[str, set[str]] = {table.name: set() for table in tables}
         for file in files:
-            wanted[file["table"]].add(file["name"])
-        for name, names in wanted.items():
-            if not names:
-                names.add(empty_file(self.scratch_store, known[name], self.name))
-        self.accepted |= wanted
+            wanted[file.table].add(file.name)
+        for table in tables:
+            names = wanted[table.name]
+            self.accepted[table.name] = names or {empty_file(self.scratch_store, table, self.name)}
 
     def remove_others(self) -> None:
         """Remove what tasks wrote that were done again, or that failed; nothing is running now."""
@@ -313,33 +252,6 @@ class ClusterOutput:
             for name in self.scratch_store.names(folder):
                 if name not in self.accepted.get(table.name, ()):
                     self.scratch_store.remove(f"{folder}/{name}")
-
-    def state(self, name: str) -> str:
-        """Return the name, in the scratch folder, of what this run leaves for the next."""
-        return f"{self._state}/{name}"
-
-    def state_uri(self, name: str) -> str:
-        """Return where this run leaves something for the next."""
-        return self.scratch_store.uri(self.state(name))
-
-    def former_state_uri(self, name: str) -> str:
-        """Return where the run before this one has left something."""
-        return self.store.uri(self.state(name))
-
-    def forget_state(self) -> None:
-        """Leave nothing for the next run; what an earlier one left does not fit these tables."""
-        self.scratch_store.remove(self._state)
-        self.output.gone.append(self._state)
-
-    def written(self, table: Table, spark: SparkSession) -> DataFrame:
-        """Return a table that this run has written and not yet put in its place."""
-        folder = self.scratch_store.uri(table.folder(self.name))
-        return read_table(spark, table, folder, self.accepted[table.name])
-
-    def values(self, table: Table, column: str) -> set[object]:
-        """Return the different values that a column has, of a table that this run has written."""
-        folder = table.folder(self.name)
-        return values_of(self.scratch_store, folder, self.accepted[table.name], column)
 
     def tables(self, more: Iterable[Table] = ()) -> StoredTables:
         """Return the tables, and more, as far as they are written when they are asked for."""
@@ -409,21 +321,6 @@ def write_beside(folder: str, cluster: str, tables: Mapping[Table, pa.Table]) ->
         output.put_in_place()
     finally:
         output.clean_up()
-
-
-def _of_table(table: Table, tables: Iterable[Table]) -> str:
-    """Return SQL for the rows of a table, as those of one kind among others."""
-    own = f"struct({', '.join(conformed(table))})"
-    # With the declared types, by which every column may be null; Arrow insists on it.
-    columns = [
-        f"{own if other is table else f'CAST(NULL AS {_struct(other)})'} AS `{other.name}`"
-        for other in tables
-    ]
-    return f"SELECT '{table.name}' AS kind, {', '.join(columns)} FROM {{{table.name}}}"
-
-
-def _struct(table: Table) -> str:
-    return spark_type(pa.struct(table.schema)).simpleString()
 
 
 def _is_ours(file: PurePosixPath) -> bool:

@@ -1,119 +1,96 @@
-"""The replay of one cluster: the stages, and which table comes from where.
+"""The replay of one cluster, an ordinary program over a runner.
 
-1. `scan` reads the log once; its rows are kept on disk, for several things are made of them.
-2. Brokers, settings, epochs and counts: few rows, folded by key.
-3. `history_stage` follows the partitions, with what became of the brokers at hand.
-4. The other tables are made of these by Spark, the derived ones of the tables as written.
-5. The report asks the tables.
+1. `scan_stage`: each split of the log is read once, into blocks of events and small rows.
+2. The driver folds what is no partition's (`small_records`), and so knows every failure.
+3. `bucket_stage`: each bucket of partitions is followed, from its blocks to all of its tables.
+4. What concerns several buckets is summed up, by DuckDB on the driver; the report asks the tables.
 
 Everything lies in the scratch folder then; `job.clusters` puts it in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
 from analytics.bytes.layout import Layout
-from analytics.derive.bucket_rows import NEEDED, files_by_bucket
-from analytics.derive.bucket_tables import SMALL_TABLES
+from analytics.derive.bucket import BUCKET_TABLES, FACTS
+from analytics.derive.cluster import derive_cluster, known_failures
+from analytics.derive.log_end import log_end
+from analytics.fold.cluster_keys import EpochPart, controller_epochs
+from analytics.fold.key_history import Row
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.transactions import Dropped
-from analytics.job.cluster_stage import cluster_history, epoch_rows
-from analytics.job.derive_stage import BucketFiles
-from analytics.job.derived_tables import OF_TASKS, derive_by_tasks, sum_up
-from analytics.job.fold_input import (
+from analytics.job.bucket_stage import Followed, FollowPlan, follow_bucket
+from analytics.job.output import ClusterOutput
+from analytics.job.progress import Progress
+from analytics.job.runner import Mapped, Runner
+from analytics.job.scan_stage import Scanned, ScanPlan, scan_split
+from analytics.job.small_records import (
     Overview,
+    SmallRecords,
+    all_others,
+    broker_states,
+    by_kind,
     effective_rows,
-    history_input,
     overview,
-    states_of_cluster,
     sync_points,
 )
-from analytics.job.fold_stage import IS_OTHER, PARTITION_TABLES, FollowPlan, follow_buckets, tell
-from analytics.job.former_run import (
-    BYTES_PER_BUCKET,
-    GOES_ON_WITH,
-    OPEN,
-    SMALL,
-    FormerRun,
-    read_last_batch,
-    remaining_splits,
-    save_former,
-)
-from analytics.job.kind_files import Source
-from analytics.job.output import BYTES_PER_FILE, ClusterOutput
-from analytics.job.progress import Progress
-from analytics.job.row_kinds import of_kind
-from analytics.job.scan_stage import SCANNED, ScanPlan, scan
-from analytics.job.session import few_rows
 from analytics.page.report_figures import Asked, Figures, ask_figures
-from analytics.store.part_files import WrittenFile
+from analytics.store.questions import Questions
 from analytics.store.stored_tables import StoredTables
-from analytics.store.table_files import read_files, write_files
 from analytics.tables import catalog as t
-from analytics.tables.frames import by_driver, few_rows_here, is_by_driver, run_sql
-from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
 
-RECORD_TABLES = (t.RECORDS, t.SNAPSHOT_RECORDS)
-OF_CLUSTER: Mapping[Table, Source] = {
-    t.BROKERS: Source("broker", still_only=True),
-    t.BROKER_HISTORY: Source("broker", still_only=False),
-    t.LOG_DIRS: Source("log_dir", still_only=False),
-    t.BROKER_SESSIONS: Source("broker_session", still_only=False),
-    t.CONFIGS: Source("config", still_only=False),
-    t.FEATURES: Source("feature", still_only=False),
-}
-OF_TOPICS: Mapping[Table, Source] = {t.TOPIC_HISTORY: Source("topic", still_only=False)}
-LARGE_TABLES = (*RECORD_TABLES, *PARTITION_TABLES)
-"""Tables that the tasks write which read the log, and which follow the partitions."""
+BYTES_PER_BUCKET = 32 << 20
+"""Of the log; a bucket of partitions is the work of one task."""
 
-PROBLEM = "problem"
-KEPT = SCANNED.append(pa.field(PROBLEM, pa.struct(t.PROBLEMS.schema)))
-"""What is kept for the next run: rows of the scan, and problems of partitions."""
+OF_CLUSTER: Mapping[Table, str] = {
+    t.BROKER_HISTORY: "broker",
+    t.LOG_DIRS: "log_dir",
+    t.BROKER_SESSIONS: "broker_session",
+    t.CONFIGS: "config",
+    t.FEATURES: "feature",
+}
+"""Tables of what is no partition's, and the kind of their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterRun:
-    """What the replay of one cluster leaves besides its tables."""
+class RunOptions:
+    """What a user asks of a replay besides the logs."""
 
-    figures: Figures
-    source: str
-    """Where its log was read."""
+    assumed: AssumedMinIsr = field(default_factory=AssumedMinIsr)
+    """`min.insync.replicas` where the log does not say."""
+    broker_logs: Sequence[LogLine] = ()
+    """What brokers wrote of their directories."""
+    asked: Asked = field(default_factory=Asked)
+    """What the reports are asked for."""
 
 
 def run(
-    spark: SparkSession,
-    layout: Layout,
-    output: ClusterOutput,
-    progress: Progress,
-    former: FormerRun | None = None,
-    assumed: AssumedMinIsr | None = None,
-    broker_logs: Sequence[LogLine] = (),
-    asked: Asked | None = None,
-) -> ClusterRun:
+    runner: Runner, layout: Layout, output: ClusterOutput, progress: Progress, options: RunOptions
+) -> Figures:
     """Replay the log of a cluster into tables, and ask them.
 
     Args:
-        spark: The session.
+        runner: Does the work.
         layout: The log.
         output: Where the tables go; prepared.
         progress: Hears of the stages.
-        former: The run to go on from; None to read everything.
-        assumed: `min.insync.replicas` where the log does not say.
-        broker_logs: What brokers wrote of their directories.
-        asked: What the report is asked for besides.
+        options: What is asked for.
     """
-    one = _Run(spark, layout, output, progress, former, assumed or AssumedMinIsr())
-    one.broker_logs, one.asked = broker_logs, asked or Asked()
-    return one.run()
+    one = _Run(runner, layout, output, progress, options)
+    one.write_tables()
+    progress.stage("report")
+    figures = ask_figures(output.tables(), options.asked)
+    output.remove_others()
+    return figures
 
 
 class _Run:
@@ -121,211 +98,122 @@ class _Run:
 
     def __init__(
         self,
-        spark: SparkSession,
+        runner: Runner,
         layout: Layout,
         output: ClusterOutput,
         progress: Progress,
-        former: FormerRun | None,
-        assumed: AssumedMinIsr,
+        options: RunOptions,
     ) -> None:
-        self.spark = spark
+        self.runner = runner
         self.layout = layout
         self.output = output
         self.progress = progress
-        self.former = former
-        self.assumed = assumed
-        self.broker_logs: Sequence[LogLine] = ()
-        self.asked = Asked()
-        self.since = 0 if former is None else former.next_offset
-        wanted = max(1, -(-layout.size_bytes // BYTES_PER_BUCKET))
-        self.buckets = wanted if former is None else former.buckets
-        self.kept: list[DataFrame] = []
-        self.ended: dict[str, dict[str, str]] = {}
-        """For each table, its files that do not change any more, and where their rows are from."""
-        self.ends: list[tuple[int, str, int]] = []
-        """Last offset, file and position of the last batch of each split."""
+        self.options = options
+        self.buckets = max(1, -(-layout.size_bytes // BYTES_PER_BUCKET))
+        self.syncs = sync_points(layout)
 
-    def run(self) -> ClusterRun:
-        try:
-            with few_rows(self.spark, self.layout.size_bytes):
-                return self._run()
-        finally:
-            for frame in self.kept:
-                frame.unpersist()
-
-    def _run(self) -> ClusterRun:
-        output = self.output
-        self._write_base()
-        self.progress.stage("deriving tables")
-        self._write_derived(output.tables(SMALL_TABLES))
-        self.progress.stage("report")
-        figures = ask_figures(output.tables(), self.asked)
-        output.remove_others()
-        return ClusterRun(figures=figures, source=self.layout.source)
-
-    def _write_base(self) -> None:
-        """Write the tables that are no others' consequences."""
-        layout, output, spark = self.layout, self.output, self.spark
+    def write_tables(self) -> None:
+        """Write all tables, each stage those that it gives."""
         self.progress.stage("reading the log")
-        known = self._keep(scan(spark, self._scan_plan()))
-        kept = None if self.former is None else self._former_rows()
-        if kept is not None:
-            known = known.unionByName(kept.drop(PROBLEM))
-        seen = overview(known, layout)
-        self.ends = [(row["last_offset"], row["file"], row["position"]) for row in seen.ends]
-        others, are_few = few_rows_here(known.where("kind <> 'block'"), seen.others)
-        with by_driver(spark, are_few):
-            rows = effective_rows(others, layout, seen.dropped, self._keep)
-        rows, _ = few_rows_here(rows, seen.others)
-        self.progress.stage("following brokers")
-        syncs = sync_points(layout)
-        with by_driver(spark, are_few):
-            folded = self._keep(cluster_history(rows, syncs))
-        brokers, controllers = states_of_cluster(folded)
-        output.put(t.RECORD_COUNTS, seen.counts)
-        output.put(t.CONTROLLER_EPOCHS, epoch_rows(seen.counts, controllers))
-        output.put(t.LOGS, [self._log()])
-        self.progress.stage("following partitions")
-        follow_plan = FollowPlan(
-            syncs=syncs,
-            # What lies before the snapshot that the replay starts from has no known begin.
-            dropped=(Dropped(0, layout.replay_from), *seen.dropped),
-            brokers=brokers,
-            parts=output.parts(self.since),
-            assumed_min_isr=self.assumed,
-            since=self.since,
-            former=None if self.former is None else output.former_state_uri(OPEN),
-            keep_open=output.state_uri(OPEN),
-        )
-        events = history_input(known, rows, seen, self.buckets, layout)
-        followed = self._keep(follow_buckets(events, self.buckets, follow_plan))
-        told = tell(followed)
-        self._accept((*seen.files, *told.files))
+        with self._scan() as scanned:
+            files = [file for one in scanned.answers for file in one.files]
+            self.output.accept((t.RECORDS, t.SNAPSHOT_RECORDS), files)
+            others = all_others(scanned.answers)
+            seen = overview(scanned.answers, others, self.layout)
+            small = SmallRecords(effective_rows(others, self.layout.replay_from, seen.dropped))
+            self.progress.stage("following brokers")
+            history = small.history(self.syncs)
+            self._write_cluster(seen, history)
+            self.progress.stage("following partitions")
+            more = small.topic_rows(seen.wide, self.buckets)
+            work = partial(follow_bucket, self._follow_plan(seen, history))
+            followed = self.runner.shuffle(scanned, more, self.buckets, work)
         self.progress.stage("writing tables")
-        of_topics, are_few_topics = few_rows_here(followed.where(IS_OTHER), told.others)
-        with by_driver(spark, are_few and are_few_topics):
-            of_partitions = of_topics.where("kind = 'partition_problem'")
-            of_partitions = of_partitions.selectExpr(
-                f"'{PROBLEM}' AS kind", f"partition_problem AS {PROBLEM}"
-            )
-            if kept is not None:
-                of_partitions = of_partitions.unionByName(
-                    kept.where(f"kind = '{PROBLEM}'").select("kind", PROBLEM)
-                )
-            problems = of_partitions.select(f"{PROBLEM}.*").unionByName(of_kind(folded, "problem"))
-            problems = problems.unionByName(of_kind(of_topics, "problem"))
-            frames = {
-                t.PROBLEMS: self._problems(others, seen, problems),
-                t.TOPICS: topics(of_topics, output.written(t.PARTITIONS, spark)),
-            }
-            mixed = {folded: OF_CLUSTER, of_topics: OF_TOPICS}
-            files = output.to_write(frames, layout.size_bytes, mixed).collect()
-            output.accept((*frames, *OF_CLUSTER, *OF_TOPICS), files)
-            latest = (row["latest_time"] for row in seen.counts)
-            end_us = max((time for time in latest if time is not None), default=None)
-            # Records yet to come may be the cause of something that has ended.
-            until_us = told.undecided_us
-            is_open = end_us is not None and until_us is not None and until_us >= end_us
-            is_open |= any(end == layout.end_offset for _, end in seen.dropped)
-            self._leave_state(others, of_partitions, is_open=is_open)
+        files = [file for one in followed for file in one.files]
+        self.output.accept((*FACTS, *BUCKET_TABLES), files)
+        self._write_topics(seen, others, history, followed)
+        self._write_derived()
 
-    def _write_derived(self, made: StoredTables) -> None:
+    def _scan(self) -> Mapped[Scanned]:
+        plan = ScanPlan(buckets=self.buckets, parts=self.output.parts())
+        return self.runner.map(partial(scan_split, plan), list(enumerate(self.layout.splits)))
+
+    def _write_cluster(self, seen: Overview, history: Mapping[str, Sequence[Row]]) -> None:
+        """Write the tables of what is no partition's."""
         output = self.output
-        by_bucket = files_by_bucket(output.accepted, output.name, NEEDED)
-        files = BucketFiles(files=by_bucket, parts=output.parts())
-        output.accept(OF_TASKS, derive_by_tasks(self.spark, made, files, self._keep))
-        for table, rows in sum_up(made):
-            output.put(table, rows)
-        output.put(t.BROKER_LOG_LINES, self._log_lines(made))
+        for table, kind in OF_CLUSTER.items():
+            output.put(table, history.get(kind, ()))
+        output.put(t.BROKERS, list(_still(history.get("broker", ()))))
+        controllers: dict[Any, Any] = {
+            row["epoch"]: row["controller"] for row in history.get("controller_epoch", ())
+        }
+        parts = [
+            EpochPart(row["epoch"], row["first_offset"], row["first_time"], row["records"])
+            for row in seen.counts
+        ]
+        output.put(t.RECORD_COUNTS, seen.counts)
+        output.put(t.CONTROLLER_EPOCHS, controller_epochs(parts, controllers))
+        output.put(t.LOGS, [self._log()])
 
-    def _log_lines(self, made: StoredTables) -> list[dict[str, object]]:
+    def _follow_plan(self, seen: Overview, history: Mapping[str, Sequence[Row]]) -> FollowPlan:
+        tables = self.output.tables()
+        return FollowPlan(
+            syncs=self.syncs,
+            # What lies before the snapshot that the replay starts from has no known begin.
+            dropped=(Dropped(0, self.layout.replay_from), *seen.dropped),
+            replay_from=self.layout.replay_from,
+            brokers=broker_states(history.get("broker", ())),
+            parts=self.output.parts(),
+            assumed_min_isr=self.options.assumed,
+            failures=known_failures(tables),
+            end=log_end(tables),
+        )
+
+    def _write_topics(
+        self,
+        seen: Overview,
+        others: pa.Table,
+        history: Mapping[str, Sequence[Row]],
+        followed: Sequence[Followed],
+    ) -> None:
+        found = by_kind(row for one in followed for row in one.rows)
+        self.output.put(t.TOPIC_HISTORY, found.get("topic", ()))
+        self.output.put(t.TOPICS, topics(found, self.output.tables()))
+        read = others.filter(pc.is_valid(others.column("problem")))
+        columns = ("file", "position", "offset", "problem", "message")
+        problems = read.select(columns).rename_columns(t.PROBLEMS.schema.names).to_pylist()
+        for rows in (history.get("problem", ()), *map(found.get, ("problem", "partition_problem"))):
+            problems += filter(self._is_compared, rows or ())
+        for problem in (*self.layout.problems, *seen.problems):
+            problems.append({name: getattr(problem, name) for name in t.PROBLEMS.schema.names})
+        self.output.put(t.PROBLEMS, problems)
+
+    def _is_compared(self, problem: Mapping[str, Any]) -> bool:
+        # A snapshot behind the end of the log tells another moment than the state that was reached:
+        # that records are missing is said once.
+        is_behind = problem["offset"] > self.layout.log_end_offset
+        return problem["kind"] != "disagreement" or not is_behind
+
+    def _write_derived(self) -> None:
+        self.progress.stage("deriving tables")
+        tables = self.output.tables(BUCKET_TABLES)
+        for table, rows in derive_cluster(tables):
+            self.output.put(table, rows)
+        self.output.put(t.BROKER_LOG_LINES, self._log_lines(tables))
+
+    def _log_lines(self, tables: StoredTables) -> list[dict[str, object]]:
         """Return what brokers wrote, with the failures that it tells of."""
         failures: list[FailureAt] = []
-        if self.broker_logs:
+        if self.options.broker_logs:
             columns = ("broker", "directory", "detected_offset", "detected_time")
-            found = made.rows(t.DIRECTORY_FAILURES, columns).to_pylist()
+            found = tables.rows(t.DIRECTORY_FAILURES, columns).to_pylist()
             failures = [FailureAt(**row) for row in found]
-        return joined(self.broker_logs, failures)
-
-    def _scan_plan(self) -> ScanPlan:
-        splits = self.layout.splits
-        if self.former is not None:
-            splits = remaining_splits(self.layout, self.former)
-        return ScanPlan(splits=splits, buckets=self.buckets, parts=self.output.parts(self.since))
-
-    def _former_rows(self) -> DataFrame:
-        """Return what the run before this one has kept, rows of `KEPT`."""
-        assert self.former is not None
-        last = self.former.last
-        snapshots = [snapshot.name for snapshot in self.layout.snapshots]
-        row = F.col("row")
-        # Behind the last batch there was nothing but what is read again now.
-        behind = (row["file"] > last.file) | (
-            (row["file"] == last.file) & (row["position"] >= last.end)
-        )
-        read_again = row["problem"].isNotNull() & ~row["snapshot"] & behind
-        gone = row["snapshot"] & ~row["file"].isin(snapshots)
-        kept = read_files(self.spark, self.output.store, self.output.state(SMALL), KEPT)
-        return kept.where(~F.coalesce(read_again, F.lit(False)) & ~F.coalesce(gone, F.lit(False)))
-
-    def _accept(self, files: Sequence[WrittenFile]) -> None:
-        """Take the files of this run, and those of the former that still count."""
-        self.ended = {table.name: {} for table in LARGE_TABLES}
-        if self.former is not None:
-            snapshots = {snapshot.name for snapshot in self.layout.snapshots}
-            for table, names in self.former.files.items():
-                self.ended[table] = {
-                    name: log_file
-                    for name, log_file in names.items()
-                    if table != t.SNAPSHOT_RECORDS.name or log_file in snapshots
-                }
-        self.output.accept(LARGE_TABLES, files, self.ended)
-        for row in files:
-            if not row["still"]:
-                self.ended[row["table"]][row["name"]] = row["log_file"] or ""
-
-    def _leave_state(self, known: DataFrame, of_partitions: DataFrame, *, is_open: bool) -> None:
-        """Leave what the next run needs, if it can go on from here."""
-        layout, output = self.layout, self.output
-        kinds = output.values(t.PROBLEMS, "kind")
-        last = self.former.last if self.former is not None else None
-        if self.ends:
-            _, file, position = max(self.ends)
-            last = read_last_batch(layout.source, file, position)
-        if last is None or is_open or not kinds <= GOES_ON_WITH or not layout.stays:
-            output.forget_state()
-            return
-        kept = known.where("kind IN ('row', 'wide', 'count')")
-        kept = kept.unionByName(of_partitions, allowMissingColumns=True)
-        files = 1 + layout.size_bytes // BYTES_PER_FILE
-        write_files(kept, output.scratch_store, output.state(SMALL), KEPT, files)
-        save_former(
-            output.scratch_store,
-            output.name,
-            FormerRun(
-                source=layout.source,
-                assumed_min_isr=self.assumed.value,
-                start_offset=layout.start_offset,
-                replay_from=layout.replay_from,
-                last=last,
-                buckets=self.buckets,
-                snapshots=tuple(snapshot.name for snapshot in layout.snapshots),
-                disagreed="disagreement" in kinds,
-                files=self.ended,
-            ),
-        )
-
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        if is_by_driver(self.spark):
-            return frame  # which has its rows already
-        kept = frame.persist(StorageLevel.DISK_ONLY)
-        self.kept.append(kept)
-        return kept
+        return joined(self.options.broker_logs, failures)
 
     def _log(self) -> dict[str, object]:
         """Return the row of the log, and of what is assumed of it."""
         layout = self.layout
-        base = [sync for sync in sync_points(layout) if sync.is_base]
+        base = [sync for sync in self.syncs if sync.is_base]
         return {
             "source": layout.source,
             "start_offset": layout.start_offset,
@@ -334,43 +222,38 @@ class _Run:
             "end_offset": layout.end_offset,
             "size_bytes": layout.size_bytes,
             "snapshots": len(layout.snapshots),
-            "min_insync_replicas": self.assumed.value,
-            "min_insync_replicas_from": self.assumed.source,
+            "min_insync_replicas": self.options.assumed.value,
+            "min_insync_replicas_from": self.options.assumed.source,
         }
 
-    def _problems(self, known: DataFrame, seen: Overview, of_folds: DataFrame) -> DataFrame:
-        columns = t.PROBLEMS.schema.names
-        read = known.where("kind = 'row' AND row.problem IS NOT NULL").select("row.*")
-        read = read.selectExpr("file", "position", "offset", "problem AS kind", "message")
-        # A snapshot behind the end of the log tells another moment than the state that was reached:
-        # that records are missing is said once.
-        compared = f"kind <> 'disagreement' OR offset <= {self.layout.log_end_offset}"
-        found = read.unionByName(of_folds.where(compared))
-        more = (*self.layout.problems, *seen.problems)
-        if not more:
-            return found
-        values = [tuple(getattr(problem, name) for name in columns) for problem in more]
-        return found.unionByName(
-            self.spark.createDataFrame(values, spark_schema(t.PROBLEMS.schema))
-        )
 
-
-_TOPICS = """
-    SELECT topic.*, coalesce(counts.partitions, 0) AS partitions, counts.replication_factor,
-      min_isr.min_insync_replicas, min_isr.min_insync_replicas_from
-    FROM (
-      SELECT max(topic) FILTER (WHERE topic.valid_to_offset IS NULL) AS topic,
-        max(min_isr) FILTER (WHERE min_isr.valid_to_offset IS NULL) AS min_isr
-      FROM {topics} GROUP BY coalesce(topic.topic_id, min_isr.topic_id)
-    ) LEFT JOIN (
-      SELECT topic_id, count(*) AS partitions,
-        max(CASE WHEN partition = 0 THEN size(replicas) END) AS replication_factor
-      FROM {partitions} GROUP BY topic_id
-    ) AS counts ON topic.topic_id = counts.topic_id WHERE topic IS NOT NULL
+_COUNTS = """
+    SELECT topic_id, count(*) AS partitions,
+      max(len(replicas)) FILTER (WHERE partition = 0) AS replication_factor
+    FROM {partitions} GROUP BY topic_id
 """
 
 
-def topics(followed: DataFrame, partitions: DataFrame) -> DataFrame:
-    """Return the topics that still exist."""
-    known = followed.where("kind IN ('topic', 'min_isr')").select("topic", "min_isr")
-    return run_sql(_TOPICS, {"topics": known, "partitions": partitions})
+def topics(found: Mapping[str, Sequence[Row]], tables: StoredTables) -> list[Row]:
+    """Return the topics that still exist.
+
+    Args:
+        found: Rows of the kinds `topic` and `min_isr`.
+        tables: With that of the partitions.
+    """
+    with Questions(tables) as questions:
+        counts = {row["topic_id"]: row for row in questions.named_rows(_COUNTS)}
+    min_isr = {row["topic_id"]: row for row in _still(found.get("min_isr", ()))}
+    none: Row = {"partitions": 0}
+    names = ("min_insync_replicas", "min_insync_replicas_from")
+    return [
+        row
+        | counts.get(row["topic_id"], none)
+        | {name: min_isr.get(row["topic_id"], {}).get(name) for name in names}
+        for row in _still(found.get("topic", ()))
+    ]
+
+
+def _still(rows: Sequence[Row]) -> Iterator[Row]:
+    """Return what has not ended."""
+    return (row for row in rows if row["valid_to_offset"] is None)

@@ -24,8 +24,9 @@ FOR_LOGS: Mapping[str, str] = {
 }
 """Modules that read a log -> the oldest version that works; the same as in `pyproject.toml`."""
 
+FOR_REPLAY: Mapping[str, str] = {**FOR_LOGS, "duckdb": "2"}
 FOR_SOURCE: Mapping[str, str] = {"pyspark": "4.2", **FOR_LOGS}
-FOR_REPLAY: Mapping[str, str] = {**FOR_SOURCE, "duckdb": "2", "pandas": "2.2"}
+FOR_SPARK: Mapping[str, str] = {"pyspark": "4.2", "pandas": "2.2"}
 
 
 def check_requirements(user: str, needed: Mapping[str, str]) -> None:
@@ -40,9 +41,9 @@ def check_requirements(user: str, needed: Mapping[str, str]) -> None:
     """
     lacking = list(_lacking(needed))
     if lacking:
+        extra = "analytics" if "pyspark" in needed else "replay"
         raise ReplayInputError(
-            f"{user} needs {', '.join(lacking)}: "
-            f"{sys.executable} -m pip install 'jbodlab[analytics]'"
+            f"{user} needs {', '.join(lacking)}: {sys.executable} -m pip install 'jbodlab[{extra}]'"
         )
 
 

@@ -12,12 +12,14 @@ import base64
 import uuid
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.store.store import Store
+from analytics.store.stored_tables import SUFFIX
 from analytics.tables.table import Table
 
 COMPRESSION = "snappy"
@@ -39,11 +41,12 @@ _SKIPPED_BY = frozenset(
 """Columns by whose range of values readers skip parts of a file; no others are worth it."""
 
 
-class WrittenFile(Protocol):
-    """A row of `scan.FILE`: a file that was written, with its `table`, its `name` and more."""
+class WrittenFile(NamedTuple):
+    """A file that was written."""
 
-    def __getitem__(self, name: str, /) -> Any:
-        """Return a column."""
+    table: str
+    name: str
+    """In the folder of the table's files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,27 +57,21 @@ class PartFiles:
     """A path or URI that every worker knows."""
     cluster: str
     """Label of the cluster, for the folder of a table's files."""
-    since: int = 0
-    """First offset that the run reads, so that files of a later run stand behind."""
 
 
 class PartWriters:
-    """The files that one task writes, one per table and kind.
+    """The files that one task writes, one per table.
 
     Args:
         parts: Where they are written.
         label: Beginning of their names, by which the files of a table are in order.
-        log_file: File of the log that their rows are from, if that is one.
     """
 
-    def __init__(self, parts: PartFiles, label: str, log_file: str | None = None) -> None:
+    def __init__(self, parts: PartFiles, label: str) -> None:
         self.store = Store(parts.folder)
         self.cluster = parts.cluster
-        self.label = f"{parts.since:012d}-{label}"
-        self.log_file = log_file
-        self.attempt = uuid.uuid4().hex[:12]
-        self.writers: dict[tuple[str, bool], pq.ParquetWriter] = {}
-        self.rows: dict[tuple[str, bool], int] = {}
+        self.name = f"part-{label}-{uuid.uuid4().hex[:12]}{SUFFIX}"
+        self.writers: dict[str, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -85,50 +82,31 @@ class PartWriters:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the files."""
         for writer in self.writers.values():
             writer.close()
 
-    def write(self, table: Table, rows: pa.Table, *, still: bool = False) -> None:
-        """Write rows of a table.
-
-        Args:
-            table: The table.
-            rows: Its columns in order.
-            still: Whether they hold what has not ended, for a file of its own.
-        """
+    def write(self, table: Table, rows: pa.Table) -> None:
+        """Write rows of a table, its columns in order."""
         if not rows.num_rows:
             return
-        key = (table.name, still)
-        writer = self.writers.get(key)
+        writer = self.writers.get(table.name)
         if writer is None:
             folder = table.folder(self.cluster)
             self.store.make_folder(folder)
-            path = self.store.path(f"{folder}/{self._name(still)}")
-            writer = self.writers[key] = _writer(self.store, path, table, rows.schema)
-            self.rows[key] = 0
+            path = self.store.path(f"{folder}/{self.name}")
+            writer = self.writers[table.name] = _writer(self.store, path, table, rows.schema)
         writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
-        self.rows[key] += rows.num_rows
 
     @property
     def files(self) -> list[WrittenFile]:
-        """The files, as rows of `scan.FILE`; after the end of the task only."""
-        return [
-            {
-                "table": table,
-                "name": self._name(still),
-                "rows": rows,
-                "still": still,
-                "log_file": self.log_file,
-            }
-            for (table, still), rows in self.rows.items()
-        ]
+        """The files that have rows."""
+        return [WrittenFile(table, self.name) for table in self.writers]
 
-    def _name(self, still: bool) -> str:
-        return f"part-{self.label}{'-still' if still else ''}-{self.attempt}.parquet"
+
+def in_order(rows: pa.Table, table: Table) -> pa.Table:
+    """Return rows in the order of the table."""
+    keys = [(name, "ascending") for name in table.order]
+    return rows.take(pc.sort_indices(rows.select(table.order), sort_keys=keys))
 
 
 def empty_file(store: Store, table: Table, cluster: str) -> str:
@@ -140,7 +118,7 @@ def empty_file(store: Store, table: Table, cluster: str) -> str:
     folder = table.folder(cluster)
     store.make_folder(folder)
     rows = table.schema.empty_table()
-    name = f"part-00000-{uuid.uuid4().hex[:12]}.parquet"
+    name = f"part-00000-{uuid.uuid4().hex[:12]}{SUFFIX}"
     path = store.path(f"{folder}/{name}")
     with _writer(store, path, table, rows.schema) as writer:
         writer.write_table(rows)

@@ -7,8 +7,6 @@ moved is copied file by file.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -130,17 +128,6 @@ class Store:
             self.files.delete_dir(self.path(name))
         elif kind != fs.FileType.NotFound:
             self.files.delete_file(self.path(name))
-
-    def copy(self, name: str, target: str) -> None:
-        """Give a file that nobody changes any more a second name, or a copy."""
-        if self.local is None:
-            self._copy(name, target)
-            return
-        source, copied = self.local / name, self.local / target
-        try:
-            os.link(source, copied)
-        except OSError:  # the file system knows no links
-            shutil.copyfile(source, copied)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file."""

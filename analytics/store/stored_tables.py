@@ -13,8 +13,6 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from analytics.store.store import Store, StoredFile
 from analytics.tables.table import Table
 
-ROWS_PER_BATCH = 1 << 16
-
 SUFFIX = ".parquet"
 
 
@@ -67,13 +65,3 @@ def rows_of(store: Store, paths: Sequence[str], schema: pa.Schema) -> Iterator[p
     for path in paths:
         with pq.ParquetFile(path, filesystem=store.files) as file:
             yield file.read(columns=schema.names).select(schema.names).cast(schema)
-
-
-def values_of(store: Store, folder: str, names: Iterable[str], column: str) -> set[object]:
-    """Return the different values of one column of Parquet files, read by the caller itself."""
-    found: set[object] = set()
-    for name in names:
-        with pq.ParquetFile(store.path(f"{folder}/{name}"), filesystem=store.files) as file:
-            for batch in file.iter_batches(ROWS_PER_BATCH, columns=[column]):
-                found.update(batch.column(0).unique().to_pylist())
-    return found

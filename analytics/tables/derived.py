@@ -17,6 +17,17 @@ from analytics.tables.table import (
     columns,
 )
 
+_COSTS = columns(
+    ("leaderless", LONG, "partitions that had no leader because of it, at any time"),
+    ("leaderless_ms", LONG, "for how long, summed; to the end of the log if they still have none"),
+    ("longest_leaderless_ms", LONG, "the longest of these times; null = there is none"),
+    ("under_min_isr", LONG, "partitions that had too few replicas in sync because of it"),
+    ("under_min_isr_ms", LONG, "for how long, summed; to the end of the log if they still have"),
+    ("longest_under_min_isr_ms", LONG, "the longest of these times; null = there is none"),
+    ("still_short", LONG, "partitions that are so at the end of the log"),
+)
+"""What a failure cost."""
+
 _COURSE_OF_FAILURE = columns(
     ("detected_offset", LONG, "offset of the record that says so"),
     ("detected_time", TIME, "time of that record"),
@@ -58,13 +69,6 @@ _COURSE_OF_FAILURE = columns(
     ("state", STRING, "open or closed"),
     ("closed_offset", LONG, "offset at which it ended; null = open"),
     ("closed_time", TIME, "time of that record"),
-    ("leaderless", LONG, "partitions that had no leader because of it, at any time"),
-    ("leaderless_ms", LONG, "for how long, summed; to the end of the log if they still have none"),
-    ("longest_leaderless_ms", LONG, "the longest of these times; null = there is none"),
-    ("under_min_isr", LONG, "partitions that had too few replicas in sync because of it"),
-    ("under_min_isr_ms", LONG, "for how long, summed; to the end of the log if they still have"),
-    ("longest_under_min_isr_ms", LONG, "the longest of these times; null = there is none"),
-    ("still_short", LONG, "partitions that are so at the end of the log"),
 )
 """How the cluster came round, the same for directories and brokers."""
 
@@ -77,6 +81,7 @@ DIRECTORY_FAILURES = Table(
             ("directory", STRING, "id of the directory"),
         ),
         *_COURSE_OF_FAILURE,
+        *_COSTS,
         *columns(
             (
                 "closed_by",
@@ -106,6 +111,7 @@ BROKER_FAILURES = Table(
             ),
         ),
         *_COURSE_OF_FAILURE,
+        *_COSTS,
         *columns(
             (
                 "closed_by",
@@ -376,3 +382,117 @@ DERIVED_TABLES: tuple[Table, ...] = (
     UNKNOWN_RECORDS,
     BROKER_LOG_LINES,
 )
+
+FAILURES = Table(
+    name="failures",
+    row="one time that a log directory was offline or a broker did not serve",
+    columns=columns(
+        ("failure", INT, "its number"),
+        ("broker", INT, "that failed, or whose directory failed"),
+        ("directory", STRING, "id of the directory; null = the whole broker failed"),
+        ("began_by", STRING, "of a broker, as in broker_failures"),
+        ("detected_offset", LONG, "offset of the record that says so"),
+        ("detected_time", TIME, "time of that record"),
+        ("batch", LONG, "first offset of its batch"),
+        ("back_offset", LONG, "offset at which it was over; null = it is not"),
+        ("back_time", TIME, "time of that record"),
+        ("back_by", STRING, "how it was over, as in closed_by of its table"),
+        ("touched_at_most", LONG, "partitions that the log knows of"),
+    ),
+    order=("failure",),
+)
+"""What buckets are asked about."""
+
+LIVES = Table(
+    name="lives",
+    row="equal lives of partitions of a topic",
+    columns=columns(
+        ("topic", STRING, "name of the topic"),
+        ("topic_id", STRING, "id of the topic"),
+        ("from_time", TIME, "when they had replicas first"),
+        ("to_time", TIME, "when they had none any more, or the end of the log"),
+        ("count", LONG, "how many there are"),
+    ),
+    order=(),
+)
+PLACES = Table(
+    name="places",
+    row="one directory of a broker",
+    columns=columns(
+        ("broker", INT, "id of the broker"),
+        ("directory", STRING, "id of the directory; null = not known"),
+        ("replicas", LONG, "replicas placed there"),
+        ("leaders", LONG, "partitions led there"),
+        ("preferred_leaders", LONG, "partitions whose first replica is there"),
+    ),
+    order=(),
+)
+CHANGES = Table(name="changes", row=CHANGE_COUNTS.row, columns=CHANGE_COUNTS.columns, order=())
+SHORTAGES = Table(
+    name="shortages",
+    row="equal outages of partitions of a topic",
+    columns=columns(
+        ("topic_id", STRING, "id of the topic"),
+        ("kind", STRING, "leaderless, under_min_isr, or unwritable: either of them"),
+        ("from_time", TIME, "when they began"),
+        ("to_time", TIME, "when they were over, or the end of the log"),
+        ("count", LONG, "how many there are"),
+    ),
+    order=(),
+)
+GAUGE_STEPS = Table(
+    name="gauge_steps",
+    row="by how much one number changes from one stretch of time to the next",
+    columns=GAUGES.columns,
+    order=(),
+)
+FAILURE_PARTS = Table(
+    name="failure_parts",
+    row="one failure, and what became of the replicas that it touched",
+    columns=columns(
+        ("failure", INT, "its number"),
+        ("touched", LONG, "replicas that were placed there then"),
+        ("gone", LONG, "how many of these are placed there no more"),
+        ("last_gone_offset", LONG, "offset at which the last of these left"),
+        ("last_gone_time", TIME, "time of that record"),
+        ("done", LONG, "how many have had their full ISR and a leader again, or were removed"),
+        ("last_done_offset", LONG, "offset at which the last of these had"),
+        ("last_done_time", TIME, "time of that record"),
+        ("partitions", STRINGS, "what a directory touched, as topic-partition"),
+    ),
+    order=(),
+)
+FAILURE_LEADERS = Table(
+    name="failure_leaders",
+    row="one failure, and what became of the leaders of the replicas that it touched: of one of "
+    "them, if the first change after the failure is this one, or of all for which that is certain",
+    columns=columns(
+        ("failure", INT, "its number"),
+        ("of_topic", STRING, "id of the topic; null = certain"),
+        ("of_partition", INT, "partition of the topic; null = certain"),
+        ("since_offset", LONG, "offset of the change; null = certain"),
+        ("moved", LONG, "partitions led there that got another leader at once"),
+        ("lost", LONG, "partitions led there that were left without a leader"),
+        ("still_lost", LONG, "how many of these had no leader again, or their own end"),
+        ("last_leader_offset", LONG, "offset at which the last of these had a leader again"),
+        ("last_leader_time", TIME, "time of that record"),
+    ),
+    order=(),
+)
+FAILURE_COSTS = Table(
+    name="failure_costs",
+    row="one failure, and the outages that are put down to it",
+    columns=(*columns(("failure", INT, "its number")), *_COSTS),
+    order=(),
+)
+BUCKET_SUMS = (
+    LIVES,
+    PLACES,
+    CHANGES,
+    SHORTAGES,
+    GAUGE_STEPS,
+    FAILURE_PARTS,
+    FAILURE_LEADERS,
+    FAILURE_COSTS,
+)
+"""What each bucket gives few rows of, to be summed up over buckets; no result has them."""

@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics.engines import LOCAL
 from analytics.job.command import replay
 from analytics.job.session import start_session
 from tests.analytics.page_tables import some_of_everything
@@ -37,6 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def spark() -> Iterator[SparkSession]:
     """One quiet local session for all tests."""
     session = start_session(0)
+    session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session
     session.stop()
 
@@ -60,7 +62,7 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
         "from jbodlab.cli.program import main; sys.exit(main(['replay', *sys.argv[1:]]))"
     )
-    paths = ["--input", str(source / "controller"), "--results", str(output)]
+    paths = ["--engine", LOCAL, "--input", str(source / "controller"), "--results", str(output)]
     done = subprocess.run(
         [sys.executable, "-c", program, *paths],
         cwd=output.parent,
@@ -77,11 +79,11 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
 
 
 @pytest.fixture(scope="session")
-def admin(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
     """A log in which topics and settings are changed, replayed once for all tests."""
     output = tmp_path_factory.mktemp("admin")
     source = FIXTURES / "3.9.2-admin"
-    report = replay(source / "controller", output, spark).report
+    report = replay(source / "controller", output, LOCAL).report
     left = contents(output)
     yield Replayed(source, output, report)
     assert contents(output) == left, f"a test has changed {output}"

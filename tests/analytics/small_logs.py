@@ -6,47 +6,24 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
 
-from analytics.derive.broker_failures import Session, broker_failures
-from analytics.derive.bucket_rows import NEEDED, files_by_bucket, no_rows
-from analytics.derive.bucket_tables import (
-    CHANGES,
-    GAUGE_STEPS,
-    OF_PARTITIONS,
-    SMALL_TABLES,
-    BucketTables,
-    derive,
-)
-from analytics.derive.directory_failures import (
-    Failure,
-    failure_columns,
-    failure_row,
-    in_order,
-    with_begin,
-)
-from analytics.derive.failure_parts import TOUCHED_BY, touched_counts
-from analytics.derive.failures import Failures
-from analytics.derive.gauges import failure_steps
-from analytics.derive.log_end import LogEnd
+from analytics.derive.bucket import BUCKET_TABLES, FACTS, derive_bucket
+from analytics.derive.cluster import derive_cluster, known_failures
+from analytics.derive.log_end import LogEnd, log_end
+from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
-from analytics.fold.broker_registration import OFFLINE
 from analytics.fold.bucket import BucketFold, TopicEvent
 from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
 from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
-from analytics.job.derive_stage import BucketFiles
-from analytics.job.derived_tables import derive_by_tasks, sum_up
-from analytics.job.output import OutputDir
-from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.questions import GivenTables
-from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
+from analytics.tables.derived import BUCKET_SUMS, FAILURES
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
 from jbodlab.records import frame
@@ -199,187 +176,93 @@ def counted(records: Sequence[Row]) -> list[Row]:
     ]
 
 
-class Buckets(NamedTuple):
-    """What is derived bucket by bucket; a bucket per partition."""
+class InMemory(GivenTables):
+    """Tables of which a test has the rows; what it does not give is empty."""
 
-    rows: Rows
-    """Of the base tables."""
-    failures: list[Failure]
-    known: Failures
-    end: LogEnd
-    made: list[BucketTables]
-
-    def small(self, table: t.Table) -> pa.Table:
-        """Return the rows of a table that is summed up over buckets."""
-        return pa.concat_tables([one.small[table] for one in self.made])
-
-
-def derived_buckets(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Buckets:
-    """Derive what each partition gives, in this process."""
-    rows = base_rows(batches, step_s)
-    failures = in_order(map(_failure, (row for row in rows["log_dirs"] if row["state"] == OFFLINE)))
-    failures += broker_failures(map(session, rows["broker_sessions"]))
-    numbers = sorted({row["partition"] for row in rows["partition_history"]}, key=str)
-    buckets = [_bucket(rows, number) for number in numbers] or [RowsInMemory({})]
-    columns = failure_columns(failures)
-    touched = [
-        touched_counts(one.rows(t.REPLICA_PLACEMENT, TOUCHED_BY), columns) for one in buckets
-    ]
-    known = with_begin(columns, sum(touched))  # type: ignore[arg-type] # arrays of one length
-    last_us = events_of(batches, step_s=step_s)[-1].time if any(batches) else None
-    end = LogEnd(time_us=last_us, bucket_ms=1)
-    return Buckets(rows, failures, known, end, [derive(bucket, known, end) for bucket in buckets])
-
-
-def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
-    """Return the rows of the tables that are derived bucket by bucket."""
-    buckets = derived_buckets(batches, step_s)
-    made, failures = buckets.made, buckets.failures
-    found: Rows = {
-        table.name: [row for one in made for row in one.rows[table].to_pylist()]
-        for table in OF_PARTITIONS
-    }
-    steps = buckets.small(GAUGE_STEPS).to_pylist()
-    found["gauges"] = summed_up([*steps, *failure_steps(buckets.known, buckets.end).to_pylist()])
-    found["change_counts"] = buckets.small(CHANGES).to_pylist()
-    parts = [part for one in made for part in one.failures]
-    for table in (t.DIRECTORY_FAILURES, t.BROKER_FAILURES):
-        found[table.name] = [
-            failure_row(failure, [part for part in parts if part["failure"] == number])
-            for number, failure in enumerate(failures)
-            if (failure.directory is None) == (table is t.BROKER_FAILURES)
-        ]
-    for table in (*OF_PARTITIONS, t.CHANGE_COUNTS):
-        found[table.name].sort(key=lambda row: tuple(str(row[name]) for name in table.order))
-    return found
-
-
-def summed_up(steps: Sequence[Row]) -> list[Row]:
-    """Return the rows of the table of gauges, added up one by one."""
-    found: list[Row] = []
-    sums: dict[tuple[object, ...], list[int]] = {}
-    for step in sorted(steps, key=lambda row: str(row["from_time"])):
-        key = step["what"], step["broker"], step["directory"]
-        so_far = sums.setdefault(key, [0, 0])
-        for at, name in enumerate(("at_end", "ever")):
-            so_far[at] += int(str(step[name]))
-        found = [row for row in found if (*key, step["from_time"]) != tuple(row.values())[:4]]
-        found.append({**step, "at_end": so_far[0], "ever": so_far[1]})
-    return found
-
-
-class RowsInMemory(NamedTuple):
-    """The rows of a bucket, as the derived tables ask for them."""
-
-    tables: Mapping[str, pa.Table]
+    def __init__(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        every = (*t.TABLES, *BUCKET_SUMS, FAILURES)
+        self.tables = {table.name: table_of(table, rows.get(table.name, ())) for table in every}
+        super().__init__(self.tables)
 
     def rows(self, table: t.Table, columns: Sequence[str]) -> pa.Table:
-        found = self.tables.get(table.name)
-        return no_rows(table, columns) if found is None else found.select(list(columns))
+        return self.tables[table.name].select(list(columns))
+
+    def all_rows(self, table: t.Table) -> list[Row]:
+        """Return the rows of a table in its order."""
+        found: list[Row] = self.tables[table.name].to_pylist()
+        return in_order(found, table)
+
+
+def derived(
+    batches: Sequence[Sequence[Record]], step_s: float = 1.0, **more: list[Row]
+) -> InMemory:
+    """Return all tables, the derived ones made with a bucket for each number of a partition."""
+    found = InMemory(base_rows(batches, step_s) | more)
+    failures, end = known_failures(found), log_end(found)
+    numbers = pc.unique(found.tables["partition_history"].column("partition"))
+    parts = [
+        derive_bucket(
+            {
+                table: found.tables[table.name].filter(pc.field("partition") == number)
+                for table in FACTS
+            },
+            failures,
+            end,
+        )
+        for number in numbers
+    ]
+    for table in BUCKET_TABLES:
+        empty = table.schema.empty_table()
+        found.tables[table.name] = pa.concat_tables([empty, *(part[table] for part in parts)])
+    found.tables.update((table.name, rows) for table, rows in derive_cluster(found))
+    return found
+
+
+def derived_rows(
+    table: t.Table, batches: Sequence[Sequence[Record]], step_s: float = 1.0
+) -> list[Row]:
+    """Return the rows of a derived table."""
+    return derived(batches, step_s).all_rows(table)
+
+
+def answered(
+    scope: Scope, table: t.Table, end_s: float | None = None, **rows: Sequence[Row]
+) -> list[Row]:
+    """Return what the SQL of a table gives, in its order, or in that of its columns.
+
+    Args:
+        scope: Where it is asked.
+        table: The table.
+        end_s: End of the log, in seconds since 1970; stretches of time have 10 milliseconds.
+        rows: Of the tables that it reads.
+    """
+    end = LogEnd(time_us=None if end_s is None else round(end_s * 1_000_000), bucket_ms=10)
+    with SqlFiles(scope, InMemory(rows), end) as sql:
+        found: list[Row] = sql.answer(table).to_pylist()
+    return in_order(found, table)
+
+
+def in_order(rows: list[Row], table: t.Table) -> list[Row]:
+    """Return rows in the order of their table, or in that of its columns; null is first."""
+    names = table.order or table.schema.names
+    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in names])
 
 
 def derived_tables(
-    spark: SparkSession,
     folder: Path,
     batches: Sequence[Sequence[Record]],
     step_s: float = 1.0,
     more: Mapping[str, list[Row]] = MappingProxyType({}),
 ) -> StoredTables:
-    """Return all tables, the derived ones made from files as a replay makes them."""
-    rows = base_rows(batches, step_s) | dict(more)
-    parts = PartFiles(folder=str(folder), cluster="one")
-    with PartWriters(parts, "00000") as writers:
-        for table in NEEDED:
-            own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
-            writers.write(table, pa.Table.from_pylist(own, table.schema), still=True)
-    folders = {table.name: str(folder / "base" / table.name) for table in t.TABLES}
+    """Return all tables, in files."""
+    found = derived(batches, step_s, **more)
     for table in t.TABLES:
-        own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
-        Path(folders[table.name]).mkdir(parents=True)
-        found = pa.Table.from_pylist(own, table.schema)
-        pq.write_table(found, f"{folders[table.name]}/part.parquet")
-    tables = StoredTables(t.TABLES, lambda table: folders[table.name])
-    store = Store(str(folder))
-    names = {table.name: store.names(table.folder("one")) for table in NEEDED}
-    files = BucketFiles(files=files_by_bucket(names, "one", NEEDED), parts=parts)
-    for file in derive_by_tasks(spark, tables, files, DataFrame.persist):
-        folders[file["table"]] = str(folder / file["table"])
-    for small in SMALL_TABLES:
-        if small.name not in folders:
-            folders[small.name] = str(folder / small.name)
-            empty_file(store, small, "one")
-    output = OutputDir(str(folder / "derived"), t.TABLES)
-    output.prepare(())
-    assert output.lock is not None
-    output.lock.release()
-    here = output.cluster("one")
-    all_tables = (*t.TABLES, *SMALL_TABLES)
-    for table, found in sum_up(StoredTables(all_tables, lambda one: folders[one.name])):
-        here.put(table, found)
-        folders[table.name] = here.scratch_store.uri(table.folder("one"))
-    return StoredTables(t.TABLES, lambda table: folders[table.name])
+        (folder / table.name).mkdir()
+        pq.write_table(found.tables[table.name], folder / table.name / "part.parquet")
+    return StoredTables(t.TABLES, lambda table: str(folder / table.name))
 
 
-def _bucket(rows: Rows, number: object) -> RowsInMemory:
-    tables = {}
-    for table, names in NEEDED.items():
-        schema = table.schema
-        own = [
-            {name: row.get(name) for name in names}
-            for row in rows[table.name]
-            if row["partition"] == number
-        ]
-        needed = pa.schema([schema.field(name) for name in names])
-        tables[table.name] = pa.Table.from_pylist(own, needed)
-    return RowsInMemory(tables)
-
-
-def _failure(row: Row) -> Failure:
-    return Failure(
-        broker=row["broker"],  # type: ignore[arg-type]
-        directory=row["directory"],  # type: ignore[arg-type]
-        detected_offset=row["valid_from_offset"],  # type: ignore[arg-type]
-        detected_time=_microseconds(row["valid_from_time"]),
-        batch=row["batch_base_offset"],  # type: ignore[arg-type]
-        back_offset=row["valid_to_offset"],  # type: ignore[arg-type]
-        back_time=_microseconds(row["valid_to_time"]),
-        back_by=row["ended_by"],  # type: ignore[arg-type]
-    )
-
-
-def session(row: Row) -> Session:
-    """Return a row of the table of sessions as what failures of brokers are found in."""
-    return Session(
-        broker=row["broker"],  # type: ignore[arg-type]
-        state=str(row["state"]),
-        record_type=row["record_type"],  # type: ignore[arg-type]
-        from_offset=row["valid_from_offset"],  # type: ignore[arg-type]
-        from_time=_microseconds(row["valid_from_time"]),
-        batch=row["batch_base_offset"],  # type: ignore[arg-type]
-        to_offset=row["valid_to_offset"],  # type: ignore[arg-type]
-        to_time=_microseconds(row["valid_to_time"]),
-        ended_by=row["ended_by"],  # type: ignore[arg-type]
-    )
-
-
-def _microseconds(time: object) -> int | None:
-    if time is None:
-        return None
-    assert isinstance(time, datetime)
-    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-
-
-def given(rows: Mapping[t.Table, list[Row] | pa.Table]) -> GivenTables:
-    """Return tables of which the test has the rows, for questions."""
-    return GivenTables(
-        {
-            table.name: own if isinstance(own, pa.Table) else table_of(table, own)
-            for table, own in rows.items()
-        }
-    )
-
-
-def table_of(table: t.Table, rows: list[Row]) -> pa.Table:
+def table_of(table: t.Table, rows: Sequence[Row]) -> pa.Table:
     given = [{name: row.get(name) for name in table.schema.names} for row in rows]
     return pa.Table.from_pylist(given, table.schema)
 

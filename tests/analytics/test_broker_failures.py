@@ -3,11 +3,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analytics.derive.broker_failures import Session, broker_failures
-from analytics.derive.controller_changes import CONTROLLER_CHANGES
-from analytics.job.kind_files import in_order
-from analytics.store.questions import Questions
+from analytics.derive.sql_files import Scope
 from analytics.tables import catalog as t
+from analytics.tables.derived import FAILURES
 from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from jbodlab.records.cluster_records import UnregisterBrokerRecord
@@ -16,11 +14,12 @@ from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,
+    Row,
+    answered,
     at,
     broker_change,
     change,
     derived_rows,
-    given,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2, 3)}
@@ -39,7 +38,7 @@ LEFT = [change(0, isr=(2, 3), leader=2), change(1, leader=-1)]
 def broker_failure_rows(
     names: Sequence[str], *batches: Sequence[Record]
 ) -> list[tuple[object, ...]]:
-    rows = derived_rows([CLUSTER, *batches])[t.BROKER_FAILURES.name]
+    rows = derived_rows(t.BROKER_FAILURES, [CLUSTER, *batches])
     return [tuple(row[name] for name in names) for row in rows]
 
 
@@ -85,7 +84,7 @@ def test_a_failed_directory_costs_what_it_held() -> None:
     again = [change(1, leader=1, isr=(1,))]
     batches = [[register(1, other, epoch=1)], lost, again, [broker_change(3, fenced=1)]]
 
-    (row,) = derived_rows([CLUSTER, *batches])[t.DIRECTORY_FAILURES.name]
+    (row,) = derived_rows(t.DIRECTORY_FAILURES, [CLUSTER, *batches])
 
     assert [row[name] for name in COSTS] == [1, 1000, 1000, 0]
 
@@ -131,49 +130,63 @@ def test_the_failure_of_a_directory_is_none_of_its_broker() -> None:
     assert broker_failure_rows(BEGIN_AND_END, failed) == []
 
 
-def one_session(state: str, start: int, **more: object) -> Session:
-    given: dict[str, object] = {
+def one_session(state: str, start: int, **more: object) -> Row:
+    return {
         "broker": 1,
         "state": state,
         "record_type": "FENCE_BROKER_RECORD",
-        "from_offset": start,
-        "from_time": start,
-        "batch": start,
-        "to_offset": None,
-        "to_time": None,
-        "ended_by": None,
+        "valid_from_offset": start,
+        "batch_base_offset": start,
+        **more,
     }
-    return Session(**given | more)  # type: ignore[arg-type]
+
+
+def failures(*sessions: Row) -> list[tuple[object, ...]]:
+    names = ("broker", "began_by", "detected_offset", "back_offset", "back_by")
+    found = answered(Scope.CLUSTER, FAILURES, broker_sessions=sessions)
+    return [tuple(row[name] for name in names) for row in found]
 
 
 def test_a_broker_that_starts_for_the_first_time_has_not_failed() -> None:
-    sessions = [one_session("fenced", 1, ended_by="unfenced"), one_session("unfenced", 2)]
+    fenced = one_session("fenced", 1, ended_by="unfenced")
 
-    assert broker_failures(sessions) == []
+    assert failures(fenced, one_session("unfenced", 2)) == []
 
 
 def test_a_broker_that_a_snapshot_knows_as_fenced_has_failed() -> None:
-    (failure,) = broker_failures([one_session("fenced", 7, record_type=SNAPSHOT_TYPE)])
+    fenced = one_session("fenced", 7, record_type=SNAPSHOT_TYPE)
 
-    assert (failure.began_by, failure.detected_offset, failure.back_offset) == ("snapshot", 7, None)
+    assert failures(fenced) == [(1, "snapshot", 7, None, None)]
+
+
+def test_a_broker_that_registers_after_its_removal_begins_anew() -> None:
+    removed = one_session("fenced", 5, ended_by="unregistered", valid_to_offset=6)
+
+    assert failures(
+        one_session("unfenced", 1, ended_by="fenced"),
+        removed,
+        one_session("fenced", 8, ended_by="unfenced"),
+        one_session("unfenced", 9),
+        one_session("unfenced", 3, broker=2, ended_by="fenced"),
+        one_session("fenced", 4, broker=2, ended_by="unfenced"),
+        one_session("unfenced", 7, broker=2),
+    ) == [(2, "fenced", 4, 7, "unfenced"), (1, "fenced", 5, 6, "unregistered")]
 
 
 def test_between_two_controllers_nothing_was_written() -> None:
-    epochs = [
+    epochs: list[Row] = [
         {"epoch": epoch, "controller": controller, "from_offset": start, "from_time": at(start)}
         for epoch, controller, start in ((1, 100, 0), (4, None, 20), (5, 101, 30))
     ]
-    counts = [
+    counts: list[Row] = [
         {"epoch": epoch, "type": kind, "last_offset": last, "last_time": at(last + 0.5)}
         for epoch, kind, last in (
             *((1, "TOPIC_RECORD", 12), (1, "NO_OP_RECORD", 19), (4, "NO_OP_RECORD", 25)),
         )
     ]
-    tables = given({t.CONTROLLER_EPOCHS: epochs, t.RECORD_COUNTS: counts})  # type: ignore[dict-item]
-
-    with Questions(tables) as questions:
-        changes = questions.table(CONTROLLER_CHANGES, t.CONTROLLER_CHANGES.schema)
-    found = in_order(changes, t.CONTROLLER_CHANGES).to_pylist()
+    found = answered(
+        Scope.CLUSTER, t.CONTROLLER_CHANGES, controller_epochs=epochs, record_counts=counts
+    )
 
     names = ("epoch", "controller", "previous_controller", "last_offset", "gap_ms")
     assert [tuple(row[name] for name in names) for row in found] == [

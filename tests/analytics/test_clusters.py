@@ -1,26 +1,27 @@
-"""Many clusters in one output: tables by cluster, and a second run that reads only what is new."""
+"""Many clusters in one output, and a second run that leaves unchanged clusters alone."""
 
 from __future__ import annotations
 
 import shutil
 import tarfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics.ask.broker_logs import LogLine
+from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
-from analytics.job.clusters import ReplayResult
+from analytics.job.clusters import ReplayOptions, ReplayResult
 from analytics.job.command import answer, replay
 from analytics.tables.catalog import TABLES
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
 from tests.analytics.page_reader import read_page
-
-pytestmark = pytest.mark.spark
 
 NODES = "kVd9ZwzAQzS8nkp0ZvvVvg"
 """Id of the cluster of which there are two copies."""
@@ -84,7 +85,7 @@ def files(output: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Clusters by a pattern, a name, and copies with an archive; then one of them has grown."""
     root = tmp_path_factory.mktemp("clusters")
     logs = [make_log(root / "logs" / name / "kraft", i) for i, name in ((1, "eu"), (2, "us"))]
@@ -92,12 +93,12 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     end_of_nodes = make_nodes(root / "nodes", 4)
     inputs = [f"{root}/logs/*/kraft", f"third={root}/named", f"{root}/nodes/node*"]
     output = root / "out"
-    first = replay(inputs, output, spark)
+    first = replay(inputs, output, LOCAL)
     before = files(output)
     logs[1].append(NoOpRecord())
     for log in logs:
         log.close()
-    second = replay(inputs, output, spark)
+    second = replay(inputs, output, LOCAL)
     return Runs(
         root=root,
         output=output,
@@ -125,6 +126,7 @@ def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Run
         assert pq.read_table(folder).column_names[-1] == "cluster"
 
 
+@pytest.mark.spark
 def test_spark_reads_the_tables_by_cluster(runs: Runs, spark: SparkSession) -> None:
     topics = spark.read.parquet(str(runs.output / "topics"))
 
@@ -147,15 +149,12 @@ def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
     }
     assert changed
     assert all("/cluster=us/" in name for name in changed)
-    # Of what the first run has read of it nothing was read again.
-    kept = [name for name in runs.files_first if name.startswith("records/cluster=us/")]
-    assert set(kept) <= set(runs.files_second)
     for name, one in runs.first.clusters.items():
         assert (one.report == runs.second.clusters[name].report) == (name != "us")
 
 
 def test_a_question_names_its_cluster_where_there_are_several(
-    runs: Runs, spark: SparkSession
+    runs: Runs,
 ) -> None:
     with pytest.raises(ReplayInputError, match=r"holds 4 clusters .*: choose one with --named"):
         answer(runs.output, 0)
@@ -190,25 +189,23 @@ def test_the_start_page_ranks_all_clusters_also_those_that_were_not_read_again(r
 
 
 def test_one_cluster_that_is_left_gets_its_own_page_in_place_of_the_start_page(
-    runs: Runs, spark: SparkSession, tmp_path: Path
+    runs: Runs, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
     shutil.copytree(runs.output, output, copy_function=shutil.copy2)
 
-    result = replay(f"third={runs.root}/named", output, spark)
+    result = replay(f"third={runs.root}/named", output, LOCAL)
 
     assert [Path(page).name for page in result.pages] == ["report.html"]
     assert not (output / "reports").exists() or not list((output / "reports").iterdir())
     assert "<h1>Metadata log of third</h1>" in (output / "report.html").read_text("utf-8")
 
 
-def test_what_is_no_input_any_more_is_in_no_table(
-    runs: Runs, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_what_is_no_input_any_more_is_in_no_table(runs: Runs, tmp_path: Path) -> None:
     output = tmp_path / "out"
     shutil.copytree(runs.output, output, copy_function=shutil.copy2)
 
-    result = replay(f"{runs.root}/logs/*/kraft", output, spark)
+    result = replay(f"{runs.root}/logs/*/kraft", output, LOCAL)
 
     assert list(result.clusters) == ["eu", "us"]
     for table in TABLES:
@@ -225,3 +222,27 @@ def test_copies_of_several_nodes_are_one_log(runs: Runs) -> None:
     assert [row["offset"] for row in rows("records")] == list(range(runs.end_of_nodes))
     (log_row,) = rows("logs")
     assert "node0.tgz!kraft/__cluster_metadata-0" in str(log_row["source"])
+
+
+def test_an_unchanged_cluster_is_read_again_if_something_else_is_asked(tmp_path: Path) -> None:
+    make_log(tmp_path / "log", 1).close()
+    line = LogLine(
+        file="server.log",
+        line=1,
+        time=datetime(2026, 1, 31, tzinfo=UTC),
+        level="ERROR",
+        broker=1,
+        log_dir="/d",
+        directory=None,
+        message="disk error",
+    )
+
+    def is_new(*lines: LogLine, full: bool = False) -> bool:
+        options = ReplayOptions(broker_logs=lines, full=full)
+        (one,) = replay(tmp_path / "log", tmp_path / "out", LOCAL, options).clusters.values()
+        return one.is_new
+
+    assert [is_new(), is_new(), is_new(line), is_new(line)] == [True, False, True, False]
+    assert pq.read_table(tmp_path / "out" / "broker_log_lines").num_rows == 1
+    assert [is_new(), is_new(full=True)] == [True, True]
+    assert pq.read_table(tmp_path / "out" / "broker_log_lines").num_rows == 0

@@ -2,16 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
-from analytics.derive.availability import AVAILABILITY
-from analytics.derive.bucket_tables import LIVES, PLACES, SHORTAGES
-from analytics.derive.skew import SKEW
-from analytics.job.kind_files import in_order
-from analytics.store.questions import GivenTables, Questions
 from analytics.tables import catalog as t
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
@@ -24,11 +15,9 @@ from tests.analytics.small_logs import (
     TOPIC,
     broker_change,
     change,
-    derived_buckets,
     derived_rows,
-    derived_tables,
-    given,
 )
+from tests.analytics.small_logs import derived as all_derived
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3, 4)}
 FIRST = [DIRECTORIES[broker][0] for broker in (1, 2, 3)]
@@ -48,18 +37,10 @@ def text(directory: object) -> str:
 
 
 def derived(
-    table: t.Table, names: Sequence[str], *batches: Sequence[Record]
+    table: t.Table, names: Sequence[str], *batches: Sequence[Record], step_s: float = 1.0
 ) -> list[tuple[object, ...]]:
-    rows = derived_rows([CLUSTER, *batches])[table.name]
+    rows = derived_rows(table, [CLUSTER, *batches], step_s)
     return [tuple(row[name] for name in names) for row in rows]
-
-
-def asked(
-    sql: str, tables: GivenTables, table: t.Table, names: Sequence[str]
-) -> list[tuple[object, ...]]:
-    with Questions(tables) as questions:
-        found = in_order(questions.table(sql, table.schema), table)
-    return [tuple(row[name] for name in names) for row in found.to_pylist()]
 
 
 def only(directory: object) -> tuple[DirectoryId, ...]:
@@ -351,10 +332,7 @@ def test_changes_are_counted_by_time_and_cause() -> None:
 def test_skew_compares_directories_of_a_broker_and_brokers() -> None:
     names = ("scope", "broker", "replicas", "leaders", "preferred_leaders", "deviation")
     names += ("leader_deviation",)
-    buckets = derived_buckets([CLUSTER, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))]])
-    facts = {table: buckets.rows[table.name] for table in (t.BROKERS, t.LOG_DIRS)}
-
-    rows = asked(SKEW, given({**facts, PLACES: buckets.small(PLACES)}), t.SKEW, names)
+    rows = derived(t.SKEW, names, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))])
 
     assert rows[:4] == [
         ("broker", 1, 2, 2, 2, 1.0, 3.0),
@@ -379,19 +357,14 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open() -> None
     names += ("unwritable_ms", "write_availability")
     hour = 3_600_000
     later = [[change(1, leader=-1)], [broker_change(4, fenced=1)], [broker_change(4, fenced=-1)]]
-    buckets = derived_buckets([CLUSTER, *later], step_s=1800)
 
-    tables = given({table: buckets.small(table) for table in (LIVES, SHORTAGES)})
-
-    assert asked(AVAILABILITY, tables, t.AVAILABILITY, names) == [
+    assert derived(t.AVAILABILITY, names, *later, step_s=1800) == [
         (date(2026, 1, 1), 2, 2 * hour, hour // 2, 0.75, hour // 2, 0.75),
         (date(2026, 1, 2), 2, hour, hour // 2, 0.5, hour // 2, 0.5),
     ]
 
 
-@pytest.mark.spark
-def test_tables_of_an_empty_log_are_empty(spark: SparkSession, tmp_path: Path) -> None:
-    tables = derived_tables(spark, tmp_path, [])
+def test_tables_of_an_empty_log_are_empty() -> None:
+    tables = all_derived([])
 
-    names = [table for table in t.DERIVED_TABLES if len(tables.rows(table, table.schema.names))]
-    assert names == []
+    assert [table.name for table in t.DERIVED_TABLES if tables.all_rows(table)] == []

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
-
-import pytest
-from pyspark.sql import SparkSession
 
 from analytics.tables import catalog as t
 from jbodlab.ids import DirectoryId, TopicId
@@ -24,8 +20,7 @@ from tests.analytics.small_logs import (
     broker_change,
     change,
     config,
-    derived_rows,
-    derived_tables,
+    derived,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3)}
@@ -116,22 +111,9 @@ def said(gauges: Sequence[Row], moment: datetime, column: str) -> Counter[Key]:
     return +found
 
 
-def test_numbers_over_time_are_those_of_the_states() -> None:
-    rows, gauges = base_rows(BATCHES), derived_rows(BATCHES)["gauges"]
-
-    for second in range(len(BATCHES) + 1):
-        # Between two batches nothing changes.
-        moment = at(second) + timedelta(milliseconds=500)
-        assert said(gauges, moment, "at_end") == counted(rows, moment), second
-
-
-@pytest.mark.spark
-def test_numbers_of_buckets_add_up_for_directories_and_brokers(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    rows = base_rows(BATCHES)
-    tables = derived_tables(spark, tmp_path, BATCHES)
-    found: list[Row] = tables.rows(t.GAUGES, t.GAUGES.schema.names).to_pylist()
+def test_numbers_of_buckets_add_up_for_directories_and_brokers() -> None:
+    rows, tables = base_rows(BATCHES), derived(BATCHES)
+    found = tables.all_rows(t.GAUGES)
 
     def is_of_broker(row: Row) -> bool:
         return row["broker"] is not None and row["directory"] is None
@@ -148,6 +130,6 @@ def test_numbers_of_buckets_add_up_for_directories_and_brokers(
                 per_broker[what, broker, None] += count
         assert said(of_brokers, moment, "at_end") == per_broker, second
 
-    rates = tables.rows(t.RECORD_RATES, ("records", "stretch_ms")).to_pylist()
+    rates = tables.all_rows(t.RECORD_RATES)
     assert sum(row["records"] for row in rates) == sum(map(len, BATCHES))
     assert {row["stretch_ms"] for row in rates} == {50}

@@ -14,20 +14,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from pyarrow.dataset import dataset
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DataType
 
+from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayResult
 from analytics.job.command import answer, replay
-from analytics.job.output import ClusterOutput
 from analytics.page.report_page import FILE_NAME
 from analytics.store.lock import LOCK
 from analytics.tables.catalog import TABLES
-from analytics.tables.frames import is_by_driver
-from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import STRING
 from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
@@ -39,11 +36,11 @@ from tests.analytics.shared import Replayed
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.process
 
 
 def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
-    spark: SparkSession, tmp_path: Path, read_table: ReadTable
+    tmp_path: Path, read_table: ReadTable
 ) -> None:
     log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
     history = RandomHistory(log, seed=3)
@@ -56,7 +53,7 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
     log.close()
     assert log.log.start_offset > 0
 
-    replay(tmp_path / "meta", tmp_path / "out", spark)
+    replay(tmp_path / "meta", tmp_path / "out", LOCAL)
 
     assert read_table(tmp_path / "out", "problems") == []
     assert_tables_equal_image(tmp_path / "out", image, read_table)
@@ -77,7 +74,7 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
 
 @pytest.mark.parametrize("kept", ["nothing", "beginning"])
 def test_snapshots_behind_the_end_of_the_log_are_one_gap_and_disagree_with_nothing(
-    spark: SparkSession, tmp_path: Path, read_table: ReadTable, kept: str
+    tmp_path: Path, read_table: ReadTable, kept: str
 ) -> None:
     log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
     history = RandomHistory(log, seed=3)
@@ -92,7 +89,7 @@ def test_snapshots_behind_the_end_of_the_log_are_one_gap_and_disagree_with_nothi
         if kept == "nothing" or number:
             path.unlink()
 
-    replay(tmp_path / "meta", tmp_path / "out", spark)
+    replay(tmp_path / "meta", tmp_path / "out", LOCAL)
 
     problems = read_table(tmp_path / "out", "problems")
     assert [row["kind"] for row in problems] == ["gap"], problems
@@ -225,16 +222,14 @@ class Twice(NamedTuple):
 
     output: Path
     first: ReplayResult
-    first_schemas: dict[str, list[tuple[str, DataType]]]
+    first_schemas: dict[str, pa.Schema]
     first_records: Rows
     second: ReplayResult
     time_ms: int
 
 
 @pytest.fixture(scope="module")
-def twice(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable
-) -> Twice:
+def twice(tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable) -> Twice:
     root = tmp_path_factory.mktemp("twice")
     log = LogBuilder(root / "meta")
     log.append(NoOpRecord())
@@ -243,9 +238,10 @@ def twice(
     (output / "mine").mkdir(parents=True)
     (output / "notes.txt").write_text("keep")
     (output / ".jbod-replay-999999999").mkdir()
-    first = replay(root / "meta", output, spark)
-    frames = {name: spark.read.parquet(str(path)) for name, path in first.tables.items()}
-    schemas = {name: [(f.name, f.dataType) for f in frame.schema] for name, frame in frames.items()}
+    first = replay(root / "meta", output, LOCAL)
+    schemas = {
+        name: dataset(path, partitioning="hive").schema for name, path in first.tables.items()
+    }
     records = read_table(output, "records")
     log.append(register(1, [uid(1)]))
     damaged_at = len(log.log.read(0))
@@ -257,7 +253,7 @@ def twice(
     data = bytearray(path.read_bytes())
     data[damaged_at + 70] ^= 1
     path.write_bytes(data + b"\x00\x01torn")
-    return Twice(output, first, schemas, records, replay(root / "meta", output, spark), time_ms)
+    return Twice(output, first, schemas, records, replay(root / "meta", output, LOCAL), time_ms)
 
 
 def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_else(
@@ -290,15 +286,14 @@ def test_a_damaged_log_gives_problems_and_what_can_be_read(
 
 def test_every_table_exists_with_its_columns_also_when_empty(twice: Twice) -> None:
     for table in TABLES:
-        assert twice.first_schemas[table.name] == [
-            *((field.name, spark_type(field.type)) for field in table.schema),
-            ("cluster", spark_type(STRING)),
-        ]
+        schema = twice.first_schemas[table.name]
+        assert schema.remove_metadata().equals(table.schema.append(pa.field("cluster", STRING)))
     assert "Problems     none" in twice.first.report
     (row,) = twice.first_records
     assert row["timestamp"] == datetime.fromtimestamp(twice.time_ms / 1000, UTC)
 
 
+@pytest.mark.spark
 def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) -> None:
     """Whatever else is installed: an edit needs no step before its test."""
 
@@ -381,6 +376,7 @@ def test_nothing_is_written_into_the_log_itself(
     assert "inside the metadata log" in capsys.readouterr().err
 
 
+@pytest.mark.spark
 def test_without_java_there_is_one_line_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -395,6 +391,7 @@ def test_without_java_there_is_one_line_and_exit_code_1(
     assert capsys.readouterr().err == f"jbodlab: JAVA_HOME {tmp_path} holds no bin/java\n"
 
 
+@pytest.mark.spark
 def test_a_user_without_a_name_is_one_line_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -416,6 +413,7 @@ def test_the_command_runs_from_any_directory(disks: Replayed) -> None:
     assert sorted(path.name for path in disks.output.parent.iterdir()) == ["out"]
 
 
+@pytest.mark.spark
 def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
     kafka_logs: Path, tmp_path: Path
 ) -> None:
@@ -472,52 +470,3 @@ def test_wrong_arguments_end_with_2(
 ) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("jbodlab replay: ")
-
-
-def test_tasks_and_the_driver_make_the_same_tables_of_a_log(
-    spark: SparkSession, disks: Replayed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_driver: list[bool] = []
-
-    def note(session: SparkSession) -> bool:
-        by_driver.append(is_by_driver(session))
-        return by_driver[-1]
-
-    monkeypatch.setattr("analytics.job.run.is_by_driver", note)
-    # The command, with a log of this size, leaves nothing to tasks.
-    monkeypatch.setattr("analytics.job.session.DRIVER_BYTES_MAX", -1)
-    monkeypatch.setattr("analytics.tables.frames.DRIVER_ROWS_MAX", -1)
-
-    replay(disks.folder / "controller", tmp_path, spark)
-
-    assert by_driver
-    assert not any(by_driver)
-    for table in TABLES:
-        found, expected = (
-            pq.read_table(folder / table.name) for folder in (tmp_path, disks.output)
-        )
-        assert found.schema == expected.schema
-        assert found.to_pylist() == expected.to_pylist(), table.name
-
-
-def test_a_small_log_takes_few_jobs_and_nothing_is_computed_twice(
-    spark: SparkSession, kafka_logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What is computed again is written again, by a name that nobody accepts.
-    written_again: list[str] = []
-    remove_others = ClusterOutput.remove_others
-
-    def note_others(output: ClusterOutput) -> None:
-        for table in output.output.tables:
-            names = output.scratch_store.names(table.folder(output.name))
-            written_again.extend(set(names) - output.accepted[table.name])
-        remove_others(output)
-
-    monkeypatch.setattr(ClusterOutput, "remove_others", note_others)
-    scheduler = spark.sparkContext._jsc.sc().dagScheduler()  # type: ignore[union-attr]
-    before = scheduler.nextJobId()
-
-    replay(kafka_logs / "4.3.1-disks" / "controller", tmp_path, spark)
-
-    assert written_again == []
-    assert scheduler.nextJobId() - before <= 18

@@ -12,7 +12,7 @@ from tests.analytics.shared import Replayed
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.process
 
 
 def milliseconds(moment: object) -> float:

@@ -1,18 +1,42 @@
 from __future__ import annotations
 
+import io
+import time
+
 import pytest
 
-from analytics.job.progress import progress_line
+from analytics.job import progress
+from analytics.job.progress import Progress
+
+DEADLINE_S = 30
+
+
+class Screen(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIRST_AFTER_S", "ON_TERMINAL_EVERY_S", "ELSE_EVERY_S"):
+        monkeypatch.setattr(progress, name, 0.001)
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "line"),
+    ("out", "line"),
     [
-        (0, 0, "reading the log (7 s)"),
-        (0, 4, "reading the log [........................] 0/4 tasks (7 s)"),
-        (3, 4, "reading the log [##################......] 3/4 tasks (7 s)"),
-        (4, 4, "reading the log [########################] 4/4 tasks (7 s)"),
+        (io.StringIO(), "jbodlab replay: reading the log (0 s)\n"),
+        (Screen(), "\rreading the log (0 s)"),
     ],
 )
-def test_a_line_tells_stage_tasks_and_time(done: int, total: int, line: str) -> None:
-    assert progress_line("reading the log", done, total, 7.4) == line
+def test_a_long_run_says_its_stage_and_its_time(out: io.StringIO, line: str) -> None:
+    with Progress(out) as shown:
+        shown.stage("reading the log")
+        deadline = time.monotonic() + DEADLINE_S
+        while line not in out.getvalue():
+            assert time.monotonic() < deadline, out.getvalue()
+            time.sleep(0.001)
+
+    assert out.getvalue().endswith("\r") == out.isatty()

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
 from analytics.page.report_figures import ask_figures
 from analytics.page.report_text import text_of
 from jbodlab import directory_id as directory_ids
@@ -22,8 +19,6 @@ from tests.analytics.small_logs import (
     config,
     derived_tables,
 )
-
-pytestmark = pytest.mark.spark
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2)}
 LOST = kafka_uuid.to_text(DIRECTORIES[1][0])
@@ -47,7 +42,7 @@ BATCHES: list[list[Record]] = [
 ]
 
 
-def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_text_says_what_the_tables_say(tmp_path: Path) -> None:
     topic: Row = {
         "topic": "orders",
         "topic_id": kafka_uuid.to_text(TOPIC),
@@ -55,7 +50,7 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
     }
     gap: Row = {"kind": "gap", "message": "offsets 4 to 5 are missing"}
     written = [batch for batch in BATCHES if batch]
-    tables = derived_tables(spark, tmp_path, written, more={"topics": [topic], "problems": [gap]})
+    tables = derived_tables(tmp_path, written, more={"topics": [topic], "problems": [gap]})
 
     text = text_of(ask_figures(tables))
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.analytics.shared import FIXTURES
+
 ROOT = Path(__file__).parent.parent.parent
 DEADLINE_S = 60
 WORDS = {
@@ -23,12 +25,12 @@ START = "from jbodlab.cli.program import main; main({})"
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "needs"),
-    [("replay", "jbodlab replay needs pyspark"), ("why", "jbodlab why needs ")],
+    [("replay", "jbodlab replay needs pyarrow"), ("why", "jbodlab why needs ")],
 )
 def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
     command: str, needs: str
 ) -> None:
-    missing = ("pyspark", "pyarrow", "numpy", "duckdb", "pandas")
+    missing = ("pyarrow", "numpy", "duckdb")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         f"from jbodlab.cli.program import main; sys.exit(main({WORDS[command]}))"
@@ -45,7 +47,39 @@ def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"jbodlab: {needs}")
-    assert line.endswith("-m pip install 'jbodlab[analytics]'")
+    assert line.endswith("-m pip install 'jbodlab[replay]'")
+
+
+@pytest.mark.process
+def test_a_replay_without_pyspark_says_so_and_is_done_in_its_process(tmp_path: Path) -> None:
+    (tmp_path / "no_spark.py").write_text(
+        "import sys\n"
+        "class Missing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('pyspark', 'pandas', 'pytz'):\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+    )
+    paths = [
+        "--input",
+        str(FIXTURES / "3.9.2-admin/controller"),
+        "--results",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "import no_spark; " + START.format(["replay", *paths])],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (
+        0,
+        "jbodlab: PySpark is not installed: the replay runs with --engine local\n",
+    )
+    assert done.stdout.endswith("Engine\n  this process\n")
 
 
 @pytest.mark.process

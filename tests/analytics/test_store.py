@@ -10,10 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from analytics.derive.bucket_rows import files_by_bucket
 from analytics.errors import ReplayInputError
 from analytics.job.command import answer
-from analytics.job.former_run import state_of
+from analytics.job.known_inputs import folder_of
 from analytics.job.output import MANIFEST, OutputDir
 from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store, is_inside
@@ -41,7 +40,7 @@ def assert_does_what_a_replay_needs(store: Store) -> None:
     assert (store.exists(), store.names(), store.is_folder("a")) == (False, [], False)
     store.make_folder("a/b")
     store.write("a/b/one", b"12345")
-    store.copy("a/b/one", "a/two")
+    store.write("a/two", b"12345")
     assert (store.read("a/two"), store.read("a/two", 2)) == (b"12345", b"12")
     store.move("a", "c")
     assert (store.names(), store.names("c"), store.names("c/b")) == (["c"], ["b", "two"], ["one"])
@@ -51,18 +50,16 @@ def assert_does_what_a_replay_needs(store: Store) -> None:
     assert store.files_in() == []
 
 
-def test_what_a_task_writes_is_found_by_bucket(store: Store) -> None:
+def test_what_a_task_writes_has_a_name_of_its_own(store: Store) -> None:
     rows = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], PARTITIONS.schema)
-    with PartWriters(PartFiles(folder=store.source, cluster="one", since=7), "00003") as writers:
-        writers.write(PARTITIONS, rows, still=True)
+    with PartWriters(PartFiles(folder=store.source, cluster="one"), "00003") as writers:
+        writers.write(PARTITIONS, rows)
     empty_file(store, TOPICS, "one")
 
     (written,) = writers.files
-    assert (written["table"], written["rows"], written["still"]) == ("partitions", 1, True)
-    file = f"partitions/cluster=one/{written['name']}"
-    assert files_by_bucket({"partitions": [written["name"]]}, "one", TABLES) == {
-        3: {"partitions": [file]}
-    }
+    assert written.table == "partitions"
+    assert written.name.startswith("part-00003-")
+    file = f"partitions/cluster=one/{written.name}"
     assert len(store.names("topics/cluster=one")) == 1
     assert [one.name for one in store.files_in("partitions")] == [file]
 
@@ -111,8 +108,8 @@ def written(folder: Path | str, text: str) -> OutputDir:
     for table in TABLES:
         output.scratch_store.make_folder(table.folder("one"))
         output.scratch_store.write(f"{table.folder('one')}/part-{text}.parquet", text.encode())
-    output.scratch_store.make_folder(state_of("one"))
-    output.scratch_store.write(f"{state_of('one')}/run.json", text.encode())
+    output.scratch_store.make_folder(folder_of("one"))
+    output.scratch_store.write(f"{folder_of('one')}/inputs.json", text.encode())
     return output
 
 
@@ -166,7 +163,9 @@ def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
 
     is_committed = step > 1
     assert set(content(folder).values()) == {"new" if is_committed else "old"}
-    assert (folder / state_of("one") / "run.json").read_text() == ("new" if is_committed else "old")
+    assert (folder / folder_of("one") / "inputs.json").read_text() == (
+        "new" if is_committed else "old"
+    )
     assert not (folder / MANIFEST).exists()
     assert not list(folder.glob(".jbod-replay-*"))
 
@@ -183,18 +182,6 @@ def test_tables_of_two_runs_are_not_asked(tmp_path: Path, monkeypatch: pytest.Mo
 
     with pytest.raises(ReplayInputError, match="tables of two runs"):
         answer(folder, 0)
-
-
-def test_a_state_that_does_not_fit_the_new_tables_goes_with_the_old_ones(tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    written(folder, "old").put_in_place(["one"])
-    output = written(folder, "new")
-    output.cluster("one").forget_state()
-
-    output.put_in_place(["one"])
-
-    assert set(content(folder).values()) == {"new"}
-    assert not (folder / state_of("one")).exists()
 
 
 @pytest.mark.parametrize("name", ["topics/_delta_log/0.json", "topics/metadata/v1.json"])

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from analytics.bytes.log_copies import find_copies
+from analytics.engines import LOCAL
 from analytics.job.command import replay
 from analytics.job.output import MANIFEST, OutputDir
 from analytics.store.log_files import open_files
@@ -112,16 +112,13 @@ def test_logs_are_found_by_a_pattern_on_hdfs(hdfs: str) -> None:
     assert open_files(copies[0].folder).read("00000000000000000000.log", 1, 3) == b"234"
 
 
-@pytest.mark.spark
-def test_a_replay_on_hdfs_gives_the_tables_of_a_local_one(
-    hdfs: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_replay_on_hdfs_gives_the_tables_of_a_local_one(hdfs: str, tmp_path: Path) -> None:
     source = FIXTURES / "3.9.2-admin" / "controller"
     put(hdfs, source, "logs/admin")
 
-    first = replay(f"{hdfs}/logs/*", f"{hdfs}/tables", spark)
-    local = replay(source, tmp_path / "tables", spark)
-    again = replay(f"{hdfs}/logs/*", f"{hdfs}/tables", spark)
+    first = replay(f"{hdfs}/logs/*", f"{hdfs}/tables", LOCAL)
+    local = replay(source, tmp_path / "tables", LOCAL)
+    again = replay(f"{hdfs}/logs/*", f"{hdfs}/tables", LOCAL)
 
     assert first.report == again.report
     assert not again.clusters[next(iter(again.clusters))].is_new

@@ -13,9 +13,10 @@ import pytest
 from analytics.ask.offline_log import OfflineLog
 from analytics.bytes.layout import Layout, read_layout
 from analytics.decode.plain_rows import SourceRow
-from analytics.derive.unknown_records import UNKNOWN_RECORDS
+from analytics.derive.log_end import LogEnd
+from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.errors import ReplayInputError
-from analytics.store.questions import GivenTables, Questions
+from analytics.store.questions import GivenTables
 from analytics.tables import catalog as t
 from jbodlab.ids import TopicId
 from jbodlab.metadata_log.batches import control_batch, data_batch
@@ -185,8 +186,9 @@ def test_a_record_that_nobody_knows_is_a_row_of_its_table_and_ends_nothing(
         t.RECORDS.schema,
     )
     none = t.SNAPSHOT_RECORDS.schema.empty_table()
-    with Questions(GivenTables({"records": records, "snapshot_records": none})) as questions:
-        found = questions.table(UNKNOWN_RECORDS, t.UNKNOWN_RECORDS.schema).to_pylist()
+    given = GivenTables({"records": records, "snapshot_records": none})
+    with SqlFiles(Scope.CLUSTER, given, LogEnd(time_us=None, bucket_ms=1)) as sql:
+        found = sql.answer(t.UNKNOWN_RECORDS).to_pylist()
     assert found == [
         {
             "offset": 1,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
 from analytics.ask.cluster import Cluster
 from analytics.ask.partition_states import PartitionAt
 from analytics.ask.what_if import Failure, effects
+from analytics.derive.cluster import derive_cluster
 from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
-from analytics.derive.what_if import LOSSES, Alive, losses
+from analytics.derive.what_if import LOSSES
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.tables import catalog as t
 from jbodlab import directory_id as directory_ids
@@ -23,7 +23,7 @@ from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
 from jbodlab.records.config_records import TOPIC_RESOURCE
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.small_logs import TOPIC
+from tests.analytics.small_logs import TOPIC, InMemory, Row
 
 BROKERS = range(1, 6)
 MIN_ISR = 2
@@ -59,26 +59,59 @@ def random_partition(rng: random.Random) -> PartitionRegistration:
     return PartitionRegistration.from_record(record)
 
 
-def row(state: PartitionRegistration, *, unclean: bool) -> dict[str, object]:
+def row(at: PartitionAt) -> Row:
     return {
-        "leader": state.leader,
-        "replicas": state.replicas,
-        "directories": [kafka_uuid.to_text(each) for each in state.directories],
-        "isr": state.isr,
-        "eligible_leader_replicas": state.elr,
-        "last_known_elr": state.last_known_elr,
-        "adding_replicas": state.adding_replicas,
-        "removing_replicas": state.removing_replicas,
-        "min_isr": MIN_ISR,
-        "unclean": unclean,
+        "topic": at.topic,
+        "topic_id": at.topic,
+        "partition": at.partition,
+        "leader": at.state.leader,
+        "replicas": at.state.replicas,
+        "directories": [kafka_uuid.to_text(each) for each in at.state.directories],
+        "isr": at.state.isr,
+        "eligible_leader_replicas": at.state.elr,
+        "last_known_elr": at.state.last_known_elr,
+        "adding_replicas": at.state.adding_replicas,
+        "removing_replicas": at.state.removing_replicas,
     }
 
 
-def table(rows: list[dict[str, object]]) -> pa.Table:
-    lists = t.PARTITIONS.schema
-    own = [lists.field(name) for name in rows[0] if name not in ("min_isr", "unclean")]
-    schema = pa.schema([*own, pa.field("min_isr", pa.int32()), pa.field("unclean", pa.bool_())])
-    return pa.Table.from_pylist(rows, schema)
+def what_if(
+    cluster: Cluster, states: list[PartitionAt], *, has_elr: bool, unclean: bool
+) -> list[Row]:
+    """Return the table, also of directories that brokers do not have online."""
+    rows = [row(each) for each in states]
+    places = {
+        place
+        for each in rows
+        for place in zip(each["replicas"], each["directories"], strict=True)  # type: ignore[call-overload]
+    }
+    brokers: list[Row] = [
+        {
+            "broker": each,
+            "fenced": each not in cluster.brokers,
+            "in_controlled_shutdown": False,
+            "log_dirs": list(map(kafka_uuid.to_text, cluster.brokers[each].directories))
+            if each in cluster.brokers
+            else [],
+        }
+        for each in map(BrokerId, BROKERS)
+    ]
+    named = {"resource_type": "topic", "resource_name": "orders", "name": UNCLEAN_ELECTION}
+    tables = InMemory(
+        {
+            "partitions": rows,
+            "topics": [{"topic_id": "orders", "min_insync_replicas": MIN_ISR}],
+            "brokers": brokers,
+            "log_dirs": [
+                {"broker": broker, "directory": directory, "state": "online"}
+                for broker, directory in places
+            ],
+            "configs": [{**named, "value": str(unclean).lower()}],
+            "features": [{"feature": ELR_FEATURE, "level": int(has_elr)}],
+        }
+    )
+    tables.tables.update((table.name, found) for table, found in derive_cluster(tables))
+    return tables.all_rows(t.WHAT_IF)
 
 
 def asked(cluster: Cluster, states: list[PartitionAt], failure: Failure) -> dict[str, int]:
@@ -120,28 +153,15 @@ def test_single_failures_lose_what_the_question_for_one_of_them_answers(
         PartitionAt(topic="orders", topic_id="", partition=n, state=random_partition(rng))
         for n in range(200)
     ]
-    alive = Alive(
-        directories={
-            each: frozenset(map(kafka_uuid.to_text, broker.directories))
-            for each, broker in brokers.items()
-        },
-        has_elr=has_elr,
-    )
-
-    found = losses(table([row(each.state, unclean=unclean) for each in states]), alive).to_pylist()
+    found = what_if(cluster, states, has_elr=has_elr, unclean=unclean)
 
     names = ("replicas", *LOSSES)
-    per_broker: dict[int, dict[str, int]] = {}
     for one in found:
-        where = kafka_uuid.parse(one["directory"])
-        failure = Failure(broker=BrokerId(one["broker"]), directory=DirectoryId(where))
-        expected = asked(cluster, states, failure)
-        assert {name: one[name] for name in names} == expected
-        sums = per_broker.setdefault(one["broker"], dict.fromkeys(names, 0))
-        for name in names:
-            sums[name] += one[name]
-    assert {broker: dict(sums) for broker, sums in per_broker.items()} == {
-        broker: asked(cluster, states, Failure(broker=BrokerId(broker), directory=None))
-        for broker in per_broker
-    }
-    assert all(sum(one[name] for one in found) for name in ("leaderless", "leaders_moved"))
+        where = None if one["directory"] is None else kafka_uuid.parse(str(one["directory"]))
+        failure = Failure(
+            broker=BrokerId(one["broker"]),  # type: ignore[arg-type]
+            directory=None if where is None else DirectoryId(where),
+        )
+        assert {name: one[name] for name in names} == asked(cluster, states, failure)
+    assert {one["scope"] for one in found} == {"broker", "directory"}
+    assert all(any(one[name] for one in found) for name in ("leaderless", "leaders_moved"))

@@ -6,7 +6,6 @@ hours of a log in which there are many. Nothing here looks at a clock: what is d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,21 +14,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
 from analytics.ask.offline_log import OfflineLog
 from analytics.bytes.arrays import Column, groups, inside
 from analytics.bytes.layout import Layout, SnapshotFile
 from analytics.bytes.merged_layout import Run, put_together
-from analytics.decode.arrow_reading import Texts
 from analytics.decode.partition_events import PartitionEvents, without
-from analytics.derive.failures import Failures, Places
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.transactions import Dropped
-from analytics.job.fold_input import effective_rows, sync_points
-from analytics.job.scan_stage import SCANNED
-from analytics.tables.frames import local_frame
+from analytics.job.scan_stage import OTHERS
+from analytics.job.small_records import effective_rows, sync_points
 from jbodlab.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -108,31 +103,11 @@ def broker_states(count: int) -> Work:
     return lambda watch: facts.find(watch(rows(count)), np.arange(ROWS))
 
 
-def failed_places(count: int) -> Work:
-    def work(watch: Callable[[Column], Column]) -> None:
-        number = np.arange(MANY)
-        broker = watch(number % count)
-        failures = Failures(
-            broker=broker,
-            directory=(None,) * MANY,
-            offset=number,
-            time=number,
-            batch=number,
-            back=number,
-            back_time=number,
-        )
-        nowhere = Texts(np.full(ROWS, -1), [])
-        for places in Places.of(failures, rows(count), nowhere):
-            assert all(len(own) for _, own in places.matched(np.arange(ROWS)))
-
-    return work
-
-
-@pytest.mark.parametrize("work", [event_stretches, broker_states, failed_places])
+@pytest.mark.parametrize("work", [event_stretches, broker_states])
 def test_arrays_are_not_gone_through_for_each_thing(work: Callable[[int], Work]) -> None:
     few, many = elements_looked_at(work(FEW)), elements_looked_at(work(MANY))
 
-    assert few >= ROWS or work is failed_places
+    assert few >= ROWS
     assert many < 2 * few + 20 * ROWS
 
 
@@ -231,21 +206,15 @@ def test_records_outside_of_aborted_transactions_are_found_without_looking_at_ea
     assert many < few + 3 * (some - few) / (20 - FEW) * 200
 
 
-@pytest.mark.spark
-def test_a_question_to_spark_is_as_long_for_a_thousand_stretches_as_for_ten(
-    spark: SparkSession,
-) -> None:
+def test_rows_outside_of_aborted_transactions_are_those_that_are_replayed() -> None:
     def row(offset: int) -> dict[str, object]:
         is_control = offset == 7
-        own = {"offset": offset, "replay_offset": offset, "snapshot": False, "control": is_control}
-        return {"kind": "row", "row": own, "home": offset}
+        own = {"offset": offset, "replay_offset": offset, "snapshot": False}
+        return {**own, "control": is_control, "home": offset}
 
-    scanned = local_frame(spark, pa.Table.from_pylist([row(n) for n in range(12)], SCANNED))
+    others = pa.Table.from_pylist([row(n) for n in range(12)], OTHERS)
 
-    def kept(count: int) -> DataFrame:
-        return effective_rows(scanned, layout(0), stretches(count), lambda frame: frame)
+    kept = effective_rows(others, 0, stretches(MANY))
 
-    plans = [str(kept(count)._jdf.queryExecution().logical()) for count in (FEW, MANY)]
-    few, many = (re.sub(r"#\d+", "", plan) for plan in plans)  # without the numbers of columns
-    assert few == many
-    assert [one.offset for one in kept(MANY).collect()] == [0, 1, 4, 5, 7, 8, 9]
+    assert kept.column("offset").to_pylist() == [0, 1, 4, 5, 7, 8, 9]
+    assert effective_rows(others, 11, stretches(MANY)).num_rows == 0

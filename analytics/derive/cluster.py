@@ -1,0 +1,63 @@
+"""What is derived of all buckets together, by the questions of `cluster_sql`, on the driver.
+
+By then it is few rows; what is asked of tables of facts are a few columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+
+from analytics.derive.bucket_rows import BucketRows
+from analytics.derive.log_end import log_end
+from analytics.derive.sql_files import Scope, SqlFiles
+from analytics.derive.what_if import kind_losses
+from analytics.store.questions import Readable
+from analytics.tables import catalog as t
+from analytics.tables.derived import FAILURES
+from analytics.tables.table import Table
+
+CLUSTER_TABLES = (
+    t.DIRECTORY_FAILURES,
+    t.BROKER_FAILURES,
+    t.CONTROLLER_CHANGES,
+    t.CHANGE_COUNTS,
+    t.GAUGES,
+    t.RECORD_RATES,
+    t.SKEW,
+    t.WHAT_IF,
+    t.AVAILABILITY,
+    t.UNKNOWN_RECORDS,
+)
+"""The tables that concern several buckets."""
+
+
+class Tables(Readable, BucketRows, Protocol):
+    """The tables of one cluster."""
+
+
+def known_failures(tables: Tables) -> pa.Table:
+    """Return the failures that the log tells of, as the buckets are asked about them.
+
+    Args:
+        tables: `log_dirs`, `broker_sessions`, `record_counts`, `snapshot_records` and `brokers`.
+    """
+    with SqlFiles(Scope.CLUSTER, tables, log_end(tables)) as sql:
+        return sql.answer(FAILURES)
+
+
+def derive_cluster(tables: Tables) -> Iterator[tuple[Table, pa.Table]]:
+    """Derive the tables that concern several buckets.
+
+    Args:
+        tables: Those of records and facts, and those of BUCKET_SUMS.
+
+    Yields:
+        Each of CLUSTER_TABLES and its rows, in no order.
+    """
+    with SqlFiles(Scope.CLUSTER, tables, log_end(tables)) as sql:
+        sql.give("kind_losses", kind_losses(sql.made("distinct_kinds").to_pylist()))
+        for table in CLUSTER_TABLES:
+            yield table, sql.answer(table)

@@ -1,0 +1,1 @@
+SELECT * FROM failure_courses WHERE directory IS NULL

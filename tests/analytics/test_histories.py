@@ -1,0 +1,198 @@
+"""A random history against the image of its records, and questions to its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from analytics.ask.as_of import read_tables, resolve
+from analytics.engines import LOCAL
+from analytics.errors import ReplayInputError
+from analytics.job.command import answer, replay
+from analytics.tables.catalog import TABLES
+from jbodlab import kafka_uuid
+from jbodlab.ids import TopicId
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
+from tests.analytics.commands import replay_command as main
+from tests.analytics.image_tables import assert_history_has_no_holes, assert_tables_equal_image
+
+WIDE_IN = (uid(10), uid(20), uid(30))
+
+Rows = list[dict[str, object]]
+ReadTable = Callable[[Path, str], Rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """One log, replayed in one bucket and in many."""
+
+    log: Path
+    in_one: Path
+    in_many: Path
+    half: int
+    """Last offset of its first half."""
+    half_ms: int
+    half_image: MetadataImage
+    end: int
+    image: MetadataImage
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    root = tmp_path_factory.mktemp("runs")
+    log = LogBuilder(root / "meta", segment_bytes=8192)
+    history = RandomHistory(log, seed=11)
+    wide = [partition_record(uid(77), index, directories=WIDE_IN) for index in range(200)]
+    log.append(TopicRecord(name="wide", topic_id=TopicId(uid(77))), *wide)
+    half_image = history.run(120, snapshot_every=50)
+    half, half_ms = log.log.end_offset - 1, log.now_ms
+    image = history.run(120, snapshot_every=50)
+    log.close()
+    replay(root / "meta", root / "in_one", LOCAL)
+    with pytest.MonkeyPatch.context() as patch:
+        # Many buckets: the wide topic lies in several of them.
+        patch.setattr("analytics.job.run.BYTES_PER_BUCKET", 4000)
+        replay(root / "meta", root / "in_many", LOCAL)
+    return Runs(
+        log=root / "meta",
+        in_one=root / "in_one",
+        in_many=root / "in_many",
+        half=half,
+        half_ms=half_ms,
+        half_image=half_image,
+        end=log.log.end_offset - 1,
+        image=image,
+    )
+
+
+def as_text(rows: Rows) -> list[str]:
+    return sorted(map(str, rows))
+
+
+@pytest.mark.parametrize("run", ["in_one", "in_many"])
+def test_replayed_end_state_equals_the_image_after_a_random_history(
+    run: str, runs: Runs, read_table: ReadTable
+) -> None:
+    output = getattr(runs, run)
+    assert len(runs.image.topics.by_id) > 1
+    assert len(runs.image.cluster.brokers) > 1
+
+    assert read_table(output, "problems") == []
+    assert_tables_equal_image(output, runs.image, read_table)
+    assert_history_has_no_holes(output, read_table)
+    assert [row["offset"] for row in read_table(output, "records")] == list(range(runs.end + 1))
+
+
+@pytest.mark.parametrize("table", [table.name for table in TABLES])
+def test_many_buckets_give_the_tables_of_one(table: str, runs: Runs, read_table: ReadTable) -> None:
+    assert as_text(read_table(runs.in_one, table)) == as_text(read_table(runs.in_many, table))
+
+
+def partitions_of(image: MetadataImage) -> Rows:
+    return [
+        {
+            "topic": topic.name,
+            "partition": index,
+            "leader": state.leader,
+            "isr": list(state.isr),
+            "directories": [kafka_uuid.to_text(one) for one in state.directories],
+        }
+        for topic in image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+    ]
+
+
+def test_as_of_gives_the_state_of_that_moment(runs: Runs, read_table: ReadTable) -> None:
+    text = answer(runs.in_many, runs.half)
+
+    tables = read_tables(str(runs.in_many), "meta")
+    by_time = resolve(tables, datetime.fromtimestamp(runs.half_ms / 1000, UTC))
+    output = runs.in_many / "as_of"
+    expected = partitions_of(runs.half_image)
+    found = read_table(output, "partitions")
+    assert as_text([{name: row[name] for name in expected[0]} for row in found]) == as_text(
+        expected
+    )
+    brokers = runs.half_image.cluster.brokers
+    assert [(row["broker"], row["fenced"]) for row in read_table(output, "brokers")] == [
+        (broker, brokers[broker].fenced) for broker in sorted(brokers)
+    ]
+    topics = read_table(output, "topics")
+    assert [(row["topic"], row["partitions"]) for row in topics] == sorted(
+        (topic.name, len(topic.partitions)) for topic in runs.half_image.topics.by_id.values()
+    )
+    assert f"As of        offset {runs.half} (" in text
+    assert by_time == resolve(tables, runs.half)
+
+
+def test_as_of_the_end_is_what_the_tables_of_now_say(runs: Runs, read_table: ReadTable) -> None:
+    answer(runs.in_many, runs.end)
+
+    for table in ("brokers", "topics", "partitions"):
+        found = read_table(runs.in_many / "as_of", table)
+        assert as_text(found) == as_text(read_table(runs.in_many, table))
+
+
+def test_a_difference_names_what_differs_and_nothing_else(
+    runs: Runs, read_table: ReadTable
+) -> None:
+    same = answer(runs.in_many, runs.half, runs.half)
+    assert same.splitlines()[-1] == "Nothing differs."
+    assert read_table(runs.in_many, "diff") == []
+
+    text = answer(runs.in_many, runs.half, runs.end)
+    rows = read_table(runs.in_many, "diff")
+    of = {
+        (topic.topic_id, index): state
+        for topic in runs.half_image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+    }
+    expected = {
+        (topic.name, index, str(of[topic.topic_id, index].leader), str(state.leader))
+        for topic in runs.image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+        if (topic.topic_id, index) in of and of[topic.topic_id, index].leader != state.leader
+    }
+    assert {
+        (row["topic"], row["partition"], row["before"], row["after"])
+        for row in rows
+        if row["kind"] == "partition" and row["field"] == "leader"
+    } == expected
+    came = {
+        row["topic"]
+        for row in rows
+        if row["kind"] == "topic" and row["field"] == "exists" and row["before"] is None
+    }
+    assert came == {
+        topic.name
+        for topic_id, topic in runs.image.topics.by_id.items()
+        if topic_id not in runs.half_image.topics.by_id
+    }
+    assert f"To           offset {runs.end} (" in text
+
+
+def test_a_moment_outside_the_log_is_refused(runs: Runs) -> None:
+    with pytest.raises(ReplayInputError, match="outside of the log"):
+        answer(runs.in_many, runs.end + 1)
+    with pytest.raises(ReplayInputError, match="outside of the log"):
+        answer(runs.in_many, datetime(2001, 1, 1, tzinfo=UTC))
+
+
+def test_a_moment_that_is_none_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--results", str(tmp_path), "--as-of", "yesterday"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("jbodlab: 'yesterday' is neither an offset nor a time")
+    assert error.count("\n") == 1
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReplayInputError, match="holds no tables"):
+        answer(tmp_path, 1)
