@@ -14,15 +14,12 @@ from jbodlab.expressions import Metric, Unit
 from lab.rehearsal.facts import Event, Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
-from lab.rehearsal.plan import Command, Plan, Readers, Writers
+from lab.rehearsal.plan import Plan, Writers
 from lab.rehearsal.targets import CONTROLLER, Place
 from lab.rehearsal.vocabulary import (
     ALL,
     OF_CLUSTER,
-    OF_COMMAND,
     OF_FAULT,
-    OF_READERS,
-    OF_WRITERS,
     WINDOW,
 )
 
@@ -82,8 +79,7 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
     for name, unit in OF_CLUSTER.items():
         wanted[Metric("", name)] = unit
     for load in plan.load:
-        fields = {Writers: OF_WRITERS, Readers: OF_READERS, Command: OF_COMMAND}[type(load)]
-        for name, unit in fields.items():
+        for name, unit in load.metrics.items():
             is_windowed = isinstance(load, Writers) and name in WINDOW
             wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
     for entry in plan.faults:
