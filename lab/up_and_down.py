@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -112,7 +113,7 @@ def up(
         user=user,
         port_base=shape.port_base,
         state_dir=files.directory,
-        journal=lab_state.journal_file(files.directory),
+        journal=files.journal,
         record=lambda state: files.write(replace(state, owner=own)),
         guard=interrupts.deferred,
         outlives_us=True,
@@ -137,6 +138,22 @@ def up(
             raise LabError(str(error)) from error
         raise
     return replace(cluster.state, owner=own)
+
+
+def opened(
+    state: ClusterState,
+    files: StateFiles,
+    guard: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Cluster:
+    """Take hold of a cluster that is up and goes on when this process ends."""
+    return Cluster(
+        state,
+        state_dir=files.directory,
+        journal=files.journal,
+        record=files.write,
+        guard=guard,
+        outlives_us=True,
+    )
 
 
 def stop(state: ClusterState) -> None:
@@ -293,8 +310,7 @@ def _heal(root: Path, files: StateFiles) -> list[str]:
     """Undo the faults below a folder; those would keep it from being removed."""
     try:
         # What a fault has ended is not started again: it would be ended at once.
-        journal = lab_state.journal_file(files.directory)
-        Faults(journal, start=lambda _: None).heal_all(under=root)
+        Faults(files.journal, start=lambda _: None).heal_all(under=root)
     except FaultError as error:
         return [f"faults below {root} could not be healed: {error}"]
     return []

@@ -16,7 +16,7 @@ from fault_injection.journal import read_faults
 from jbodlab import lab_state
 from jbodlab.cli.output import Output, table
 from jbodlab.lab_state import ClusterState
-from lab import status
+from lab import up_and_down
 from lab.cluster import Broker, Cluster, LogDir, Node
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -38,8 +38,11 @@ def list_all(_: Namespace, output: Output, __: Interrupts) -> int:
 
 def show_status(options: Namespace, output: Output, _: Interrupts) -> int:
     """Show the state of a cluster; returns 1 if something is missing, else 0."""
+    # What asks brokers is imported only here: the other commands start without it.
+    from lab import status
+
     files = StateFiles.open()
-    found = status.look(read(files, options.cluster), lab_state.journal_file(files.directory))
+    found = status.look(read(files, options.cluster), files.journal)
     output.result(found.to_json(), found.text())
     return 0 if found.is_healthy else 1
 
@@ -47,7 +50,7 @@ def show_status(options: Namespace, output: Output, _: Interrupts) -> int:
 def _described(files: StateFiles, name: str) -> dict[str, Any]:
     state = read(files, name)
     root = Path(state.root)
-    faults = read_faults(lab_state.journal_file(files.directory))
+    faults = read_faults(files.journal)
     return {
         "name": name,
         "bootstrap": state.bootstrap,
@@ -79,14 +82,8 @@ def opened(files: StateFiles, name: str, interrupts: Interrupts | None) -> Clust
     Raises:
         LabError: there is none of this name.
     """
-    cluster = Cluster(
-        read(files, name),
-        state_dir=files.directory,
-        journal=lab_state.journal_file(files.directory),
-        record=files.write,
-        guard=contextlib.nullcontext if interrupts is None else interrupts.deferred,
-        outlives_us=True,
-    )
+    guard = contextlib.nullcontext if interrupts is None else interrupts.deferred
+    cluster = up_and_down.opened(read(files, name), files, guard)
     for broker in cluster.brokers:
         broker.follow_again()
     return cluster

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
-from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states
 from jbodlab.errors import DecodeError, JbodlabError, KafkaError
 from jbodlab.ids import METADATA_TOPIC, DirectoryId
@@ -198,8 +197,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
     state = _known(attach.cluster) if attach.cluster else _described(attach)
     if not is_mine:
         _refuse_foreign(state)
-    journal = lab_state.journal_file(StateFiles.open().directory)
-    cluster = Cluster(state, journal=journal, outlives_us=True)
+    cluster = Cluster(state, journal=StateFiles.open().journal, outlives_us=True)
     for broker in cluster.brokers:
         broker.follow_again()
     check_faults(plan.faults, cluster)
