@@ -192,7 +192,7 @@ class Timeline:
         elif named is item and name in entries:
             name = f"{name}-{len(entries) + 1}"
         if name:
-            self._names.add_owner(item, name, OF_FAULT if do.plain in KINDS else {})
+            self._names.add_owner(item, name, OF_FAULT if str(do.plain) in KINDS else {})
         entries.append(name)
 
     def _entry(self, item: Item, keys: EntryKeys, name: str) -> Entry:

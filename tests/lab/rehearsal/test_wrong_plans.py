@@ -150,6 +150,14 @@ WRONG = {
         "emptied, twin, kill, stop, restart, cut) or an action (move, reassign, create-"
         "topic, delete-topic, elect, revive, set-config, note), got 'meteor'",
     ),
+    "a list in place of a fault": (
+        entry("{at: 5s, do: [eio], where: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0].do: expected a fault (permission, ",
+    ),
+    "a mapping in place of a topic": (
+        writers("topic: {a: b}, rate: 1/s"),
+        "p.yaml:7: load[0].topic: expected a text, got a mapping",
+    ),
     "no instant": (
         entry("{do: permission, where: broker-1/dir-1, as: first, for: 1s}"),
         "p.yaml:10: timeline[0]: expected one of 'at', 'after', 'when', got none",
