@@ -40,12 +40,12 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     if options.cluster is None:
         if options.allow_faults:
             raise UsageError("--allow-faults is only for a cluster of this machine")
-        patient, actions = watching.foreign(options.bootstrap_server), None
+        watched, actions = watching.foreign(options.bootstrap_server), None
     else:
-        patient = watching.own(clusters.read(files, options.cluster), files.directory)
+        watched = watching.own(clusters.read(files, options.cluster), files.directory)
         actions = PageActions(files, options.cluster) if options.allow_faults else None
     token = secrets.token_urlsafe(24)
-    server = Server(patient, start=secrets.token_hex(4), token=token, actions=actions)
+    server = Server(watched, start=secrets.token_hex(4), token=token, actions=actions)
     if actions is not None:
         actions.seen = server.seen
     serving: Future[int] = Future()
@@ -68,7 +68,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
                 url = f"http://{HOST}:{serving.result()}/"
                 if actions is not None:
                     url += f"#token={token}"
-                name = patient.state.name
+                name = watched.state.name
                 if output.is_json:
                     output.json_line({"url": url, "name": name})
                 else:
