@@ -191,7 +191,7 @@ class FaultFacts:
         healed_ns: When it was undone; None while it stands.
         problem: Why it was not made or not proved; empty if it was.
         counts: Whether the mechanism tells how many calls of the broker it broke.
-        broken_calls: So many; None where nobody counts.
+        calls_broken: So many; None where nobody counts.
         broken: What it broke until it was healed, such as `12 calls`.
         first_broken_ns: When it broke the first one.
         touched: Partitions of the load with a replica in what it hit.
@@ -208,7 +208,7 @@ class FaultFacts:
     healed_ns: int | None = None
     problem: str = ""
     counts: bool = False
-    broken_calls: int | None = None
+    calls_broken: int | None = None
     broken: str = ""
     first_broken_ns: int | None = None
     touched: tuple[TopicPartition, ...] = ()

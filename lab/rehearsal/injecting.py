@@ -218,7 +218,7 @@ class Injector:
 
     def count(self, active: Active) -> None:
         """Take notice of what the fault broke; the mechanism may forget it when it is healed."""
-        broken_calls, first, counts = 0, None, False
+        calls_broken, first, counts = 0, None, False
         for handle in active.handles:
             if isinstance(handle, ControllerFault):
                 continue
@@ -226,11 +226,11 @@ class Injector:
             active.facts = replace(active.facts, broken=str(found))
             if found.what in ("calls", "connections"):
                 counts = True
-                broken_calls += found.count
+                calls_broken += found.count
                 if found.first_ns is not None:
                     first = min(first or found.first_ns, found.first_ns)
         before = active.facts
-        if counts and broken_calls >= (before.broken_calls or 0):
+        if counts and calls_broken >= (before.calls_broken or 0):
             if first is not None and before.first_broken_ns is None:
                 self._say(
                     "fault",
@@ -240,7 +240,7 @@ class Injector:
                     at_ns=first,
                 )
             active.facts = replace(
-                before, counts=True, broken_calls=broken_calls, first_broken_ns=first
+                before, counts=True, calls_broken=calls_broken, first_broken_ns=first
             )
 
     def revive(self, place: Place) -> None:

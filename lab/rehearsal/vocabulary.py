@@ -23,7 +23,7 @@ OF_FAULT: Mapping[str, Unit] = {
     "leader_seen": Unit.DURATION,
     "first_ack": Unit.DURATION,
     "isr_back": Unit.DURATION,
-    "broken_calls": Unit.COUNT,
+    "calls_broken": Unit.COUNT,
 }
 OF_WRITERS: Mapping[str, Unit] = {
     "sent": Unit.COUNT,
