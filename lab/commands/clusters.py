@@ -108,7 +108,7 @@ def target(cluster: Cluster, word: str) -> tuple[Broker, LogDir | None]:
     """
     match = _TARGET.fullmatch(word)
     if match is None:
-        raise LabError(f"{word!r} is no target, such as broker-1 or broker-1/2")
+        raise LabError(f"expected a target such as broker-1 or broker-1/2, got {word!r}")
     broker = _broker(cluster, int(match[1]))
     if match[2] is None:
         return broker, None
@@ -125,12 +125,12 @@ def _node(cluster: Cluster, word: str) -> Node:
         return cluster.controller
     broker, directory = target(cluster, word)
     if directory is not None:
-        raise LabError(f"{word!r} is a directory, and a broker is wanted")
+        raise LabError(f"expected a broker, got the directory {word!r}")
     return broker
 
 
 def _broker(cluster: Cluster, broker_id: int) -> Broker:
     if broker_id not in cluster.broker_ids:
         known = ", ".join(f"broker-{known}" for known in cluster.broker_ids)
-        raise LabError(f"there is no broker-{broker_id}, only {known}")
+        raise LabError(f"unknown broker-{broker_id} (brokers: {known})")
     return cluster.broker(broker_id)

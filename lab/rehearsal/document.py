@@ -46,8 +46,8 @@ class Item:
     """A value of the file.
 
     Attributes:
-        value: A scalar, a list of items, or a mapping of texts to items; None where nothing
-            stands, which is a mistake that was noted.
+        value: A scalar, a list of items, or a mapping of texts to items; None without
+            a value, which is a mistake that was noted.
         line: Where it begins, from 1.
         path: Its keys from the top, such as `timeline[2].for`.
     """
