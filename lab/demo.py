@@ -12,12 +12,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fault_injection import kinds
-from jbodlab import expressions, lab_state
+from jbodlab import expressions
 from jbodlab.cli.output import Output
 from jbodlab.expressions import Unit
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down
-from lab.cluster import Cluster, programs
+from lab.cluster import programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import messages
@@ -76,7 +76,7 @@ def plan(cluster_name: str) -> Plan:
     return Plan(
         name="jbodlab demo",
         hypothesis="a disk that dies under load costs no message",
-        cluster=Attach(name=cluster_name),
+        cluster=Attach(cluster=cluster_name),
         topics=(topic,),
         load=(Writers(name="writers", topic=topic.name, rate=RATE_PER_S, keys=24), *members),
         steady=Steady(
@@ -169,13 +169,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
 
 def _play(state: ClusterState, files: StateFiles, results: Results, screen: Screen) -> list[str]:
     """Carry the plan out; returns what went wrong."""
-    cluster = Cluster(
-        state,
-        state_dir=files.directory,
-        journal=lab_state.journal_file(files.directory),
-        record=files.write,
-        outlives_us=True,
-    )
+    cluster = up_and_down.opened(state, files)
     wanted = plan(state.name)
     (topic,) = wanted.topics
     screen.detail(

@@ -24,6 +24,7 @@ class StateFiles:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.journal = lab_state.journal_file(directory)
 
     @classmethod
     def open(cls) -> StateFiles:

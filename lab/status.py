@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from lab.cluster import processes, questions
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
 
 TIMEOUT_S = 3.0
+LOG_DIR_KEYS = ("path", "state", "conditions", "cause")
+FAULT_KEYS = ("kind", "mechanism", "since", "length_s")
+"""What programs are given of directories and of faults."""
 
 States = Mapping[int, Sequence[LogDirStateEntry]]
 
@@ -92,12 +95,7 @@ class Status:
                     "pid": node.process.pid if node.process else None,
                     "running": node.node_id in self.alive,
                     "log_dirs": [
-                        {
-                            "path": entry.path,
-                            "state": entry.state,
-                            "conditions": list(entry.conditions),
-                            "cause": entry.cause,
-                        }
+                        {key: getattr(entry, key) for key in LOG_DIR_KEYS}
                         for entry in self.states.get(node.node_id, ())
                     ],
                 }
@@ -105,25 +103,12 @@ class Status:
             ],
             "metadata_log": {"path": str(folder), "bytes": size, "last_offset": offset},
             "open_faults": [
-                {
-                    "id": fault.fault_id,
-                    "kind": fault.kind,
-                    "mechanism": fault.mechanism,
-                    "path": str(fault.path),
-                    "since": fault.since,
-                    "length_s": fault.length_s,
-                }
+                {"id": fault.fault_id, "path": str(fault.path)}
+                | {key: getattr(fault, key) for key in FAULT_KEYS}
                 for fault in self.faults
             ],
             "partitions": [
-                {
-                    "topic": partition.topic,
-                    "partition": partition.partition,
-                    "leader": found.leader,
-                    "replicas": found.replicas,
-                    "isr": found.isr,
-                    "offline": found.offline,
-                }
+                {"topic": partition.topic, "partition": partition.partition, **asdict(found)}
                 for partition, found in sorted((self.view.partitions if self.view else {}).items())
             ],
         }

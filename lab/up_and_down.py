@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -32,8 +33,8 @@ from lab.cluster import (
     Cluster,
     NotInTimeError,
     disks,
+    folders,
     layout,
-    leftovers,
     limits,
     processes,
     programs,
@@ -112,7 +113,7 @@ def up(
         user=user,
         port_base=shape.port_base,
         state_dir=files.directory,
-        journal=lab_state.journal_file(files.directory),
+        journal=files.journal,
         record=lambda state: files.write(replace(state, owner=own)),
         guard=interrupts.deferred,
         outlives_us=True,
@@ -139,6 +140,22 @@ def up(
     return replace(cluster.state, owner=own)
 
 
+def opened(
+    state: ClusterState,
+    files: StateFiles,
+    guard: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Cluster:
+    """Take hold of a cluster that is up and goes on when this process ends."""
+    return Cluster(
+        state,
+        state_dir=files.directory,
+        journal=files.journal,
+        record=files.write,
+        guard=guard,
+        outlives_us=True,
+    )
+
+
 def stop(state: ClusterState) -> None:
     """End the processes of a cluster; its files stay."""
     Cluster(state).stop(STOP_DEADLINE_S)
@@ -162,7 +179,7 @@ def down(name: str, files: StateFiles) -> list[str]:
     if not problems:
         problems = _remove(root)
     if not problems:
-        problems = leftovers.of(root)
+        problems = folders.left_of(root)
     if not problems:
         files.remove(name)
     return problems
@@ -293,8 +310,7 @@ def _heal(root: Path, files: StateFiles) -> list[str]:
     """Undo the faults below a folder; those would keep it from being removed."""
     try:
         # What a fault has ended is not started again: it would be ended at once.
-        journal = lab_state.journal_file(files.directory)
-        Faults(journal, start=lambda _: None).heal_all(under=root)
+        Faults(files.journal, start=lambda _: None).heal_all(under=root)
     except FaultError as error:
         return [f"faults below {root} could not be healed: {error}"]
     return []

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from fault_injection import kinds, operations
 from fault_injection.mechanism import Advice, Patient, Peer, Target
+from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
 from jbodlab import properties
+from jbodlab.errors import FormatError
 from jbodlab.lab_state import NodeState
-from lab.cluster import processes
+from lab.cluster import processes, programs
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
-from lab.cluster.preload import Preload
 from lab.cluster.processes import ServerUser
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
@@ -43,6 +44,26 @@ class Servers(Protocol):
         Raises:
             LabError: that failed.
         """
+
+
+class OwnServers:
+    """Our controller and brokers, formatted in this process."""
+
+    def command(self, node: NodeState) -> list[str]:
+        """Return the command that runs a node."""
+        return [*programs.command(node.role), "-c", node.properties_file]
+
+    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+        """Format directories, each without `meta.properties`."""
+        from jbodlab.metadata_log.formatting import format_directories
+        from jbodlab.records.metadata_version import LATEST
+
+        try:
+            format_directories(
+                directories, cluster_id=cluster_id, node_id=node.node_id, level=LATEST
+            )
+        except FormatError as error:
+            raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,20 +229,7 @@ class Node:
         self._around.changed()
         return code
 
-    def run_to_end(self, deadline_s: float = STOP_DEADLINE_S) -> tuple[int, str]:
-        """Start a node that cannot run; returns its exit code and its last line."""
-        before = len(self.output())
-        self.start()
-        code = self.wait_ended(deadline_s)
-        lines = [line for line in self.output()[before:].splitlines() if line.strip()]
-        return code, lines[-1] if lines else ""
-
     # Settings and output
-
-    def set_property(self, key: str, value: str) -> None:
-        """Change a setting; it counts from the next start."""
-        known = properties.parse(self.properties_file.read_text("utf-8"))
-        self.properties_file.write_text(properties.render({**known, key: value}), "utf-8")
 
     @property
     def configured_dirs(self) -> list[Path]:
@@ -246,22 +254,24 @@ class Broker(Node):
     def __init__(self, state: NodeState, around: Surroundings, faults: Faults) -> None:
         super().__init__(state, around)
         self._faults = faults
-        self._preload: Preload | None = None
+        self._preload: Control | None = None
         self.log_dirs = [LogDir(Path(path), faults, self.patient) for path in state.log_dirs]
 
     def log_dir(self, number: int) -> LogDir:
         """Return a log directory; the first is number 1."""
         return self.log_dirs[number - 1]
 
-    def preload(self) -> Preload:
+    def preload(self) -> Control:
         """Start it, from its next start on, so that its calls can be broken; returns the rules.
 
         Raises:
             FaultError: the library cannot be built, where a clone has no C compiler.
         """
         if self._preload is None:
-            self._preload = Preload(self.folder / PRELOADED)
-            self._follow(self._preload)
+            path = self.folder / PRELOADED
+            path.parent.mkdir(mode=0o755, exist_ok=True)
+            self._preload = Control.open(path) if path.exists() else Control.create(path)
+            self.variables.update(self._preload.environment())
         return self._preload
 
     def follow_again(self) -> None:
@@ -269,22 +279,11 @@ class Broker(Node):
         if (self.folder / PRELOADED).exists():
             self.preload()
 
-    def _follow(self, rules: Preload) -> None:
-        self.variables.update(rules.variables)
-        for one in self.log_dirs:
-            one.preload = rules
-
     def heal(self) -> None:
         """Take back all that was preloaded, and let it go on if it was frozen."""
         if self._preload is not None:
             self._preload.clear()
         self.thaw()
-
-    def log_dir_at(self, path: Path) -> LogDir:
-        """Return the log directory with this path."""
-        return next((one for one in self.log_dirs if one.path == path), None) or LogDir(
-            path, self._faults, self.patient
-        )
 
     def patient(self) -> Patient:
         """Return it as faults know it, with the process that runs it now."""
@@ -307,7 +306,7 @@ class Broker(Node):
             name=f"broker-{self.id}",
             port=self.port,
             pid=self.pid if self.is_running else 0,
-            rules=None if self._preload is None else self._preload.path,
+            rules=None if self._preload is None else self.folder / PRELOADED,
         )
 
     def target(self) -> Target:

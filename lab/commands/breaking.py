@@ -20,7 +20,6 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import read_faults
 from fault_injection.kinds import FaultSpec
 from fault_injection.mechanism import Target
-from jbodlab import lab_state
 from jbodlab.cli.choice import machine_cluster
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
@@ -172,8 +171,7 @@ def _target_at_path(options: Namespace, files: StateFiles) -> Target:
 
 
 def _faults_anywhere(files: StateFiles) -> Faults:
-    journal = lab_state.journal_file(files.directory)
-    return Faults(journal, start=process_control.start, outlives_us=True)
+    return Faults(files.journal, start=process_control.start, outlives_us=True)
 
 
 def _cluster_to_heal(options: Namespace, output: Output, files: StateFiles) -> str | None:
@@ -184,9 +182,7 @@ def _cluster_to_heal(options: Namespace, output: Output, files: StateFiles) -> s
         return None
     if options.cluster is not None or not options.ids:
         return machine_cluster(options.cluster, output)
-    found = {
-        fault.fault_id: fault for fault in read_faults(lab_state.journal_file(files.directory))
-    }
+    found = {fault.fault_id: fault for fault in read_faults(files.journal)}
     roots = {files.root(name): name for name in files.names()}
     owners = {
         next((roots[path] for path in found[number].path.parents if path in roots), None)

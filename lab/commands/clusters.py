@@ -4,19 +4,61 @@ from __future__ import annotations
 
 import contextlib
 import re
+from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from fault_injection import targets
+from fault_injection.journal import read_faults
 from jbodlab import lab_state
+from jbodlab.cli.output import Output, table
 from jbodlab.lab_state import ClusterState
+from lab import up_and_down
 from lab.cluster import Broker, Cluster, LogDir, Node
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 _TARGET = re.compile(r"(?:broker-)?(\d+)(?:/(?:dir-)?(\d+))?")
+
+
+def list_all(_: Namespace, output: Output, __: Interrupts) -> int:
+    """List the clusters of this user, and what is broken in each; returns the exit code."""
+    files = StateFiles.open()
+    found = [_described(files, name) for name in files.names()]
+    columns = ("cluster", "servers", "running", "open faults", "bootstrap servers")
+    keys = ("name", "nodes", "running", "open_faults", "bootstrap")
+    rows = [[one[key] for key in keys] for one in found]
+    output.result(found, table(columns, rows) if found else "no clusters")
+    return 0
+
+
+def show_status(options: Namespace, output: Output, _: Interrupts) -> int:
+    """Show the state of a cluster; returns 1 if something is missing, else 0."""
+    # What asks brokers is imported only here: the other commands start without it.
+    from lab import status
+
+    files = StateFiles.open()
+    found = status.look(read(files, options.cluster), files.journal)
+    output.result(found.to_json(), found.text())
+    return 0 if found.is_healthy else 1
+
+
+def _described(files: StateFiles, name: str) -> dict[str, Any]:
+    state = read(files, name)
+    root = Path(state.root)
+    faults = read_faults(files.journal)
+    return {
+        "name": name,
+        "bootstrap": state.bootstrap,
+        "root": state.root,
+        "nodes": len(state.nodes),
+        "running": len(lab_state.running_nodes(state)),
+        "open_faults": sum(root in fault.path.parents for fault in faults),
+    }
 
 
 def read(files: StateFiles, name: str) -> ClusterState:
@@ -40,14 +82,8 @@ def opened(files: StateFiles, name: str, interrupts: Interrupts | None) -> Clust
     Raises:
         LabError: there is none of this name.
     """
-    cluster = Cluster(
-        read(files, name),
-        state_dir=files.directory,
-        journal=lab_state.journal_file(files.directory),
-        record=files.write,
-        guard=contextlib.nullcontext if interrupts is None else interrupts.deferred,
-        outlives_us=True,
-    )
+    guard = contextlib.nullcontext if interrupts is None else interrupts.deferred
+    cluster = up_and_down.opened(read(files, name), files, guard)
     for broker in cluster.brokers:
         broker.follow_again()
     return cluster
@@ -72,7 +108,7 @@ def target(cluster: Cluster, word: str) -> tuple[Broker, LogDir | None]:
     """
     match = _TARGET.fullmatch(word)
     if match is None:
-        raise LabError(f"{word!r} is no target, such as broker-1 or broker-1/2")
+        raise LabError(f"expected a target such as broker-1 or broker-1/2, got {word!r}")
     broker = _broker(cluster, int(match[1]))
     if match[2] is None:
         return broker, None
@@ -89,12 +125,12 @@ def _node(cluster: Cluster, word: str) -> Node:
         return cluster.controller
     broker, directory = target(cluster, word)
     if directory is not None:
-        raise LabError(f"{word!r} is a directory, and a broker is wanted")
+        raise LabError(f"expected a broker, got the directory {word!r}")
     return broker
 
 
 def _broker(cluster: Cluster, broker_id: int) -> Broker:
     if broker_id not in cluster.broker_ids:
         known = ", ".join(f"broker-{known}" for known in cluster.broker_ids)
-        raise LabError(f"there is no broker-{broker_id}, only {known}")
+        raise LabError(f"unknown broker-{broker_id} (brokers: {known})")
     return cluster.broker(broker_id)

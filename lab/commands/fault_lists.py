@@ -9,7 +9,6 @@ from fault_injection import kinds
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault, read_faults
-from jbodlab import lab_state
 from jbodlab.cli.output import Output, table
 from lab.commands import clusters
 from lab.errors import LabError
@@ -21,7 +20,7 @@ def list_open(options: Namespace, output: Output, _: Interrupts) -> int:
     """List open faults; returns the exit code."""
     files = StateFiles.open()
     try:
-        found = read_faults(lab_state.journal_file(files.directory))
+        found = read_faults(files.journal)
     except FaultError as error:
         raise LabError(str(error)) from error
     if options.cluster is not None:

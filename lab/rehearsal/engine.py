@@ -179,7 +179,7 @@ class Rehearsal:
             return f"{name} has ended: {why}"
         facts = self.facts(int(since_s * 1e9))
         for load in self._plan.load:
-            if isinstance(load, Command) and load.probe and not load.waits_for_steady:
+            if isinstance(load, Command) and load.probe and not load.is_foreground:
                 probes = facts.commands[load.name].probes
                 if not probes or not probes[-1].is_good:
                     return f"{load.name} does not answer its probe"
@@ -391,7 +391,7 @@ class Rehearsal:
         for active in self._active.values():
             facts = active.facts
             is_open = facts.injected_ns is not None and active.healing is None
-            if is_open and facts.first_bite_ns is None:
+            if is_open and facts.first_broken_ns is None:
                 self._faults_thread.submit(self._injector.count, active)
         standing: set[Place] = set()
         healed: set[Place] = set()

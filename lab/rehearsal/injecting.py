@@ -162,9 +162,9 @@ class Injector:
         if ends_by_itself and entry.length_s is not None:
             # Should this process not be there any more to revert it.
             words["for"] = entry.length_s + MARGIN_S
-        for key, target in entry.targets.items():
-            other = targets.resolve(target, picture, self._chance, directories=True)[0]
-            words[key] = self._target_cluster.path(other)
+        if entry.other is not None:
+            other = targets.resolve(entry.other, picture, self._chance, directories=True)[0]
+            words["with"] = self._target_cluster.path(other)
         if place.broker == CONTROLLER and entry.do == "cut":
             # It never connects to anybody: those that connect to it are what can be broken.
             return [
@@ -218,7 +218,7 @@ class Injector:
 
     def count(self, active: Active) -> None:
         """Take notice of what the fault broke; the mechanism may forget it when it is healed."""
-        bites, first, counts = 0, None, False
+        calls_broken, first, counts = 0, None, False
         for handle in active.handles:
             if isinstance(handle, ControllerFault):
                 continue
@@ -226,20 +226,22 @@ class Injector:
             active.facts = replace(active.facts, broken=str(found))
             if found.what in ("calls", "connections"):
                 counts = True
-                bites += found.count
+                calls_broken += found.count
                 if found.first_ns is not None:
                     first = min(first or found.first_ns, found.first_ns)
         before = active.facts
-        if counts and bites >= (before.bites or 0):
-            if first is not None and before.first_bite_ns is None:
+        if counts and calls_broken >= (before.calls_broken or 0):
+            if first is not None and before.first_broken_ns is None:
                 self._say(
                     "fault",
-                    "first-bite",
+                    "first-broken",
                     f"{before.name} broke its first call",
                     ref=before.name,
                     at_ns=first,
                 )
-            active.facts = replace(before, counts=True, bites=bites, first_bite_ns=first)
+            active.facts = replace(
+                before, counts=True, calls_broken=calls_broken, first_broken_ns=first
+            )
 
     def revive(self, place: Place) -> None:
         """Bring a directory back that was healed and that its broker still calls offline."""

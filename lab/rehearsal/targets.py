@@ -24,7 +24,6 @@ EXAMPLES = (
     "broker-2, broker-2/dir-1, controller, leader-of orders/0, busiest directory of broker-3, "
     "all directories of broker-1"
 )
-PICKS = ("busiest", "emptiest", "random")
 _BROKER = re.compile(r"broker-(\d+)")
 _DIRECTORY = re.compile(r"broker-(\d+)/dir-(\d+)")
 _REPLICA = re.compile(r"(leader|follower)-of (\S+)/(\d+)")

@@ -23,7 +23,7 @@ OF_FAULT: Mapping[str, Unit] = {
     "leader_seen": Unit.DURATION,
     "first_ack": Unit.DURATION,
     "isr_back": Unit.DURATION,
-    "bites": Unit.COUNT,
+    "calls_broken": Unit.COUNT,
 }
 OF_WRITERS: Mapping[str, Unit] = {
     "sent": Unit.COUNT,
@@ -73,18 +73,6 @@ LATENCIES = frozenset({"p50", "p99", "max"})
 
 OF_CONTROLLER = ("kill", "stop", "restart", "cut")
 """The faults that a controller can have too."""
-
-ACTIONS: Mapping[str, tuple[str, ...]] = {
-    "move": ("topic", "partition", "to"),
-    "reassign": ("topic", "partition", "replicas"),
-    "create-topic": ("topic", "partitions", "replicas"),
-    "delete-topic": ("topic",),
-    "elect": ("topic", "partition"),
-    "revive": ("where",),
-    "set-config": ("where", "config"),
-    "note": ("text",),
-}
-"""What is done beside faults, and what each has to be told."""
 
 
 class Owners:

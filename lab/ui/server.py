@@ -21,7 +21,7 @@ from jbodlab.ids import TopicPartition
 from lab.errors import LabError
 from lab.ui import guards, model
 from lab.ui.published import Published
-from lab.ui.watching import Patient, Watching
+from lab.ui.watching import WatchedCluster, Watching
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 4 * 1024
@@ -69,14 +69,14 @@ class Server:
     """Serves the page of one cluster; lives on the event loop.
 
     Args:
-        patient: The cluster.
+        watched: The cluster.
         start: Tells this start of the server from others.
         token: What requests that change something must carry.
         actions: None: nothing can be changed, and there are no routes to do so.
     """
 
     def __init__(
-        self, patient: Patient, *, start: str, token: str, actions: Actions | None
+        self, watched: WatchedCluster, *, start: str, token: str, actions: Actions | None
     ) -> None:
         self.port = 0
         self._published = Published(start)
@@ -85,7 +85,7 @@ class Server:
         self._acting = asyncio.Lock()
         self._news = asyncio.Event()
         self._watching = Watching(
-            patient, self._published, self._tell, may_break=actions is not None
+            watched, self._published, self._tell, may_break=actions is not None
         )
         self._connections = HttpConnections("page", CONNECTIONS_MAX, self._serve)
         self._streams = 0

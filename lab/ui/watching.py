@@ -17,7 +17,7 @@ from fault_injection.journal import Fault
 from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states
 from jbodlab.lab_state import ClusterState, NodeState
-from lab.cluster import processes, questions
+from lab.cluster import layout, questions
 from lab.cluster.questions import NO_ANSWER
 from lab.errors import LabError
 from lab.rehearsal.observer import Observer
@@ -38,7 +38,7 @@ FOREIGN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patient:
+class WatchedCluster:
     """What is watched.
 
     Attributes:
@@ -51,12 +51,12 @@ class Patient:
     not_known: Sequence[str] = ()
 
 
-def own(state: ClusterState, state_dir: Path) -> Patient:
+def own(state: ClusterState, state_dir: Path) -> WatchedCluster:
     """Return a cluster that is written down on this machine."""
-    return Patient(state=state, journal=lab_state.journal_file(state_dir), are_ours=True)
+    return WatchedCluster(state=state, journal=lab_state.journal_file(state_dir), are_ours=True)
 
 
-def foreign(bootstrap: str) -> Patient:
+def foreign(bootstrap: str) -> WatchedCluster:
     """Return a cluster of somebody else, Apache Kafka's for example.
 
     Raises:
@@ -71,43 +71,31 @@ def foreign(bootstrap: str) -> Patient:
         raise LabError(f"no cluster answers at {first}: {error}") from error
 
 
-async def _foreign(first: str) -> Patient:
+async def _foreign(first: str) -> WatchedCluster:
     found = await questions.addresses(first, ASK_DEADLINE_S)
-    user = processes.own_user()
-    nodes = tuple(
+    nodes = [
         NodeState(
             role="broker",
             node_id=number,
             host=host,
             port=port,
-            properties_file="",
-            log_file="",
-            metadata_log_dir="/nonexistent",
-            log_dirs=(),
+            metadata_log_dir=str(layout.NOWHERE),
         )
         for number, (host, port) in sorted(found.items())
-    )
-    state = ClusterState(
-        name=first,
-        root="/nonexistent",
-        cluster_id="",
-        uid=user.uid,
-        gid=user.gid,
-        mounts=(),
-        nodes=nodes,
-    )
+    ]
+    state = layout.foreign(first, nodes)
     try:
         await describe_log_dir_states(nodes[0].host, nodes[0].port, ASK_DEADLINE_S)
     except NO_ANSWER:
-        return Patient(state=state, journal=None, are_ours=False, not_known=FOREIGN)
-    return Patient(state=state, journal=None, are_ours=True, not_known=FOREIGN[1:])
+        return WatchedCluster(state=state, journal=None, are_ours=False, not_known=FOREIGN)
+    return WatchedCluster(state=state, journal=None, are_ours=True, not_known=FOREIGN[1:])
 
 
 class Watching:
     """One look at the cluster for all browsers; all state lives on the server's event loop.
 
     Args:
-        patient: What is watched.
+        watched: What is watched.
         published: Gets all that is new.
         changed: Called when something is.
         may_break: Whether the page has buttons for faults.
@@ -115,18 +103,18 @@ class Watching:
 
     def __init__(
         self,
-        patient: Patient,
+        watched: WatchedCluster,
         published: Published,
         changed: Callable[[], None],
         *,
         may_break: bool,
     ) -> None:
-        state = patient.state
+        state = watched.state
         has_log = bool(state.nodes) and any(node.role == "controller" for node in state.nodes)
         self.seen = Seen(
             name=state.name, bootstrap=state.bootstrap, brokers=(), view=None, may_break=may_break
         )
-        self._patient = patient
+        self._watched = watched
         self._published = published
         self._changed = changed
         self._observer = Observer(
@@ -135,7 +123,7 @@ class Watching:
             Path(state.controller.metadata_log_dir) if has_log else None,
             None,
             period_s=PERIOD_S,
-            are_ours=patient.are_ours,
+            are_ours=watched.are_ours,
         )
         self._rates = Rates()
         self._news = News(has_log=has_log)
@@ -159,10 +147,10 @@ class Watching:
         seen = Seen(
             name=self.seen.name,
             bootstrap=self.seen.bootstrap,
-            brokers=[self._broker(node) for node in self._patient.state.brokers],
+            brokers=[self._broker(node) for node in self._watched.state.brokers],
             view=self._observer.view,
             faults=open_faults,
-            not_known=self._patient.not_known,
+            not_known=self._watched.not_known,
             may_break=self.seen.may_break,
         )
         # These go through all replicas, which may be many, and change nothing.
@@ -193,12 +181,12 @@ class Watching:
         )
 
     async def _faults(self) -> Mapping[int, Fault]:
-        if self._patient.journal is None:
+        if self._watched.journal is None:
             return {}
-        root = Path(self._patient.state.root)
+        root = Path(self._watched.state.root)
         with contextlib.suppress(OSError, FaultError):
-            async with aiofiles.open(self._patient.journal, "rb") as file:
-                found = journal.parse(await file.read(), self._patient.journal)
+            async with aiofiles.open(self._watched.journal, "rb") as file:
+                found = journal.parse(await file.read(), self._watched.journal)
             return {number: fault for number, fault in found.items() if root in fault.path.parents}
         return {}
 

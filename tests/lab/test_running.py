@@ -14,7 +14,7 @@ from lab.interrupts import Interrupts
 from lab.rehearsal import actions
 from lab.rehearsal.facts import CommandFacts, Event, FaultFacts, Verdict
 from lab.rehearsal.judgement import judge
-from lab.rehearsal.plan import At, Command, Entry, Plan, Topic, Writers
+from lab.rehearsal.plan import At, Entry, ForegroundCommand, Plan, Topic, Writers
 from lab.rehearsal.result import to_json
 from lab.rehearsal.run import Done
 from tests.lab.rehearsal.runs import CLEAN, facts, fault, ns, steady, writer
@@ -26,7 +26,7 @@ PLAN = Plan(
     topics=(Topic(name="orders", partitions=2, replicas=1),),
     load=(
         Writers(name="producer", topic="orders", rate=10),
-        Command(name=running.APP, command=("x",)),
+        ForegroundCommand(name=running.APP, command=("x",)),
     ),
     timeline=(
         Entry(name="fault", do="permission", instant=At(seconds=3), spec=spec("permission", {})),

@@ -28,10 +28,10 @@ def test_a_directory_is_named_by_broker_and_number(cluster: Cluster, word: str) 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("broker-3", "there is no broker-3, only broker-1, broker-2"),
+        ("broker-3", r"unknown broker-3 \(brokers: broker-1, broker-2\)"),
         ("broker-1/3", "broker-1 has the directories 1 to 2, not 3"),
         ("broker-1/0", "broker-1 has the directories 1 to 2, not 0"),
-        ("disk-1", "'disk-1' is no target, such as broker-1 or broker-1/2"),
+        ("disk-1", "expected a target such as broker-1 or broker-1/2, got 'disk-1'"),
     ],
 )
 def test_a_target_that_is_none_is_named(cluster: Cluster, word: str, message: str) -> None:
@@ -42,7 +42,7 @@ def test_a_target_that_is_none_is_named(cluster: Cluster, word: str, message: st
 def test_nodes_are_named_alone_or_all_together(cluster: Cluster) -> None:
     assert [node.id for node in clusters.nodes(cluster, ["2", "controller"])] == [2, 100]
     assert [node.id for node in clusters.nodes(cluster, ["all"])] == [100, 1, 2]
-    with pytest.raises(LabError, match="'broker-1/2' is a directory, and a broker is wanted"):
+    with pytest.raises(LabError, match="expected a broker, got the directory 'broker-1/2'"):
         clusters.nodes(cluster, ["broker-1/2"])
 
 

@@ -12,7 +12,7 @@ import pytest
 from jbodlab.lab_state import ClusterState
 from lab.ui import watching
 from lab.ui.published import Published
-from lab.ui.watching import Patient, Watching
+from lab.ui.watching import WatchedCluster, Watching
 
 STATE = ClusterState(
     name="c", root="/nonexistent", cluster_id="", uid=0, gid=0, mounts=(), nodes=()
@@ -92,7 +92,10 @@ async def browsed() -> tuple[Browser, Published]:
     browser = published.browser = Browser(published)
     changed = asyncio.Event()
     watched = Watching(
-        Patient(state=STATE, journal=None, are_ours=True), published, changed.set, may_break=False
+        WatchedCluster(state=STATE, journal=None, are_ours=True),
+        published,
+        changed.set,
+        may_break=False,
     )
     looking = asyncio.create_task(watched.run())
     async with asyncio.timeout(DEADLINE_S):
