@@ -11,17 +11,14 @@ from argparse import Namespace
 
 from admin_tool.arguments import add_brokers, counted
 from admin_tool.errors import AdminError
-from admin_tool.log_dir_actions.move_plan import DirState, Move, balance
+from admin_tool.log_dir_actions.move_plan import balance
 from admin_tool.log_dir_actions.planning import (
+    Plan,
     add_moving,
     broker_dirs,
-    carry_out,
     check_moving,
     dir_states,
-    report,
-    shown_effect,
-    shown_plan,
-    targets_of,
+    execute,
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
@@ -49,26 +46,13 @@ def _run(options: Namespace, output: Output) -> int:
         found = broker_dirs(connection, *options.brokers)
         if options.cancel:
             return _cancel(connection, found, options, output)
-        plans = [(one, *_plan(one)) for one in movable(found, output)]
-        output.line("\n\n".join(shown_plan(*plan) for plan in plans))
-        count = sum(len(plan) for _, _, plan in plans)
+        plans = list(map(_plan, movable(found, output)))
+        count = sum(len(plan.moves) for plan in plans)
+        question = f"start {counted(count, 'move')}?"
+        code = execute(connection, plans, options, output, question)
         if not count:
             output.line("already balanced")
-            return 0
-        if options.dry_run:
-            return 0
-        output.confirm(f"start {counted(count, 'move')}?", yes=options.yes)
-        targets = {
-            replica: path
-            for one, _, plan in plans
-            for replica, path in targets_of(one.broker, plan).items()
-        }
-        refused = carry_out(connection, targets, options, output)
-        if options.wait:
-            for one, _, plan in plans:
-                if plan:
-                    output.line(shown_effect(one, *broker_dirs(connection, one.broker)))
-    return report(output, refused)
+    return code
 
 
 def movable(found: list[BrokerDirs], output: Output) -> list[BrokerDirs]:
@@ -86,10 +70,10 @@ def movable(found: list[BrokerDirs], output: Output) -> list[BrokerDirs]:
     return [one for one in found if reasons[one.broker] is None]
 
 
-def _plan(one: BrokerDirs) -> tuple[list[DirState], list[Move]]:
+def _plan(one: BrokerDirs) -> Plan:
     is_cordoned = {log_dir.path for log_dir in one.log_dirs if log_dir.is_cordoned}
     dirs = [each for each in dir_states(one) if each.path not in is_cordoned]
-    return dirs, balance(dirs)
+    return Plan(one, dirs, balance(dirs))
 
 
 def _cancel(
@@ -124,5 +108,6 @@ BALANCE = Command(
         "dirs balance --cancel",
     ),
     about=About.SERVERS,
+    reads=True,
     asks=True,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from admin_tool.arguments import counted, positive
 from admin_tool.errors import AdminError
@@ -182,49 +184,123 @@ def _dir_state(
     )
 
 
-def shown_plan(one: BrokerDirs, dirs: Sequence[DirState], moves: Sequence[Move]) -> str:
-    """Return the moves, and what they do to the directories, as text; pure."""
-    size = size_text(sum(move.size_bytes for move in moves))
-    lines = [f"plan for broker {one.broker}: {counted(len(moves), 'move')}, {size}", ""]
-    if moves:
-        cells = [
-            (str(move.partition), size_text(move.size_bytes), move.source, move.target)
-            for move in moves
-        ]
-        lines += [table(("MOVE", "SIZE", "FROM", "TO"), cells), ""]
-    return "\n".join([*lines, *_effect(one, dirs, held_after(dirs, moves))])
+class Plan(NamedTuple):
+    """The moves of one broker, and its directories before them."""
+
+    before: BrokerDirs
+    dirs: Sequence[DirState]
+    moves: Sequence[Move]
+
+    def as_value(self) -> dict[str, Any]:
+        """Return what `--output json` prints of the plan; pure."""
+        return {
+            "broker": self.before.broker,
+            "moves": [
+                {
+                    "partition": str(move.partition),
+                    "source": move.source,
+                    "target": move.target,
+                    "bytes": move.size_bytes,
+                }
+                for move in self.moves
+            ],
+            "directories": _effect(self.before, self.dirs, held_after(self.dirs, self.moves)),
+        }
+
+    def as_text(self) -> str:
+        """Return the moves, and what they do to the directories, as text; pure."""
+        value = self.as_value()
+        size = size_text(sum(move["bytes"] for move in value["moves"]))
+        lines = [f"plan for broker {value['broker']}: {counted(len(self.moves), 'move')}, {size}"]
+        if self.moves:
+            cells = [
+                (one["partition"], size_text(one["bytes"]), one["source"], one["target"])
+                for one in value["moves"]
+            ]
+            lines += ["", table(("MOVE", "SIZE", "FROM", "TO"), cells)]
+        return "\n".join([*lines, "", _effect_text(value["directories"])])
 
 
 def shown_effect(before: BrokerDirs, now: BrokerDirs) -> str:
     """Return what moves did to the directories of a broker, as text; pure."""
     held = {each.path: each.held_bytes for each in dir_states(now)}
-    return "\n".join([f"broker {now.broker}:", *_effect(now, dir_states(before), held)])
+    return f"broker {now.broker}:\n{_effect_text(_effect(now, dir_states(before), held))}"
 
 
-def _effect(one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int]) -> list[str]:
+def _effect(
+    one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int]
+) -> list[dict[str, Any]]:
     states = {each.path: state_of(each, one.details.get(each.path)) for each in one.log_dirs}
-    cells = [
-        (
-            each.path,
-            states[each.path],
-            size_text(each.held_bytes),
-            size_text(after.get(each.path, -1)),
-            size_text(each.room_bytes),
-        )
+    return [
+        {
+            "path": each.path,
+            "state": states[each.path],
+            "bytes_before": each.held_bytes,
+            "bytes_after": after.get(each.path),
+            "room_bytes": each.room_bytes,
+        }
         for each in sorted(dirs, key=lambda each: each.path)
     ]
-    before_bytes = [each.held_bytes for each in dirs]
-    after_bytes = [after[each.path] for each in dirs if each.path in after]
-    return [
-        table(("PATH", "STATE", "BEFORE", "AFTER", "ROOM"), cells),
-        f"spread (fullest minus emptiest): {size_text(spread_bytes(before_bytes))} before, "
-        f"{size_text(spread_bytes(after_bytes))} after",
-    ]
 
 
-def targets_of(broker: int, moves: Sequence[Move]) -> dict[Replica, str]:
-    """Return where each replica of a plan goes; pure."""
-    return {Replica(broker, *move.partition): move.target for move in moves}
+def _effect_text(dirs: Sequence[Mapping[str, Any]]) -> str:
+    sizes = ("bytes_before", "bytes_after", "room_bytes")
+    cells = [(one["path"], one["state"], *(size_text(one[key]) for key in sizes)) for one in dirs]
+    before, after = (
+        size_text(spread_bytes([one[key] for one in dirs if one[key] is not None]))
+        for key in sizes[:2]
+    )
+    return (
+        f"{table(('PATH', 'STATE', 'BEFORE', 'AFTER', 'ROOM'), cells)}\n"
+        f"spread (fullest minus emptiest): {before} before, {after} after"
+    )
+
+
+def execute(
+    connection: Connection,
+    plans: Sequence[Plan],
+    options: Namespace,
+    output: Output,
+    question: str,
+    staying: Mapping[Replica, str] = MappingProxyType({}),
+) -> int:
+    """Show plans, carry them out unless `--dry-run` is given, and report; returns the exit code.
+
+    Args:
+        connection: The cluster.
+        plans: One for each broker.
+        options: With those of `add_moving`.
+        output: Where the plans are shown; as JSON once all is done.
+        question: What the user has to confirm.
+        staying: Why replicas stay that ought to move.
+
+    Raises:
+        AdminError: replicas were not moved.
+    """
+    targets = {
+        Replica(plan.before.broker, *move.partition): move.target
+        for plan in plans
+        for move in plan.moves
+    }
+    text = "\n\n".join(plan.as_text() for plan in plans)
+    refused = dict(staying)
+    if targets and not options.dry_run:
+        output.line(text)
+        output.confirm(question, yes=options.yes)
+        refused |= carry_out(connection, targets, options, output)
+        text = ""
+        if options.wait:
+            done = [plan.before for plan in plans if plan.moves]
+            now = broker_dirs(connection, *(one.broker for one in done))
+            text = "\n".join(map(shown_effect, sorted(done, key=lambda one: one.broker), now))
+    value = {
+        "plans": [plan.as_value() for plan in plans],
+        "not_moved": [
+            {**replica._asdict(), "reason": reason} for replica, reason in sorted(refused.items())
+        ],
+    }
+    output.result(value, text)
+    return report(output, refused)
 
 
 def carry_out(

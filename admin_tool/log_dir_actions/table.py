@@ -141,7 +141,7 @@ def render(
             f"broker-{one['broker']}/{one['number']}",
             one["path"],
             one["state"],
-            *(size_text(-1 if one[key] is None else one[key]) for key in _SIZES),
+            *(size_text(one[key]) for key in _SIZES),
             one["replicas"],
             one["future_replicas"],
             one["id"],
@@ -189,9 +189,9 @@ def progress(move: Move, rate: float | None = None) -> str:
     return text
 
 
-def size_text(size_bytes: int) -> str:
+def size_text(size_bytes: int | None) -> str:
     """Return a size for people, with binary units; `-` where it is not known."""
-    if size_bytes < 0:
+    if size_bytes is None or size_bytes < 0:
         return UNKNOWN
     size = float(size_bytes)
     unit = 0
