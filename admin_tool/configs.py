@@ -17,11 +17,10 @@ from admin_tool.requests.configs import (
 )
 from admin_tool.requests.connection import Connection, connected
 from jbodlab.cli.command import About, Command
-from jbodlab.cli.output import Output, table
+from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 
 KINDS = ("topic", "broker", "cluster", "group")
-_KEYS = ("name", "value", "source")
 
 
 def _entity(parser: Parser) -> None:
@@ -52,12 +51,15 @@ def describe(options: Namespace, output: Output) -> int:
         _check_known(connection, options)
         entries = describe_config(connection, kind, options.name)
     rows = [
-        (one.name, one.value, Source(one.source).name.lower().replace("_", " "))
+        {
+            "name": one.name,
+            "value": one.value,
+            "source": Source(one.source).name.lower().replace("_", " "),
+        }
         for one in sorted(entries, key=lambda one: one.name)
         if options.all or not one.is_default
     ]
-    text = table([key.upper() for key in _KEYS], rows) if rows else "every config is the default"
-    output.result([dict(zip(_KEYS, row, strict=True)) for row in rows], text)
+    output.rows(rows, "every config is the default")
     return 0
 
 

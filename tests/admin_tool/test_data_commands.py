@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ListConsumerGroupsResult
 
-from admin_tool import client, group_view
+from admin_tool import client, groups
 from admin_tool.records import seconds, separator, split
 from lab.cluster.ports import HeldPorts
 from tests.command_lines import CommandLines
@@ -186,5 +186,5 @@ def test_a_coordinator_that_loads_is_asked_again_and_only_for_its_groups(
 
 def test_a_coordinator_that_loads_is_asked_again_for_all_groups() -> None:
     loading = Loading()
-    assert group_view.listed(loading) == ([], [])
+    assert groups.listed(loading) == ([], [])
     assert loading.asked == 2
