@@ -2,13 +2,13 @@
 
 Little-endian as the machine, every field at its natural alignment; shim.c has the same structs:
 
-    header     64   magic 8 "JBODFLT2" | state 8 | attached 8 | trapped 8 | unused 32
+    header     64   magic 8 "JBODFLT3" | state 8 | attached 8 | trapped 8 | unused 32
     counters   64 x 64   seen 8 | broken 8 | first_ns 8 | last_ns 8 | reserved until 8 | unused 24
     banks      2 x 16 x 512   rules; the first with calls = 0 ends a bank
 
     rule       calls 4 | errno 4 | delay_ns 8 | jitter_ns 8 | hang_until_ns 8 | hang_ns 8
-               after 8 | limit 8 | seed 8 | every 4 | chance 4 | counter 4 | directory size 4
-               name 48 | until_ns 8 | directory 376
+               seed 8 | chance 4 | counter 4 | directory size 4 | unused 4
+               name 48 | until_ns 8 | directory 392
 
 A rule about connections has ports, two bytes each, in the place of its directory.
 
@@ -28,7 +28,7 @@ from pathlib import Path
 
 from fault_injection.errors import FaultError
 
-MAGIC = b"JBODFLT2"
+MAGIC = b"JBODFLT3"
 STATE_OFFSET = 8
 ATTACHED_OFFSET = 16
 TRAPPED_OFFSET = 24
@@ -42,16 +42,15 @@ BANK_COUNT = 2
 WAIT_S_MAX = 600
 """Longest that a call may be held up; the library keeps to it as well."""
 
-_RULE = struct.Struct("=IiQQQQQQQIIII48sQ376s")
+_RULE = struct.Struct("=IiQQQQQIII4x48sQ392s")
 _COUNTER = struct.Struct("=4Q")
 _CLASS_BITS = 16
 _NAME_SIZE_MAX = 47
-_DIRECTORY_SIZE_MAX = 375
+_DIRECTORY_SIZE_MAX = 391
 _MILLION = 1_000_000
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
 _UINT64_MAX = 2**64 - 1
-_UINT32_MAX = 2**32 - 1
 _ERRNO_MAX = 4095
 _PORT_SIZE = 2
 
@@ -114,9 +113,6 @@ class Rule:
         name: Only files whose own name, without its folder, matches; `*` and `?` are wildcards.
         percent: So many of the calls, drawn from `seed`.
         seed: The same seed and order of calls break the same calls.
-        after: The first so many calls are spared.
-        every: Of those after, the first and then each n-th.
-        limit: Break at most so many calls; None: no limit.
         ports: Of a rule about connections: those of other ends for CONNECT, own ones for ACCEPT.
 
     Raises:
@@ -132,9 +128,6 @@ class Rule:
     name: str = "*"
     percent: float = 100
     seed: int = 0
-    after: int = 0
-    every: int = 1
-    limit: int | None = None
     ports: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -149,9 +142,6 @@ class Rule:
         _check("hang_s", self.hang_s, 0, WAIT_S_MAX)
         _check("percent", self.percent, 0, 100)
         _check("seed", self.seed, 0, _UINT64_MAX)
-        _check("after", self.after, 0, _UINT64_MAX)
-        _check("every", self.every, 1, _UINT32_MAX)
-        _check("limit", 1 if self.limit is None else self.limit, 1, _UINT64_MAX)
         if not (self.errno or self.delay_ms or self.jitter_ms or self.hang_s or self.ports):
             raise FaultError("a rule needs an errno, delay_ms, jitter_ms or hang_s")
         if not self.name or "/" in self.name or len(self.name.encode()) > _NAME_SIZE_MAX:
@@ -272,10 +262,7 @@ def _encode_rule(armed: ArmedRule) -> bytes:
         round(rule.jitter_ms * _NS_PER_MS),
         armed.hang_until_ns,
         round(rule.hang_s * _NS_PER_S),
-        rule.after,
-        rule.limit or 0,
         rule.seed,
-        rule.every,
         round(rule.percent * _MILLION / 100),
         armed.counter,
         len(directory),
@@ -292,10 +279,7 @@ def _decode_rule(
     jitter_ns: int,
     hang_until_ns: int,
     hang_ns: int,
-    after: int,
-    limit: int,
     seed: int,
-    every: int,
     chance: int,
     counter: int,
     directory_size: int,
@@ -316,9 +300,6 @@ def _decode_rule(
         name=name.rstrip(b"\0").decode(),
         percent=chance * 100 / _MILLION,
         seed=seed,
-        after=after,
-        every=every,
-        limit=limit or None,
         ports=ports,
     )
     return ArmedRule(rule=rule, counter=counter, hang_until_ns=hang_until_ns, until_ns=until_ns)
