@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, unknown
-from admin_tool.requests.connection import bootstrap_servers, reach
+from admin_tool.requests.connection import bootstrap_servers, first_of, reach
 from jbodlab.cli.parser import Parser
 from jbodlab.command_line import read_properties
 
@@ -71,7 +71,7 @@ def connected(
         "log_level": 0,
         "error_cb": failed,
     }
-    _check_reachable(options.bootstrap_server)
+    first_of(bootstrap_servers(options.bootstrap_server), reach)
     import confluent_kafka
     from confluent_kafka import admin
 
@@ -145,16 +145,6 @@ def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int
             count = counted(len(topics[topic]), "partition")
             raise AdminError(f"unknown partition {partition}: topic {topic!r} has {count}")
     return sorted(set(wanted or topics[topic]))
-
-
-def _check_reachable(servers: str) -> None:
-    failures = []
-    for host, port in bootstrap_servers(servers):
-        try:
-            return reach(host, port)
-        except AdminError as error:
-            failures.append(str(error))
-    raise AdminError("; ".join(failures))
 
 
 def _topics(client: Any, servers: str, problems: list[str]) -> Topics:

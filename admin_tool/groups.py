@@ -24,7 +24,7 @@ from admin_tool.client import (
 )
 from admin_tool.errors import AdminError, unknown
 from admin_tool.offsets import A_TIME, list_offsets, read_time
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, rows_text, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.ids import TopicPartition
@@ -324,22 +324,20 @@ def _words(value: Any) -> str | None:
 
 
 VERBS = {
-    "list": Command(
+    "list": servers_command(
         help="list groups and their states",
         run=_list,
         examples=("groups list",),
-        about=About.SERVERS,
         reads=True,
     ),
-    "describe": Command(
+    "describe": servers_command(
         help="show members, offsets and lag of groups",
         run=_describe,
         arguments=_names,
         examples=("groups describe readers --output json",),
-        about=About.SERVERS,
         reads=True,
     ),
-    "reset": Command(
+    "reset": servers_command(
         help="set the offsets of a group without members",
         run=_reset,
         arguments=_reset_arguments,
@@ -347,16 +345,14 @@ VERBS = {
             "groups reset readers --topic orders --to earliest --dry-run",
             "groups reset readers --topic orders --partition 0 --to -100 --yes",
         ),
-        about=About.SERVERS,
         reads=True,
         asks=True,
     ),
-    "delete": Command(
+    "delete": servers_command(
         help="delete groups without members, and their offsets",
         run=_delete,
         arguments=_names,
         examples=("groups delete readers",),
-        about=About.SERVERS,
         asks=True,
     ),
 }

@@ -11,7 +11,7 @@ from uuid import UUID
 from admin_tool.client import TIMEOUT, add_partition, answers, connected, partitions_of, reason
 from admin_tool.requests.topics import TopicListing
 from admin_tool.topic_actions.selection import add_topics, check, select
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.ids import TopicPartition
@@ -91,7 +91,7 @@ def list_offsets(
     return {TopicPartition(one.topic, one.partition): answer for one, answer in found.items()}
 
 
-COMMAND = Command(
+COMMAND = servers_command(
     help="show the offsets of partitions",
     run=run,
     arguments=_arguments,
@@ -99,6 +99,5 @@ COMMAND = Command(
         "offsets orders payments --at earliest",
         "offsets --matching 'order.*' --at 2026-01-31T10:00 --output json",
     ),
-    about=About.SERVERS,
     reads=True,
 )

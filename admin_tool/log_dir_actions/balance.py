@@ -25,7 +25,7 @@ from admin_tool.log_dir_actions.table import BrokerDirs, moves
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_refused
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import Replica
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 
@@ -98,7 +98,7 @@ def _cancel(
     return 0
 
 
-BALANCE = Command(
+BALANCE = servers_command(
     help="move replicas so that the directories of each broker hold about as many bytes",
     run=_run,
     arguments=_arguments,
@@ -107,7 +107,6 @@ BALANCE = Command(
         "dirs balance --brokers 1 --wait --yes",
         "dirs balance --cancel",
     ),
-    about=About.SERVERS,
     reads=True,
     asks=True,
 )

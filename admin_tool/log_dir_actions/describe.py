@@ -15,7 +15,7 @@ from admin_tool.requests.configs import compacted_topics
 from admin_tool.requests.connection import Broker, Connection, connected
 from admin_tool.requests.dir_details import dir_details
 from admin_tool.requests.log_dirs import describe_log_dirs
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 
@@ -135,19 +135,17 @@ def _watch(
         time.sleep(interval_s)
 
 
-LIST = Command(
+LIST = servers_command(
     help="list directories: state, space, number of replicas, and the moves under way",
     run=_list,
     arguments=_list_arguments,
     examples=("dirs list", "dirs list --watch", "dirs list --brokers 1,2 --output json"),
-    about=About.SERVERS,
     reads=True,
 )
-DESCRIBE = Command(
+DESCRIBE = servers_command(
     help="show the replicas in directories; as JSON in the form of kafka-log-dirs",
     run=_describe,
     arguments=_describe_arguments,
     examples=("dirs describe --topics orders", "dirs describe --brokers 1,2 --output json"),
-    about=About.SERVERS,
     reads=True,
 )

@@ -25,7 +25,7 @@ from admin_tool.log_dir_actions.planning import (
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
 from admin_tool.requests.connection import connected
 from admin_tool.requests.log_dirs import LogDir
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from jbodlab.ids import TopicPartition
@@ -85,12 +85,11 @@ def _note_rest(one: BrokerDirs, log_dir: LogDir, output: Output) -> None:
         )
 
 
-DRAIN = Command(
+DRAIN = servers_command(
     help="move all replicas of a directory to the other directories of its broker",
     run=_run,
     arguments=_arguments,
     examples=("dirs drain broker-1/2 --dry-run", "dirs drain broker-1/2 --wait --yes"),
-    about=About.SERVERS,
     reads=True,
     asks=True,
 )

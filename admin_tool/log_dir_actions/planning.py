@@ -30,6 +30,7 @@ from admin_tool.requests.log_dirs import (
     LogDir,
     Replica,
     ReplicaDirs,
+    by_broker,
     describe_log_dirs,
     replica_dirs,
 )
@@ -106,17 +107,9 @@ def dir_states(one: BrokerDirs) -> list[DirState]:
                 f"broker {one.broker} does not say how much room there is in {log_dir.path}"
             )
     current = {
-        TopicPartition(held.topic, held.partition): held.size_bytes
-        for log_dir in online
-        for held in log_dir.replicas
-        if not held.is_future
+        name: held.size_bytes for log_dir in online for name, held in log_dir.current.items()
     }
-    moving = {
-        TopicPartition(held.topic, held.partition)
-        for log_dir in online
-        for held in log_dir.replicas
-        if held.is_future
-    }
+    moving = {name for log_dir in online for name in log_dir.future}
     return [_dir_state(one, log_dir, current, moving) for log_dir in online]
 
 
@@ -136,13 +129,11 @@ def why_blocked(one: BrokerDirs) -> str | None:
 def immovable(one: BrokerDirs, path: str) -> dict[Replica, str]:
     """Return which replicas in a directory its broker would refuse to move, and why."""
     return {
-        Replica(one.broker, held.topic, held.partition): reason
+        Replica(one.broker, *name): reason
         for log_dir in one.log_dirs
         if log_dir.path == path
-        for held in log_dir.replicas
-        if not held.is_future
-        for reason in (why_immovable(TopicPartition(held.topic, held.partition)),)
-        if reason is not None
+        for name in log_dir.current
+        if (reason := why_immovable(name)) is not None
     }
 
 
@@ -159,11 +150,7 @@ def _dir_state(
     current: Mapping[TopicPartition, int],
     moving: set[TopicPartition],
 ) -> DirState:
-    coming = {
-        TopicPartition(held.topic, held.partition): held.size_bytes
-        for held in log_dir.replicas
-        if held.is_future
-    }
+    coming = {name: held.size_bytes for name, held in log_dir.future.items()}
     whole = {name: max(current.get(name, 0), copied) for name, copied in coming.items()}
     takes = takes_replicas(one, log_dir)
     missing_bytes = sum(whole.values()) - sum(coming.values())
@@ -172,9 +159,8 @@ def _dir_state(
         path=log_dir.path,
         sizes={
             name: held.size_bytes
-            for held in log_dir.replicas
-            for name in (TopicPartition(held.topic, held.partition),)
-            if not held.is_future and name not in moving and name not in staying
+            for name, held in log_dir.current.items()
+            if name not in moving and name not in staying
         },
         settled_bytes=sum(whole.values()) + sum(current[name] for name in staying),
         room_bytes=(
@@ -312,8 +298,7 @@ def carry_out(
         Why replicas were not moved; what one broker refuses does not hold up the others.
     """
     refused: dict[Replica, str] = {}
-    for broker in sorted({replica.broker for replica in targets}):
-        here = {replica: path for replica, path in targets.items() if replica.broker == broker}
+    for here in by_broker(targets).values():
         try:
             codes = start_moves(connection, here, DEFAULT_TIMEOUT_S)
         except AdminError as error:
@@ -400,8 +385,7 @@ def wait_until_moved(
     start = time.monotonic()
     shown = 0
     while awaited.pending:
-        for broker in sorted({replica.broker for replica in awaited.pending}):
-            asked = [replica for replica in awaited.pending if replica.broker == broker]
+        for asked in by_broker(awaited.pending).values():
             found, problem = dict.fromkeys(asked, ReplicaDirs(None, None)), ""
             try:
                 found = replica_dirs(connection, asked)

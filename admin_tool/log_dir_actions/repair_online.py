@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from admin_tool.arguments import listed
 from admin_tool.errors import AdminError, name_of
 from admin_tool.log_dir_actions.planning import broker_dirs, takes_replicas
 from admin_tool.log_dir_actions.repair_offline import (
@@ -198,9 +199,7 @@ def online_repair_refusal(facts: Facts) -> str | None:
 def _why_not_here(facts: Facts) -> str | None:
     """Return why the broker would not remove this folder, or not create it again."""
     log_dir, tp = facts.log_dir, facts.topic_partition
-    if log_dir is None or not any(
-        (held.topic, held.partition) == tp and not held.is_future for held in log_dir.replicas
-    ):
+    if log_dir is None or tp not in log_dir.current:
         return f"broker {facts.broker} of the cluster does not have {tp} in this directory"
     if not takes_replicas(facts.dirs, log_dir):
         return (
@@ -237,7 +236,7 @@ def recreate(
     """
     for topic_partition, one in wanted.items():
         # Whoever kills this tool in between has to give the replica back.
-        _say(f"{topic_partition} is copied again; its replicas are {_listed(one.replicas)}")
+        _say(f"{topic_partition} is copied again; its replicas are {listed(one.replicas)}")
     without = {
         topic_partition: tuple(each for each in one.replicas if each != one.broker)
         for topic_partition, one in wanted.items()
@@ -260,7 +259,7 @@ def recreate(
     for topic_partition, reason in elsewhere.items():
         if topic_partition not in refused:
             one = copied[topic_partition]
-            replica = Replica(one.broker, topic_partition.topic, topic_partition.partition)
+            replica = Replica(one.broker, *topic_partition)
             where = replica_dirs(connection, [replica])[replica].current
             if where != one.path:
                 refused[topic_partition] = (
@@ -318,11 +317,11 @@ def _give_back(connection: Connection, taken: Mapping[TopicPartition, Damaged]) 
             refused = dict.fromkeys(rest, str(error))
         rest = {tp: one for tp, one in rest.items() if tp in refused}
         if rest and time.monotonic() > deadline:
-            listed = "; ".join(
-                f"{tp} to {_listed(one.replicas)} ({refused[tp]})" for tp, one in rest.items()
+            lost = "; ".join(
+                f"{tp} to {listed(one.replicas)} ({refused[tp]})" for tp, one in rest.items()
             )
             raise AdminError(
-                f"replicas could not be given back; set them by `jbodlab reassign`: {listed}"
+                f"replicas could not be given back; set them by `jbodlab reassign`: {lost}"
             )
         if rest:
             time.sleep(LOOK_PAUSE_S)
@@ -347,11 +346,10 @@ def _in_sync(
                 left.add(tp)
         return left
 
-    listed = ", ".join(map(str, copied))
     late = {
         tp: f"broker {copied[tp].broker} copies it again, and is not in sync after "
         f"{COPY_PATIENCE_S:g} s; the copy goes on"
-        for tp in _wait(f"the new copies of {listed} are in sync", rest, COPY_PATIENCE_S)
+        for tp in _wait(f"the new copies of {listed(copied)} are in sync", rest, COPY_PATIENCE_S)
     }
     return late | gone
 
@@ -368,10 +366,6 @@ def _wait(
         time.sleep(LOOK_PAUSE_S)
         left = rest()
     return left
-
-
-def _listed(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))
 
 
 def _say(text: str) -> None:

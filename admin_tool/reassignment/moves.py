@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs
+from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs, by_broker
 from admin_tool.waiting import note_wait
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
@@ -116,13 +116,8 @@ def why_refused(replica: Replica, path: str, code: int) -> str:
 def _ask(connection: Connection, pending: Mapping[Replica, str]) -> dict[Replica, int]:
     """Return the brokers' error codes."""
     codes: dict[Replica, int] = {}
-    for broker in sorted({replica.broker for replica in pending}):
-        moves = {
-            replica.topic_partition: path
-            for replica, path in pending.items()
-            if replica.broker == broker
-        }
+    for broker, here in by_broker(pending).items():
+        moves = {replica.topic_partition: path for replica, path in here.items()}
         answer = alter_replica_log_dirs(connection, broker, moves)
-        for partition, code in answer.items():
-            codes[Replica(broker, partition.topic, partition.partition)] = code
+        codes |= {Replica(broker, *one): code for one, code in answer.items()}
     return codes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection import kinds, operations
-from fault_injection.mechanism import Patient, Target
+from fault_injection.mechanism import Target, TargetBroker
 from fault_injection.preload import CallClass, Rule
 from jbodlab.ids import DirectoryId, TopicPartition
 from jbodlab.log import meta_properties, names
@@ -27,7 +27,7 @@ class LogDir:
         preload: The rules that its broker's calls follow; None unless it was started with them.
     """
 
-    def __init__(self, path: Path, faults: Faults, patient: Callable[[], Patient]) -> None:
+    def __init__(self, path: Path, faults: Faults, patient: Callable[[], TargetBroker]) -> None:
         self.path = path
         self.preload: Preload | None = None
         self._faults = faults

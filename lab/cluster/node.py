@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from fault_injection import kinds, operations
-from fault_injection.mechanism import Advice, Patient, Peer, Target
+from fault_injection.mechanism import Advice, Peer, Target, TargetBroker
 from fault_injection.targets import PRELOADED
 from jbodlab import properties
 from jbodlab.lab_state import NodeState
@@ -286,9 +286,9 @@ class Broker(Node):
             path, self._faults, self.patient
         )
 
-    def patient(self) -> Patient:
+    def patient(self) -> TargetBroker:
         """Return it as faults know it, with the process that runs it now."""
-        return Patient(
+        return TargetBroker(
             name=f"broker-{self.id}",
             folder=self.folder,
             log_dirs=tuple(self.paths),

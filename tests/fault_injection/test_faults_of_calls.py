@@ -18,8 +18,7 @@ import pytest
 from fault_injection import kinds, operations, processes, registry
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
-from fault_injection.mechanism import Patient as Broker
-from fault_injection.mechanism import Target
+from fault_injection.mechanism import Target, TargetBroker
 from fault_injection.preload import CallClass, Control
 from lab.cluster.waiting import wait_for
 from lab.testing.clusters import ADVICE
@@ -39,7 +38,7 @@ class Bed:
         self.control = control
         self.journal = folder / "faults.jsonl"
         self.d1, self.d2 = patient.directory(f"{folder}/d1"), patient.directory(f"{folder}/d2")
-        self.broker = Broker(
+        self.broker = TargetBroker(
             name="broker-1",
             folder=folder,
             log_dirs=(self.d1, self.d2),
@@ -204,7 +203,7 @@ def test_what_a_mechanism_does_not_see_is_refused_before_anything_is_touched(bed
 
 def test_a_fault_without_effect_is_reverted(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = registry.MECHANISMS[bed.mechanism]
-    monkeypatch.setattr(type(mechanism), "doubt", lambda *_: "it has none")
+    monkeypatch.setattr(type(mechanism), "verify", lambda *_: "it has none")
 
     with pytest.raises(FaultError, match="the fault had no effect and was reverted: it has none"):
         bed.inject("eio")
@@ -215,7 +214,7 @@ def test_a_fault_without_effect_is_reverted(bed: Bed, monkeypatch: pytest.Monkey
 def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
     if bed.mechanism == "fuse":
         pytest.skip("a disk follows rules whatever its broker does")
-    other = Broker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None)
+    other = TargetBroker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None)
     target = operations.directory_target(str(bed.d1), None, other)
 
     found = registry.check(kinds.spec("slow"), target)
@@ -231,7 +230,9 @@ def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
 def test_a_refusal_says_what_to_do_in_the_words_of_whoever_asks(bed: Bed) -> None:
     if bed.mechanism == "fuse":
         pytest.skip("a disk follows rules whatever its broker does")
-    other = Broker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None, advice=ADVICE)
+    other = TargetBroker(
+        name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None, advice=ADVICE
+    )
 
     found = registry.check(
         kinds.spec("slow"), operations.directory_target(str(bed.d1), None, other)

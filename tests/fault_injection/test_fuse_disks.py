@@ -24,8 +24,7 @@ from fault_injection.fuse import disk as disks
 from fault_injection.fuse import machine
 from fault_injection.journal import Fault, read_all
 from fault_injection.kinds import CALL_CLASSES
-from fault_injection.mechanism import Patient as Broker
-from fault_injection.mechanism import Target
+from fault_injection.mechanism import Target, TargetBroker
 from fault_injection.mechanisms import balloon
 from fault_injection.preload import CallClass, Control, Rule
 from jbodlab import lab_state
@@ -320,7 +319,7 @@ def test_a_directory_that_is_held_is_no_neighbour_to_prove_in(
 ) -> None:
     path, other = (patient.directory(f"{disk.point}/{name}") for name in ("d1", "d2"))
     holds(disk, patient, other)
-    known = Broker(name="broker-1", folder=disk.folder, log_dirs=(path, other))
+    known = TargetBroker(name="broker-1", folder=disk.folder, log_dirs=(path, other))
 
     began = time.monotonic()
     place = operations.directory_target(str(path), None, known)
