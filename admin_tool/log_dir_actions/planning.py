@@ -24,7 +24,7 @@ from admin_tool.reassignment.moves import (
     why_immovable,
     why_refused,
 )
-from admin_tool.requests.connection import Connection
+from admin_tool.requests.connection import Broker, Connection
 from admin_tool.requests.dir_details import dir_details
 from admin_tool.requests.log_dirs import (
     LogDir,
@@ -82,14 +82,13 @@ def broker_dirs(connection: Connection, *brokers: int) -> list[BrokerDirs]:
     Raises:
         AdminError: there is no such broker, or one does not answer.
     """
-    return [
-        BrokerDirs(
-            broker=one.id,
-            log_dirs=describe_log_dirs(connection, one.id),
-            details=dir_details(connection, one),
-        )
-        for one in (map(connection.broker, sorted(brokers)) if brokers else connection.brokers())
-    ]
+    return [dirs_of(connection, one) for one in connection.selected(brokers)]
+
+
+def dirs_of(connection: Connection, broker: Broker) -> BrokerDirs:
+    """Ask a live broker for its directories."""
+    log_dirs = describe_log_dirs(connection, broker.id)
+    return BrokerDirs(broker=broker.id, log_dirs=log_dirs, details=dir_details(connection, broker))
 
 
 def dir_states(one: BrokerDirs) -> list[DirState]:

@@ -53,9 +53,7 @@ def _generate(options: Namespace, output: Output) -> int:
         topics = described(connection, options.topics)
         brokers = {
             broker.id: None if options.ignore_racks else broker.rack
-            for broker in (
-                map(connection.broker, options.brokers) if options.brokers else connection.brokers()
-            )
+            for broker in connection.selected(options.brokers)
         }
     proposed = {}
     for topic in topics.values():

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,14 +99,19 @@ class Connection:
 
     def brokers(self) -> tuple[Broker, ...]:
         """Return the live brokers, in the order of their ids."""
-        from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
-
-        response = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
         found = (
             Broker(id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in response.brokers
+            for one in self._metadata().brokers
         )
         return tuple(sorted(found, key=lambda broker: broker.id))
+
+    def selected(self, wanted: Collection[int]) -> tuple[Broker, ...]:
+        """Return these live brokers, all where none is named, in the order of their ids.
+
+        Raises:
+            AdminError: one of them does not exist.
+        """
+        return tuple(map(self.broker, sorted(wanted))) if wanted else self.brokers()
 
     def broker(self, broker: int) -> Broker:
         """Return a live broker.
@@ -123,14 +128,17 @@ class Connection:
 
     def cluster_id(self) -> str | None:
         """Return the id of the cluster; None where its brokers do not say it."""
-        from kafka.protocol.metadata import MetadataRequest
-
-        response = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
-        return None if response.cluster_id is None else str(response.cluster_id)
+        found: str | None = self._metadata().cluster_id
+        return found
 
     def close(self) -> None:
         """Close all connections."""
         _close(self._net, self._manager)
+
+    def _metadata(self) -> Any:
+        from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
+
+        return self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
 
     def _find_home(self) -> int | None:
         for one in self._manager.cluster.brokers():

@@ -25,7 +25,6 @@ class Balloon:
     """The mechanism `balloon`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         disk = mounts.own_disk(target.path)
         if disk is None or disk.kind == fuse_disk.KIND:
             return f"{target.path} is not on a disk of its own"
@@ -39,7 +38,6 @@ class Balloon:
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return where the file will be."""
         disk = mounts.own_disk(target.path)
         assert disk is not None
         file = disk.point / f".jbod-balloon-{fault_id}"
@@ -74,13 +72,11 @@ class Balloon:
         )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Remove the file."""
         with suppress(FileNotFoundError):
             Path(fault.undo["file"]).unlink()
         return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how much space the file takes."""
         size = 0
         with suppress(FileNotFoundError):
             size = Path(fault.undo["file"]).stat().st_size

@@ -48,7 +48,6 @@ class Connections:
     """The mechanism `connections`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         patient = target.patient
         assert patient is not None
         if patient.process is None:
@@ -134,7 +133,6 @@ class Connections:
         return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many connections were dropped and refused."""
         count, dropped = 0, fault.undo["dropped"]
         moments = [fault.injected_ns] if dropped else []
         for entry in fault.undo["rules"]:

@@ -30,7 +30,6 @@ class Directories:
     """The mechanism `directories`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         path, patient = target.path, target.patient
         if patient is None:
             return f"the broker of {path} is unknown: name the broker too"
@@ -127,7 +126,6 @@ class Directories:
         return Healing(note=note)
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many replicas lie in the directory."""
         return Broken(what="replicas", count=fault.undo["replicas"])
 
     def _bring_back(self, fault: Fault) -> str:

@@ -57,7 +57,6 @@ class FileOperations:
     """The mechanism `files`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         path = target.path
         if spec.kind in _MOVING and path.is_mount():
             return (
@@ -74,7 +73,6 @@ class FileOperations:
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return what is needed to undo it."""
         path, found = target.path, target.path.stat()
         modes = {".": stat.S_IMODE(found.st_mode)}
         if spec.kind == "read-only-bits":
@@ -95,7 +93,6 @@ class FileOperations:
         )
 
     def make(self, fault: Fault, record: RecordUndo, start: Start) -> None:
-        """Break the directory."""
         known = Undo(**fault.undo)
         match fault.kind:
             case "permission":
@@ -109,7 +106,6 @@ class FileOperations:
                     _write_marker(fault.path, known)
 
     def verify(self, fault: Fault) -> str:
-        """Try to create a file in it."""
         if check.create_error(fault.path, User(fault.uid, fault.gid)):
             return ""
         return f"uid {fault.uid} can still create files in {fault.path}" + (
@@ -117,7 +113,6 @@ class FileOperations:
         )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Bring the directory back as it was."""
         known = Undo(**fault.undo)
         if known.aside:
             return Healing(note=move_back(fault, known))
@@ -128,7 +123,6 @@ class FileOperations:
         return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many replicas or files it took."""
         found = Undo(**fault.undo)
         if fault.kind == "read-only-bits":
             return Broken(what="files", count=len(found.modes))

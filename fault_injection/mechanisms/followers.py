@@ -85,7 +85,6 @@ class Preloaded:
             yield Copy(control=control, variables=control.environment())
 
     def look_after(self, fault: Fault) -> str:
-        """The library ends with its process."""
         return ""
 
 

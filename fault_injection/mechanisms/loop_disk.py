@@ -42,7 +42,6 @@ class LoopDisk:
     """The mechanism `loop`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         if spec.calls is not None or spec.percent != 100 or spec.files != "*":
             return "it can only break all calls on all files"
         if spec.kind == "eio" and spec.errno != 5:
@@ -62,7 +61,6 @@ class LoopDisk:
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return the disks and their images."""
         directories = _directories(target)
         undo: dict[str, Any] = {
             "directories": [str(path) for path in directories],
@@ -77,7 +75,6 @@ class LoopDisk:
         return undo
 
     def make(self, fault: Fault, record: RecordUndo, start: Start) -> int | None:
-        """Shut the file system down, or freeze it."""
         match fault.kind:
             case "hang":
                 for disk in fault.undo["disks"]:
@@ -137,7 +134,6 @@ class LoopDisk:
         )
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many replicas lie on the disks."""
         return Broken(what="replicas", count=fault.undo["replicas"])
 
 

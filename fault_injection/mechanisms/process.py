@@ -14,17 +14,14 @@ class ProcessFaults:
     """The mechanism `process`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         assert target.patient is not None
         return process_control.refusal(target.patient, must_run=True)
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return the process and how it is started again."""
         assert target.patient is not None
         return process_control.planned(target.patient)
 
     def make(self, fault: Fault, record: RecordUndo, start: Start) -> int:
-        """End the process."""
         struck_ns = process_control.end(fault, cleanly=fault.kind != "kill")
         if fault.kind == "restart":
             start(fault)
@@ -39,13 +36,11 @@ class ProcessFaults:
         return ""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Start the broker unless it runs."""
         if process_control.running(fault) is None:
             start(fault)
         return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return the one process."""
         return Broken(
             what="processes", count=1, first_ns=fault.injected_ns, last_ns=fault.injected_ns
         )

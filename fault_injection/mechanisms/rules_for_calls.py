@@ -34,7 +34,6 @@ class RulesForCalls:
         self._follower = follower
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         if reason := self._follower.refusal(target):
             return reason
         if spec.leave_bytes:
@@ -64,7 +63,6 @@ class RulesForCalls:
         }
 
     def make(self, fault: Fault, record: RecordUndo, start: Start) -> None:
-        """Put the rule in force."""
         control, rule = Control.open(Path(fault.undo["rules"])), _known_rule(fault)
         self._follower.get_ready(control, rule)
         control.impose(rule, fault.undo["counter"], fault.length_s)
@@ -84,7 +82,6 @@ class RulesForCalls:
             )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Take the rule back."""
         path = Path(fault.undo["rules"])
         note = self._follower.look_after(fault)
         if not path.exists():
@@ -93,7 +90,6 @@ class RulesForCalls:
         return Healing(note=note)
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many calls of the patient it met and broke."""
         try:
             found = Control.open(Path(fault.undo["rules"])).counters_of(fault.undo["counter"])
         except FaultError:

@@ -92,10 +92,14 @@ class Judge:
         with self._lock:
             found = self._control.counters_of(armed.counter)
             number = found.seen
-            is_broken = _mixed(rule.seed, number) % _MILLION < round(
-                rule.percent * _MILLION / 100
-            ) and bool(
-                rule.errno or rule.delay_ms or rule.jitter_ms or now_ns < armed.hang_until_ns
+            is_broken = (
+                number >= rule.after
+                and (number - rule.after) % rule.every == 0
+                and _mixed(rule.seed, number) % _MILLION < round(rule.percent * _MILLION / 100)
+                and bool(
+                    rule.errno or rule.delay_ms or rule.jitter_ms or now_ns < armed.hang_until_ns
+                )
+                and (rule.limit is None or found.broken < rule.limit)
             )
             counted = replace(found, seen=number + 1)
             if is_broken:

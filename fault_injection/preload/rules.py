@@ -2,13 +2,13 @@
 
 Little-endian as the machine, every field at its natural alignment; shim.c has the same structs:
 
-    header     64   magic 8 "JBODFLT3" | state 8 | attached 8 | trapped 8 | unused 32
+    header     64   magic 8 "JBODFLT2" | state 8 | attached 8 | trapped 8 | unused 32
     counters   64 x 64   seen 8 | broken 8 | first_ns 8 | last_ns 8 | reserved until 8 | unused 24
     banks      2 x 16 x 512   rules; the first with calls = 0 ends a bank
 
     rule       calls 4 | errno 4 | delay_ns 8 | jitter_ns 8 | hang_until_ns 8 | hang_ns 8
-               seed 8 | chance 4 | counter 4 | directory size 4 | unused 4
-               name 48 | until_ns 8 | directory 392
+               after 8 | limit 8 | seed 8 | every 4 | chance 4 | counter 4 | directory size 4
+               name 48 | until_ns 8 | directory 376
 
 A rule about connections has ports, two bytes each, in the place of its directory.
 
@@ -32,7 +32,7 @@ from typing import Any
 
 from fault_injection.errors import FaultError
 
-MAGIC = b"JBODFLT3"
+MAGIC = b"JBODFLT2"
 STATE_OFFSET = 8
 ATTACHED_OFFSET = 16
 TRAPPED_OFFSET = 24
@@ -46,15 +46,16 @@ BANK_COUNT = 2
 WAIT_S_MAX = 600
 """Longest that a call may be held up; the library keeps to it as well."""
 
-_RULE = struct.Struct("=IiQQQQQIII4x48sQ392s")
+_RULE = struct.Struct("=IiQQQQQQQIIII48sQ376s")
 _COUNTER = struct.Struct("=4Q")
 _CLASS_BITS = 16
 _NAME_SIZE_MAX = 47
-_DIRECTORY_SIZE_MAX = 391
+_DIRECTORY_SIZE_MAX = 375
 _MILLION = 1_000_000
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
 _UINT64_MAX = 2**64 - 1
+_UINT32_MAX = 2**32 - 1
 _ERRNO_MAX = 4095
 _PORT_SIZE = 2
 
@@ -117,6 +118,9 @@ class Rule:
         name: Only files whose own name, without its folder, matches; `*` and `?` are wildcards.
         percent: So many of the calls, drawn from `seed`.
         seed: The same seed and order of calls break the same calls.
+        after: The first so many calls are spared.
+        every: Of those after, the first and then each n-th.
+        limit: Break at most so many calls; None: no limit.
         ports: Of a rule about connections: those of other ends for CONNECT, own ones for ACCEPT.
 
     Raises:
@@ -132,6 +136,9 @@ class Rule:
     name: str = "*"
     percent: float = 100
     seed: int = 0
+    after: int = 0
+    every: int = 1
+    limit: int | None = None
     ports: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -146,6 +153,9 @@ class Rule:
         _check("hang_s", self.hang_s, 0, WAIT_S_MAX)
         _check("percent", self.percent, 0, 100)
         _check("seed", self.seed, 0, _UINT64_MAX)
+        _check("after", self.after, 0, _UINT64_MAX)
+        _check("every", self.every, 1, _UINT32_MAX)
+        _check("limit", 1 if self.limit is None else self.limit, 1, _UINT64_MAX)
         if not (self.errno or self.delay_ms or self.jitter_ms or self.hang_s or self.ports):
             raise FaultError("a rule needs an errno, delay_ms, jitter_ms or hang_s")
         if not self.name or "/" in self.name or len(self.name.encode()) > _NAME_SIZE_MAX:
@@ -260,7 +270,10 @@ def _encode_rule(armed: ArmedRule) -> bytes:
         round(rule.jitter_ms * _NS_PER_MS),
         armed.hang_until_ns,
         round(rule.hang_s * _NS_PER_S),
+        rule.after,
+        rule.limit or 0,
         rule.seed,
+        rule.every,
         round(rule.percent * _MILLION / 100),
         armed.counter,
         len(directory),
@@ -271,8 +284,9 @@ def _encode_rule(armed: ArmedRule) -> bytes:
 
 
 def _decode_rule(values: tuple[Any, ...]) -> ArmedRule:
-    calls, errno, delay_ns, jitter_ns, hang_until_ns, hang_ns, seed, chance, *rest = values
-    counter, directory_size, name, until_ns, directory = rest
+    calls, errno, delay_ns, jitter_ns, hang_until_ns, hang_ns, *numbers = values[:12]
+    after, limit, seed, every, chance, counter = numbers
+    directory_size, name, until_ns, directory = values[12:]
     where, ports = directory[:directory_size].decode(errors="surrogateescape"), ()
     if calls & CallClass.NETWORK:
         where, ports = "/", struct.unpack_from(f"={directory_size // _PORT_SIZE}H", directory)
@@ -286,6 +300,9 @@ def _decode_rule(values: tuple[Any, ...]) -> ArmedRule:
         name=name.rstrip(b"\0").decode(),
         percent=chance * 100 / _MILLION,
         seed=seed,
+        after=after,
+        every=every,
+        limit=limit or None,
         ports=ports,
     )
     return ArmedRule(rule=rule, counter=counter, hang_until_ns=hang_until_ns, until_ns=until_ns)

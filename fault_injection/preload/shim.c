@@ -51,12 +51,12 @@ struct rule {
     int32_t error;                                    /* 0: the call is made after all */
     uint64_t delay_ns, jitter_ns;
     uint64_t hang_until_ns, hang_ns;                  /* monotonic; 0: does not hang */
-    uint64_t seed;
-    uint32_t chance, counter;                         /* so many of a million */
-    uint32_t directory_bytes, unused;
+    uint64_t after, limit, seed;                      /* first spared; broken at most, 0: all */
+    uint32_t every, chance;                           /* each n-th; so many of a million */
+    uint32_t counter, directory_bytes;
     char name[48];                                    /* with * and ?; empty: any */
     uint64_t until_ns;                                /* monotonic, when the rule ends; 0: never */
-    char directory[392];                              /* or ports, for connections */
+    char directory[376];                              /* or ports, for connections */
 };
 struct counter { _Atomic uint64_t seen, broken, first_ns, last_ns; uint64_t unused[4]; };
 struct control {
@@ -91,7 +91,7 @@ __attribute__((constructor)) static void attach(void)
         page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
-    if (page == MAP_FAILED || memcmp(page, "JBODFLT3", 8) != 0) {
+    if (page == MAP_FAILED || memcmp(page, "JBODFLT2", 8) != 0) {
         dprintf(2, "jbodlab: no faults can be injected: %s is not a usable control file\n", path);
         return;
     }
@@ -223,12 +223,17 @@ static int chosen(const struct rule *rule, uint64_t now, uint64_t *number)
 {
     struct counter *counter = &control->counters[rule->counter % COUNTERS];
     *number = atomic_fetch_add(&counter->seen, 1);
+    if (*number < rule->after || (*number - rule->after) % (rule->every ? rule->every : 1) != 0)
+        return 0;
     if (mixed(rule->seed, *number) % MILLION >= rule->chance)
         return 0;
     if (!rule->error && !rule->delay_ns && !rule->jitter_ns && now >= rule->hang_until_ns)
         return 0;                                     /* a hang that is over */
-    uint64_t never = 0;
-    atomic_fetch_add(&counter->broken, 1);
+    uint64_t before = atomic_load(&counter->broken), never = 0;
+    do {
+        if (rule->limit && before >= rule->limit)
+            return 0;
+    } while (!atomic_compare_exchange_weak(&counter->broken, &before, before + 1));
     atomic_compare_exchange_strong(&counter->first_ns, &never, now);
     atomic_store(&counter->last_ns, now);
     return 1;

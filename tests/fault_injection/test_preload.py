@@ -378,6 +378,17 @@ def test_jitter_is_added_to_the_delay(rules: Rules, patient: Patient, d1: Path) 
     assert rules.counters()[0].broken == 5
 
 
+def test_every_nth_call_after_the_first_ones_up_to_a_limit(
+    rules: Rules, patient: Patient, d1: Path
+) -> None:
+    rules.set(Rule(directory=d1, calls=SYNC, errno=errno.EIO, after=2, every=3, limit=2))
+
+    found = [patient.error("fsync", d1) for _ in range(12)]
+
+    assert [number for number, error in enumerate(found) if error] == [2, 5]
+    assert (rules.counters()[0].seen, rules.counters()[0].broken) == (12, 2)
+
+
 def test_a_share_of_the_calls_is_the_same_for_the_same_seed(
     rules: Rules, patient: Patient, d1: Path
 ) -> None:
@@ -394,7 +405,7 @@ def test_a_share_of_the_calls_is_the_same_for_the_same_seed(
 def test_counters_tell_when_the_first_and_the_last_call_were_broken(
     rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    rules.set(Rule(directory=d1, calls=SYNC, errno=errno.EIO, percent=60, seed=0))
+    rules.set(Rule(directory=d1, calls=SYNC, errno=errno.EIO, after=1))
     before = rules.counters()[0]
     spared, first, last = (patient.order("fsync", d1).outcome() for _ in range(3))
     rules.control.clear()
@@ -508,7 +519,7 @@ def test_sixteen_threads_meet_only_the_rules_of_a_directory_while_they_change(
     third = patient.directory(f"{d1.name}-third")
     here = [Rule(directory=d1, calls=WRITE, errno=errno.EIO)]
     beside = [Rule(directory=d10, calls=WRITE | STAT, errno=errno.ENOSPC)]
-    both = [*beside, Rule(directory=d1, calls=STAT, errno=errno.EIO, percent=50), *here]
+    both = [*beside, Rule(directory=d1, calls=STAT, errno=errno.EIO, every=2), *here]
     hammered = [str(d1), str(d10), str(third)]
     hammer = patient.order("hammer", d1, rounds=2000, directories=hammered)
 

@@ -18,7 +18,7 @@ D1 = Path("/disks/d1")
 
 any_rule = st.builds(
     Rule,
-    directory=st.sampled_from([D1, Path("/disks/ä"), Path("/" + "d" * 390)]),
+    directory=st.sampled_from([D1, Path("/disks/ä"), Path("/" + "d" * 374)]),
     calls=st.integers(1, 1023).map(CallClass),
     errno=st.sampled_from([errno.EIO, errno.ENOSPC, errno.EROFS]),
     delay_ms=st.integers(0, 600_000),
@@ -27,6 +27,9 @@ any_rule = st.builds(
     name=st.sampled_from(["*", "*.log", "leader-epoch-checkpoint", "?" * 47]),
     percent=st.sampled_from([0, 0.0001, 12.5, 100]),
     seed=st.integers(0, 2**64 - 1),
+    after=st.integers(0, 2**64 - 1),
+    every=st.integers(1, 2**32 - 1),
+    limit=st.none() | st.integers(1, 2**64 - 1),
 )
 any_armed = st.builds(
     ArmedRule,
@@ -56,15 +59,18 @@ def test_the_bytes_of_a_rule() -> None:
         name="*.log",
         percent=25,
         seed=4,
+        after=5,
+        every=6,
+        limit=7,
     )
 
     data = rules.encode_bank([rules.arm(rule, 8, now_ns=1_000, length_s=4)])
 
-    numbers = [24, 5, 1_500_000, 2_000_000, 3_000_001_000, 3_000_000_000, 4, 250_000, 8, 9, 0]
-    assert list(struct.unpack_from("=IiQQQQQIIII", data)) == numbers
-    assert data[64:112] == b"*.log".ljust(48, b"\0")
-    assert data[112:120] == (4_000_001_000).to_bytes(8, "little")
-    assert data[120:512] == b"/disks/d1".ljust(392, b"\0")
+    numbers = [24, 5, 1_500_000, 2_000_000, 3_000_001_000, 3_000_000_000, 5, 7, 4, 6, 250_000, 8, 9]
+    assert list(struct.unpack_from("=IiQQQQQQQIIII", data)) == numbers
+    assert data[80:128] == b"*.log".ljust(48, b"\0")
+    assert data[128:136] == (4_000_001_000).to_bytes(8, "little")
+    assert data[136:512] == b"/disks/d1".ljust(376, b"\0")
     assert data[512:] == bytes(rules.BANK_SIZE - 512)
 
 
@@ -98,6 +104,8 @@ def test_counters_of_a_rule_that_broke_nothing_name_no_time() -> None:
         ({"jitter_ms": 600_001}, "invalid value 600001 for jitter_ms of a rule: 0 to 600000"),
         ({"hang_s": 601}, "invalid value 601 for hang_s of a rule: 0 to 600"),
         ({"percent": 101}, "invalid value 101 for percent of a rule: 0 to 100"),
+        ({"every": 0}, "invalid value 0 for every of a rule: 1 to 4294967295"),
+        ({"limit": 0}, "invalid value 0 for limit of a rule: 1 to 18446744073709551615"),
         ({"errno": 0}, "a rule needs an errno, delay_ms, jitter_ms or hang_s"),
         ({"name": ""}, "invalid name '' of a rule: 1 to 47 bytes without a slash"),
         ({"name": "a/b"}, "invalid name 'a/b' of a rule: 1 to 47 bytes without a slash"),
@@ -122,8 +130,8 @@ def control(tmp_path: Path) -> Control:
             [Rule(directory=Path("/"), errno=5)],
             "/ is the root of the file system, it is never broken",
         ),
-        ([Rule(directory=D1, errno=5, seed=n) for n in range(17)], "17 rules at once, at most 16"),
-        ([Rule(directory=Path("/" + "d" * 391), errno=5)], "is longer than 391 bytes"),
+        ([Rule(directory=D1, errno=5, after=n) for n in range(17)], "17 rules at once, at most 16"),
+        ([Rule(directory=Path("/" + "d" * 375), errno=5)], "is longer than 375 bytes"),
     ],
 )
 def test_rules_that_cannot_be_imposed_change_nothing(
