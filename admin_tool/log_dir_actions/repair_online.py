@@ -12,7 +12,6 @@ Whatever goes wrong after replicas were taken, they are given back.
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
 from admin_tool.requests.reassignments import alter_reassignments, list_reassignments
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
+from admin_tool.waiting import wait_until_empty
 from jbodlab import kafka_uuid
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
@@ -307,24 +307,25 @@ def _give_back(connection: Connection, taken: Mapping[TopicPartition, Damaged]) 
     Raises:
         AdminError: that failed for some; the text says which, and what to do.
     """
-    deadline = time.monotonic() + GIVE_BACK_PATIENCE_S
-    rest = dict(taken)
-    while rest:
-        targets = {tp: one.replicas for tp, one in rest.items()}
+    refused = dict.fromkeys(taken, "")
+
+    def give_back() -> Mapping[TopicPartition, str]:
+        targets = {tp: taken[tp].replicas for tp in refused}
         try:
-            refused = alter_reassignments(connection, targets)
+            found = alter_reassignments(connection, targets) if targets else {}
         except AdminError as error:
-            refused = dict.fromkeys(rest, str(error))
-        rest = {tp: one for tp, one in rest.items() if tp in refused}
-        if rest and time.monotonic() > deadline:
-            lost = "; ".join(
-                f"{tp} to {listed(one.replicas)} ({refused[tp]})" for tp, one in rest.items()
-            )
-            raise AdminError(
-                f"replicas could not be given back; set them by `jbodlab reassign`: {lost}"
-            )
-        if rest:
-            time.sleep(LOOK_PAUSE_S)
+            found = dict.fromkeys(targets, str(error))
+        refused.clear()
+        refused.update(found)
+        return refused
+
+    if wait_until_empty(give_back, GIVE_BACK_PATIENCE_S, LOOK_PAUSE_S):
+        lost = "; ".join(
+            f"{tp} to {listed(taken[tp].replicas)} ({reason})" for tp, reason in refused.items()
+        )
+        raise AdminError(
+            f"replicas could not be given back; set them by `jbodlab reassign`: {lost}"
+        )
 
 
 def _in_sync(
@@ -358,13 +359,9 @@ def _wait(
     what: str, rest: Callable[[], Collection[TopicPartition]], patience_s: float
 ) -> Collection[TopicPartition]:
     """Say what is waited for, and wait until nothing is left; returns what is at the deadline."""
-    deadline = time.monotonic() + patience_s
-    left = rest()
-    if left:
+    if left := rest():
         _say(f"waiting until {what}, for {patience_s:g} s at most")
-    while left and time.monotonic() < deadline:
-        time.sleep(LOOK_PAUSE_S)
-        left = rest()
+        return wait_until_empty(rest, patience_s, LOOK_PAUSE_S)
     return left
 
 
