@@ -117,6 +117,21 @@ def test_a_fault_breaks_its_calls_of_its_directory_and_heals(
     assert (fault.mechanism, fault.state, healed.state) == (bed.mechanism, "proved", "healed")
 
 
+@pytest.mark.parametrize("calls", kinds.CALL_CLASSES)
+def test_every_class_of_calls_can_be_broken_and_is_proved(bed: Bed, calls: str) -> None:
+    spec = kinds.spec("eio", {"calls": calls, "mechanism": bed.mechanism})
+    if refusal := registry.check(spec, bed.target):
+        assert (bed.mechanism, calls, refusal) == ("fuse", "stat", "it cannot break the calls stat")
+        return
+
+    fault = bed.inject("eio", calls=calls)
+    bed.heal(fault)
+
+    assert fault.state == "proved"
+    assert bed.patient.error("create", bed.d1) == 0
+    assert not list(bed.d1.glob(".jbod-*"))
+
+
 def test_a_fault_counts_what_it_broke_in_the_patient_and_not_its_proof(bed: Bed) -> None:
     fault = bed.inject("eio", calls="sync")
     assert operations.broken(fault).count == 0

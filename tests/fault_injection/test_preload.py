@@ -297,16 +297,6 @@ def test_what_hangs_fails_when_its_rule_is_replaced_by_an_error(
     assert hanging.outcome().errno == errno.EROFS
 
 
-def test_a_full_disk_refuses_writes_and_nothing_else(
-    rules: Rules, patient: Patient, d1: Path
-) -> None:
-    rules.set(Rule(directory=d1, calls=WRITE, errno=errno.ENOSPC))
-
-    found = [patient.error(name, d1) for name in ("writev", "open_or_create", "fsync", "pread")]
-
-    assert found == [errno.ENOSPC, 0, 0, 0]
-
-
 def test_a_rule_may_be_about_some_names_only(rules: Rules, patient: Patient, d1: Path) -> None:
     rules.set(Rule(directory=d1, calls=SYNC | WRITE, name="*.log", errno=errno.EIO))
 
