@@ -19,6 +19,7 @@ from admin_tool.log_dir_actions.planning import (
     check_moving,
     dir_states,
     execute,
+    reasons_value,
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
@@ -85,16 +86,19 @@ def _cancel(
         for each in moves(found)
         if each.source is not None
     }
-    if not targets:
-        output.line("no move between directories is under way")
-        return 0
-    output.confirm(f"cancel {counted(len(targets), 'move')}?", yes=options.yes)
-    codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
-    output.line(f"cancelled {counted(len(targets) - len(codes), 'move')}")
-    for replica, code in codes.items():
-        output.note(f"{replica}: {why_refused(replica, targets[replica], code)}")
-    if codes:
-        raise AdminError(f"cannot cancel {counted(len(codes), 'move')}")
+    text = "no move between directories is under way"
+    refused: dict[Replica, str] = {}
+    if targets:
+        output.confirm(f"cancel {counted(len(targets), 'move')}?", yes=options.yes)
+        codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
+        refused = {one: why_refused(one, targets[one], code) for one, code in codes.items()}
+        text = f"cancelled {counted(len(targets) - len(codes), 'move')}"
+    cancelled = [one._asdict() for one in targets if one not in refused]
+    output.result({"cancelled": cancelled, "not_cancelled": reasons_value(refused)}, text)
+    for replica, reason in refused.items():
+        output.note(f"{replica}: {reason}")
+    if refused:
+        raise AdminError(f"cannot cancel {counted(len(refused), 'move')}")
     return 0
 
 

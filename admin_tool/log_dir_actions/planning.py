@@ -280,12 +280,15 @@ def execute(
             text = "\n".join(map(shown_effect, sorted(done, key=lambda one: one.broker), now))
     value = {
         "plans": [plan.as_value() for plan in plans],
-        "not_moved": [
-            {**replica._asdict(), "reason": reason} for replica, reason in sorted(refused.items())
-        ],
+        "not_moved": reasons_value(refused),
     }
     output.result(value, text)
     return report(output, refused)
+
+
+def reasons_value(refused: Mapping[Replica, str]) -> list[dict[str, Any]]:
+    """Return replicas with the reasons why brokers refused something, as JSON has them; pure."""
+    return [{**replica._asdict(), "reason": reason} for replica, reason in sorted(refused.items())]
 
 
 def carry_out(

@@ -164,6 +164,8 @@ def test_bytes_are_evened_out(cluster: Cluster, topic: str) -> None:
     assert value(cluster, "dirs", "list")["moves"] == []
     cancelled = called(cluster, "dirs", "balance", "--cancel")
     assert cancelled == "no move between directories is under way\n"
+    found = value(cluster, "dirs", "balance", "--cancel")
+    assert found == {"cancelled": [], "not_cancelled": []}
     assert called(cluster, *balance).endswith("already balanced\n")
 
 
