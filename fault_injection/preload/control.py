@@ -48,17 +48,11 @@ class Control:
         Raises:
             FaultError: it cannot be made, or is there already.
         """
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, rules.MAGIC)
-                os.ftruncate(fd, rules.FILE_SIZE)
-                os.fchmod(fd, 0o666)
-                return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise FaultError(f"cannot make the control file {path}: {error.strerror}") from error
+        with _opened(path, os.O_CREAT | os.O_EXCL, "make") as fd:
+            os.write(fd, rules.MAGIC)
+            os.ftruncate(fd, rules.FILE_SIZE)
+            os.fchmod(fd, 0o666)
+            return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
 
     @classmethod
     def open(cls, path: Path) -> Control:
@@ -67,17 +61,11 @@ class Control:
         Raises:
             FaultError: it cannot be opened or is no control file.
         """
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                size = os.fstat(fd).st_size
-                if size != rules.FILE_SIZE or os.pread(fd, 8, 0) != rules.MAGIC:
-                    raise FaultError(f"{path} is not a file of rules for the preloaded library")
-                return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise FaultError(f"cannot open the control file {path}: {error.strerror}") from error
+        with _opened(path, 0, "open") as fd:
+            size = os.fstat(fd).st_size
+            if size != rules.FILE_SIZE or os.pread(fd, 8, 0) != rules.MAGIC:
+                raise FaultError(f"{path} is not a file of rules for the preloaded library")
+            return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
 
     def environment(self) -> dict[str, str]:
         """Return the variables to start a patient with; builds the library where needed.
@@ -220,3 +208,15 @@ class Control:
 def _reservation(counter: int) -> int:
     """Return which word of the file says until when counters are reserved."""
     return (rules.counter_offset(counter) + rules.RESERVED_OFFSET) // 8
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int, verb: str) -> Iterator[int]:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise FaultError(f"cannot {verb} the control file {path}: {error.strerror}") from error
