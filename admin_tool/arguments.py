@@ -52,16 +52,16 @@ def topic_partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(index))
 
 
-def assignment(text: str) -> tuple[str, str]:
+def key_value(text: str) -> tuple[str, str]:
     """Return key and value of KEY=VALUE, as an argument's type.
 
     Raises:
         ArgumentTypeError: it is not of this form.
     """
     key, equals, value = text.partition("=")
-    if not (key and equals):
+    if not (key.strip() and equals):
         raise ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
-    return key, value
+    return key.strip(), value.strip()
 
 
 def add_brokers(parser: Parser, purpose: str) -> None:

@@ -5,7 +5,6 @@ The client's properties are handed on as they are.
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,8 @@ from typing import Any, TypeVar
 
 from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, unknown
-from admin_tool.requests.connection import bootstrap_servers, reach
+from admin_tool.requests.connection import bootstrap_servers, first_of, reach
+from admin_tool.waiting import wait_until_empty
 from jbodlab.cli.parser import Parser
 from jbodlab.command_line import read_properties
 
@@ -71,7 +71,7 @@ def connected(
         "log_level": 0,
         "error_cb": failed,
     }
-    _check_reachable(options.bootstrap_server)
+    first_of(bootstrap_servers(options.bootstrap_server), reach)
     import confluent_kafka
     from confluent_kafka import admin
 
@@ -104,16 +104,17 @@ def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dic
 
     found: dict[T, Any] = {}
     left = list(keys)
-    end_s = time.monotonic() + ANSWER_TIMEOUT_S
-    while left:
-        for key, future in ask(left).items():
+
+    def look() -> list[T]:
+        for key, future in (ask(left) if left else {}).items():
             try:
                 found[key] = future.result()
             except KafkaException as error:
                 found[key] = error
-        left = [key for key in left if _passes(found[key]) and time.monotonic() < end_s]
-        if left:
-            time.sleep(RETRY_PAUSE_S)
+        left[:] = [key for key in left if _passes(found[key])]
+        return left
+
+    wait_until_empty(look, ANSWER_TIMEOUT_S, RETRY_PAUSE_S)
     return found
 
 
@@ -145,16 +146,6 @@ def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int
             count = counted(len(topics[topic]), "partition")
             raise AdminError(f"unknown partition {partition}: topic {topic!r} has {count}")
     return sorted(set(wanted or topics[topic]))
-
-
-def _check_reachable(servers: str) -> None:
-    failures = []
-    for host, port in bootstrap_servers(servers):
-        try:
-            return reach(host, port)
-        except AdminError as error:
-            failures.append(str(error))
-    raise AdminError("; ".join(failures))
 
 
 def _topics(client: Any, servers: str, problems: list[str]) -> Topics:

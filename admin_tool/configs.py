@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from admin_tool.arguments import assignment
+from admin_tool.arguments import key_value
 from admin_tool.errors import RequestError, unknown
 from admin_tool.requests import topics
 from admin_tool.requests.configs import (
-    Change,
-    Operation,
     ResourceType,
     Source,
     alter_config,
     describe_config,
 )
 from admin_tool.requests.connection import Connection, connected
-from jbodlab.cli.command import About, Command
-from jbodlab.cli.output import Output, table
+from jbodlab.cli.command import servers_command
+from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 
 KINDS = ("topic", "broker", "cluster", "group")
-_KEYS = ("name", "value", "source")
 
 
 def _entity(parser: Parser) -> None:
@@ -39,7 +36,7 @@ def _alter_arguments(parser: Parser) -> None:
     _entity(parser)
     text = "set a config; may be repeated"
     parser.add_argument(
-        "--set", metavar="KEY=VALUE", type=assignment, action="append", default=[], help=text
+        "--set", metavar="KEY=VALUE", type=key_value, action="append", default=[], help=text
     )
     text = "remove a config, so that its default applies; may be repeated"
     parser.add_argument("--delete", metavar="KEY", action="append", default=[], help=text)
@@ -52,20 +49,22 @@ def describe(options: Namespace, output: Output) -> int:
         _check_known(connection, options)
         entries = describe_config(connection, kind, options.name)
     rows = [
-        (one.name, one.value, Source(one.source).name.lower().replace("_", " "))
+        {
+            "name": one.name,
+            "value": one.value,
+            "source": Source(one.source).name.lower().replace("_", " "),
+        }
         for one in sorted(entries, key=lambda one: one.name)
         if options.all or not one.is_default
     ]
-    text = table([key.upper() for key in _KEYS], rows) if rows else "every config is the default"
-    output.result([dict(zip(_KEYS, row, strict=True)) for row in rows], text)
+    output.rows(rows, "every config is the default")
     return 0
 
 
 def alter(options: Namespace, output: Output) -> int:
     """Change configs, all of them or none; returns the exit code."""
     kind = _checked(options)
-    changes = [Change(name=key, operation=Operation.SET, value=value) for key, value in options.set]
-    changes += [Change(name=key, operation=Operation.DELETE) for key in options.delete]
+    changes: dict[str, str | None] = {**dict(options.set), **dict.fromkeys(options.delete)}
     if not changes:
         raise UsageError("missing --set or --delete")
     with connected(options) as connection:
@@ -76,14 +75,13 @@ def alter(options: Namespace, output: Output) -> int:
             # The cluster has only what somebody has set: a broker knows all keys.
             name = options.name or str(connection.brokers()[0].id)
             known = [one.name for one in describe_config(connection, kind, name)]
-            for change in changes:
-                if change.name not in known:
-                    raise unknown("key", change.name, known) from error
+            for key in changes:
+                if key not in known:
+                    raise unknown("key", key, known) from error
             raise
     what = f"{options.kind} {options.name}".strip()
-    for change in changes:
-        is_set = change.operation is Operation.SET
-        output.line(f"{what}: {change.name}{f'={change.value}' if is_set else ' deleted'}")
+    for key, value in changes.items():
+        output.line(f"{what}: {key}{' deleted' if value is None else f'={value}'}")
     return 0
 
 
@@ -105,7 +103,7 @@ def _check_known(connection: Connection, options: Namespace) -> None:
 
 
 VERBS = {
-    "describe": Command(
+    "describe": servers_command(
         help="show the configs that somebody has set",
         run=describe,
         arguments=_describe_arguments,
@@ -114,10 +112,9 @@ VERBS = {
             "configs describe broker 1 --all --output json",
             "configs describe cluster",
         ),
-        about=About.SERVERS,
         reads=True,
     ),
-    "alter": Command(
+    "alter": servers_command(
         help="set configs, or remove them so that their defaults apply",
         run=alter,
         arguments=_alter_arguments,
@@ -125,6 +122,5 @@ VERBS = {
             "configs alter topic orders --set retention.ms=60000 --delete segment.bytes",
             "configs alter cluster --set log.retention.bytes=1000000",
         ),
-        about=About.SERVERS,
     ),
 }

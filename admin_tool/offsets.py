@@ -11,8 +11,8 @@ from uuid import UUID
 from admin_tool.client import TIMEOUT, add_partition, answers, connected, partitions_of, reason
 from admin_tool.requests.topics import TopicListing
 from admin_tool.topic_actions.selection import add_topics, check, select
-from jbodlab.cli.command import About, Command
-from jbodlab.cli.output import Output, table
+from jbodlab.cli.command import servers_command
+from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.ids import TopicPartition
 
@@ -20,7 +20,6 @@ UNKNOWN_ID = UUID(int=0)
 INTERNAL_TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
 NAMED_TIMES = ("earliest", "latest", "max-timestamp")
 A_TIME = "a time such as 2026-01-31T23:59:59+01:00"
-_KEYS = ("topic", "partition", "offset", "timestamp")
 
 
 def _arguments(parser: Parser) -> None:
@@ -54,10 +53,10 @@ def run(options: Namespace, output: Output) -> int:
             output.note(f"cannot get the offset of {one}: {reason(answer)}")
         else:
             # Negative where no record has it.
-            numbers = (answer.offset, answer.timestamp)
-            rows.append((*one, *(None if number < 0 else number for number in numbers)))
-    values = [dict(zip(_KEYS, row, strict=True)) for row in rows]
-    output.result(values, table([key.upper() for key in _KEYS], rows) if rows else "")
+            numbers = {"offset": answer.offset, "timestamp": answer.timestamp}
+            known = {key: None if number < 0 else number for key, number in numbers.items()}
+            rows.append({**one._asdict(), **known})
+    output.rows(rows)
     return int(len(rows) < len(found))
 
 
@@ -92,7 +91,7 @@ def list_offsets(
     return {TopicPartition(one.topic, one.partition): answer for one, answer in found.items()}
 
 
-COMMAND = Command(
+COMMAND = servers_command(
     help="show the offsets of partitions",
     run=run,
     arguments=_arguments,
@@ -100,6 +99,5 @@ COMMAND = Command(
         "offsets orders payments --at earliest",
         "offsets --matching 'order.*' --at 2026-01-31T10:00 --output json",
     ),
-    about=About.SERVERS,
     reads=True,
 )

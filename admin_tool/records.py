@@ -1,30 +1,39 @@
-"""jbodlab records: the lines of stdin into a topic, and the records of a topic to stdout."""
+"""jbodlab records: the lines of stdin into a topic, and the records of a topic to stdout.
+
+Records are read as lines of text, or as JSON objects, one on each line. Without a group they are
+read without a coordinator, and no group is left; in a group an offset is committed once its record
+is printed.
+"""
 
 from __future__ import annotations
 
-import re
+import base64
+import json
 import sys
+import time
 from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterator
 from typing import Any
 
-from admin_tool import consuming
-from admin_tool.arguments import assignment, counted, positive
+from admin_tool.arguments import counted, key_value, positive
 from admin_tool.client import add_partition, connected, partitions_of, reason
 from admin_tool.errors import AdminError
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser
+from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.durations import duration_s
 
 POLL_S = 0.2
+"""How long Ctrl-C may wait."""
+MESSAGES_MAX = 500
+_PASSING = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_MAX_POLL_EXCEEDED")
+"""Errors from which the library recovers by itself."""
 QUEUED_MAX = 1_000
 """Records that wait for their acknowledgement."""
 DELIVERY_TIMEOUT_MS = 30_000
 """How long a record is tried; a property may say otherwise."""
 ANY_PARTITION = -1
 """Leaves the choice to the library: by the key, else as it likes."""
-
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 
 
 def _produce_arguments(parser: Parser) -> None:
@@ -53,7 +62,7 @@ def _both(parser: Parser, separator_help: str) -> None:
     parser.add_argument("--key-separator", metavar="TEXT", type=separator, help=separator_help)
     text = "a property of the client, such as compression.type=zstd; may be repeated"
     parser.add_argument(
-        "--property", metavar="KEY=VALUE", type=assignment, action="append", default=[], help=text
+        "--property", metavar="KEY=VALUE", type=key_value, action="append", default=[], help=text
     )
 
 
@@ -66,10 +75,10 @@ def separator(text: str) -> str:
 
 def seconds(text: str) -> float:
     """Read a duration such as 500ms, 10s or 2m."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise ArgumentTypeError(f"expected a duration such as 500ms, 10s or 2m, got {text!r}")
-    return float(found[1]) * _SECONDS[found[2]]
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def start(text: str) -> str | int:
@@ -143,8 +152,100 @@ def _wait(producer: Any, most: int) -> None:
         producer.poll(POLL_S)
 
 
+def consume(options: Namespace, output: Output) -> int:
+    """Print records; returns the exit code."""
+    if options.group is not None and (options.partition or isinstance(options.start, int)):
+        raise UsageError("--group excludes --partition and --from with an offset")
+    defaults = {
+        "group.id": options.group or "jbodlab",
+        "enable.auto.commit": options.group is not None,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "latest" if options.start == "end" else "earliest",
+    }
+    count = 0
+
+    def lost() -> None:
+        output.note("no broker can be reached, waiting for one")
+
+    with connected("Consumer", options, defaults, lost) as (consumer, topics):
+        _begin(consumer, options, partitions_of(topics, options.topic, options.partition))
+        try:
+            for message in _messages(consumer, options.max, options.timeout):
+                line = as_json(message) if output.is_json else _text(message, options)
+                output.out.buffer.write(line + b"\n")
+                output.out.buffer.flush()
+                count += 1
+                if options.group is not None:
+                    consumer.store_offsets(message)
+        finally:
+            output.note(counted(count, "record"))
+    return 0
+
+
+def as_json(message: Any) -> bytes:
+    """Return a record as a JSON object in one line; `docs/commands.md` names its fields."""
+    kind, timestamp = message.timestamp()
+    found = {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": timestamp if kind else None,
+        **_encoded("key", message.key()),
+        **_encoded("value", message.value()),
+        "headers": [
+            {"name": name, **_encoded("value", data)} for name, data in message.headers() or ()
+        ],
+    }
+    return json.dumps(found, ensure_ascii=False).encode()
+
+
+def _encoded(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Return a field with bytes as a text, and one that says whether that is base64."""
+    if data is None:
+        return {name: None, f"{name}_encoding": None}
+    try:
+        return {name: data.decode(), f"{name}_encoding": "text"}
+    except UnicodeDecodeError:
+        return {name: base64.b64encode(data).decode(), f"{name}_encoding": "base64"}
+
+
+def _text(message: Any, options: Namespace) -> bytes:
+    key, value = (b"null" if one is None else one for one in (message.key(), message.value()))
+    return value if options.key_separator is None else key + options.key_separator.encode() + value
+
+
+def _begin(consumer: Any, options: Namespace, partitions: list[int]) -> None:
+    """Subscribe, or take the partitions."""
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+    if options.group is not None:
+        consumer.subscribe([options.topic])
+        return
+    named = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
+    offset = named.get(options.start, options.start)
+    consumer.assign([TopicPartition(options.topic, one, offset) for one in partitions])
+
+
+def _messages(consumer: Any, most: int | None, timeout_s: float | None) -> Iterator[Any]:
+    """Yield records, to the last one that is wanted."""
+    count = 0
+    last_s = time.monotonic()
+    while most is None or count < most:
+        asked = MESSAGES_MAX if most is None else min(most - count, MESSAGES_MAX)
+        for message in consumer.consume(asked, POLL_S):
+            error = message.error()
+            if error is None:
+                yield message
+                last_s = time.monotonic()
+                count += 1
+            elif error.fatal() or not (error.retriable() or error.name() in _PASSING):
+                raise AdminError(reason(error))
+        if timeout_s is not None and time.monotonic() - last_s >= timeout_s:
+            return
+
+
 VERBS = {
-    "produce": Command(
+    "produce": servers_command(
         help="write the lines of stdin to a topic, each as a record",
         run=produce,
         arguments=_produce_arguments,
@@ -152,17 +253,15 @@ VERBS = {
             "records produce orders < lines.txt",
             "records produce orders --key-separator : --property compression.type=zstd",
         ),
-        about=About.SERVERS,
     ),
-    "consume": Command(
+    "consume": servers_command(
         help="print the records of a topic",
-        run=consuming.run,
+        run=consume,
         arguments=_consume_arguments,
         examples=(
             "records consume orders --partition 0 --from 1200 --max 10 --output json",
             "records consume orders --group readers --timeout 10s",
         ),
-        about=About.SERVERS,
         reads=True,
     ),
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admin_tool.errors import AdminError
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from jbodlab.errors import FormatError
@@ -97,11 +97,10 @@ def _lock(disk: Disk, locks: ExitStack, path: Path) -> bool:
     return True
 
 
-COMMAND = Command(
+COMMAND = servers_command(
     help="copy damaged replicas again from their leaders",
     arguments=_add_arguments,
     run=_run,
-    about=About.SERVERS,
     reads=True,
     asks=True,
     examples=(

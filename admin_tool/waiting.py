@@ -1,13 +1,25 @@
-"""What takes longer than a second says what it waits for."""
+"""Waits: they end, and those longer than a second say what they wait for."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
+from typing import TypeVar
 
 from jbodlab.cli.output import PROGRESS_AFTER_S
+
+Rest = TypeVar("Rest", bound=Sized)
+
+
+def wait_until_empty(look: Callable[[], Rest], timeout_s: float, pause_s: float) -> Rest:
+    """Look again and again until nothing is left; returns what is left at the end."""
+    end_s = time.monotonic() + timeout_s
+    while (rest := look()) and time.monotonic() < end_s:
+        time.sleep(pause_s)
+    return rest
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fault_injection.check import User
+from fault_injection.check import User, as_user
 from fault_injection.preload.rules import CallClass, Rule
 
 PREFIX = ".jbod-proof-"
@@ -105,7 +105,7 @@ for folder in folders:
 """
 
 
-def doubt(
+def verify(
     rule: Rule,
     user: User,
     variables: Mapping[str, str],
@@ -131,11 +131,7 @@ def doubt(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd="/",
-        env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **variables},
-        user=user.uid if os.geteuid() == 0 else None,
-        group=user.gid if os.geteuid() == 0 else None,
-        extra_groups=[] if os.geteuid() == 0 else None,
+        **as_user(user.uid, user.gid, variables),
     )
     try:
         assert child.stdout is not None

@@ -11,13 +11,12 @@ import errno
 import os
 import pwd
 import select
-import signal
 import struct
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fault_injection.errors import FaultError
 
@@ -33,6 +32,13 @@ class User:
 
     uid: int
     gid: int
+
+
+def as_user(uid: int, gid: int, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of a `Popen` for a child that proves something as a user."""
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **variables}
+    found: dict[str, Any] = {"cwd": "/", "env": environment}
+    return {**found, "user": uid, "group": gid, "extra_groups": []} if os.geteuid() == 0 else found
 
 
 def user_for(path: Path, wanted: str | None) -> User:
@@ -78,32 +84,26 @@ def read_error(path: Path, user: User, expected: bytes) -> int:
 
 
 def hangs(path: Path, user: User, for_s: float) -> bool:
-    """Return whether a file that is created as that user has not come back after so long.
+    """Return whether a file that is created as that user has not come back after so long."""
+    file = path / f".jbod-fault-check-{os.getpid()}"
+    return _ask(user, lambda: _try_create(file, 1), for_s) == _NO_ANSWER
 
-    Who tries may be beyond all signals; it is left to whoever waits for orphans.
-    """
+
+def _ask(user: User, act: Callable[[], None], deadline_s: float = DEADLINE_S) -> int:
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
+        # Who tries may be beyond all signals; it is left to whoever waits for orphans.
         if os.fork() == 0:
-            _answer(writer, user, lambda: _try_create(path / f".jbod-fault-check-{os.getpid()}", 1))
+            _answer(writer, user, act)
         os._exit(0)
     os.close(writer)
     os.waitpid(middle, 0)
     try:
-        return not select.select([reader], [], [], for_s)[0]
-    finally:
-        os.close(reader)
-
-
-def _ask(user: User, act: Callable[[], None]) -> int:
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _answer(writer, user, act)
-    os.close(writer)
-    try:
-        return _await(child, reader)
+        if not select.select([reader], [], [], deadline_s)[0]:
+            return _NO_ANSWER
+        data = os.read(reader, 4)
+        return int(struct.unpack(">i", data)[0]) if len(data) == 4 else errno.EIO
     finally:
         os.close(reader)
 
@@ -145,17 +145,6 @@ def _try_create(file: Path, size_bytes: int) -> None:
         os.close(fd)
         with suppress(OSError):
             file.unlink()
-
-
-def _await(child: int, reader: int) -> int:
-    deadline = time.monotonic() + DEADLINE_S
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            return _NO_ANSWER
-        time.sleep(0.002)
-    data = os.read(reader, 4)
-    return int(struct.unpack(">i", data)[0]) if len(data) == 4 else errno.EIO
 
 
 def _named(wanted: str) -> User:

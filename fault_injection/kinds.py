@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fault_injection.errors import FaultError
 from fault_injection.preload.rules import CallClass
@@ -45,8 +46,7 @@ class Scope(enum.Enum):
     EITHER = "directory or broker"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(NamedTuple):
     """One kind of fault.
 
     Attributes:
@@ -65,107 +65,35 @@ class Kind:
 
 
 _CALLS = ("calls", "percent", "files", "seed")
+_FILES, _DISKS, _PROCESS = ("files",), ("directories",), ("process",)
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            Kind(
-                name="permission",
-                meaning="the directory loses all permissions (chmod 000)",
-                mechanisms=("files",),
-            ),
-            Kind(
-                name="read-only-bits",
-                meaning="nothing below may be written (chmod -R a-w)",
-                mechanisms=("files",),
-            ),
-            Kind(
-                name="file-in-place",
-                meaning="a regular file takes the directory's place",
-                mechanisms=("files",),
-            ),
-            Kind(name="deleted", meaning="the directory is moved away", mechanisms=("files",)),
-            Kind(
-                name="eio",
-                meaning="calls fail, on open files too",
-                mechanisms=("preload", "loop", "fuse"),
-                parameters=("errno", *_CALLS),
-            ),
-            Kind(
-                name="read-only",
-                meaning="every call that changes something fails with EROFS",
-                mechanisms=("preload", "fuse"),
-            ),
-            Kind(
-                name="full",
-                meaning="no space is left (ENOSPC)",
-                mechanisms=("balloon", "preload", "fuse"),
-                parameters=("leave",),
-            ),
-            Kind(
-                name="slow",
-                meaning="calls take longer",
-                mechanisms=("preload", "fuse"),
-                parameters=("delay", "jitter", *_CALLS),
-            ),
-            Kind(
-                name="hang",
-                meaning="calls do not return until the fault is healed",
-                mechanisms=("preload", "loop", "fuse"),
-                parameters=_CALLS,
-            ),
-            Kind(
-                name="power-loss",
-                meaning="the broker is killed, and what was never synced is gone",
-                mechanisms=("loop",),
-                scope=Scope.EITHER,
-            ),
-            Kind(
-                name="swapped",
-                meaning="two directories of a broker are exchanged",
-                mechanisms=("directories",),
-                parameters=("with",),
-            ),
-            Kind(
-                name="emptied",
-                meaning="an empty directory takes its place, as if the disk were new",
-                mechanisms=("directories",),
-            ),
-            Kind(
-                name="twin",
-                meaning="the directory has the id of another directory",
-                mechanisms=("directories",),
-                parameters=("with",),
-            ),
-            Kind(
-                name="kill",
-                meaning="the process is killed (SIGKILL)",
-                mechanisms=("process",),
-                scope=Scope.BROKER,
-            ),
-            Kind(
-                name="stop",
-                meaning="the process is asked to end (SIGTERM)",
-                mechanisms=("process",),
-                scope=Scope.BROKER,
-            ),
-            Kind(
-                name="restart",
-                meaning="the process is ended cleanly and started again at once",
-                mechanisms=("process",),
-                scope=Scope.BROKER,
-            ),
-            Kind(
-                name="cut",
-                meaning="new connections are refused, existing ones are dropped",
-                mechanisms=("connections",),
-                parameters=("from",),
-                scope=Scope.BROKER,
-            ),
-        )
-    }
+# fmt: off
+_KINDS = (
+    Kind("permission", "the directory loses all permissions (chmod 000)", _FILES),
+    Kind("read-only-bits", "nothing below may be written (chmod -R a-w)", _FILES),
+    Kind("file-in-place", "a regular file takes the directory's place", _FILES),
+    Kind("deleted", "the directory is moved away", _FILES),
+    Kind("eio", "calls fail, on open files too", ("preload", "loop", "fuse"), ("errno", *_CALLS)),
+    Kind("read-only", "every call that changes something fails with EROFS", ("preload", "fuse")),
+    Kind("full", "no space is left (ENOSPC)", ("balloon", "preload", "fuse"), ("leave",)),
+    Kind("slow", "calls take longer", ("preload", "fuse"), ("delay", "jitter", *_CALLS)),
+    Kind("hang", "calls do not return until the fault is healed", ("preload", "loop", "fuse"),
+         _CALLS),
+    Kind("power-loss", "the broker is killed, and what was never synced is gone", ("loop",),
+         scope=Scope.EITHER),
+    Kind("swapped", "two directories of a broker are exchanged", _DISKS, ("with",)),
+    Kind("emptied", "an empty directory takes its place, as if the disk were new", _DISKS),
+    Kind("twin", "the directory has the id of another directory", _DISKS, ("with",)),
+    Kind("kill", "the process is killed (SIGKILL)", _PROCESS, scope=Scope.BROKER),
+    Kind("stop", "the process is asked to end (SIGTERM)", _PROCESS, scope=Scope.BROKER),
+    Kind("restart", "the process is ended cleanly and started again at once", _PROCESS,
+         scope=Scope.BROKER),
+    Kind("cut", "new connections are refused, existing ones are dropped", ("connections",),
+         ("from",), Scope.BROKER),
 )
+# fmt: on
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _KINDS})
 
 PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

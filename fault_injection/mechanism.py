@@ -58,7 +58,7 @@ COMMAND_LINE = Advice()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patient:
+class TargetBroker:
     """The broker that a fault is meant for.
 
     Attributes:
@@ -96,7 +96,7 @@ class Target:
     """
 
     directory: Path | None
-    patient: Patient | None
+    patient: TargetBroker | None
     uid: int
     gid: int
 
@@ -149,14 +149,14 @@ class Healing:
 
     Attributes:
         note: Something the operator should know; empty where there is nothing to tell.
-        to_do: What is still to be done by hand, one sentence; empty where nothing is.
+        next_step: What is still to be done by hand, one sentence; empty where nothing is.
     """
 
     note: str = ""
-    to_do: str = ""
+    next_step: str = ""
 
 
-Tell = Callable[[Mapping[str, Any]], None]
+RecordUndo = Callable[[Mapping[str, Any]], None]
 """Writes into the journal what the undoing will need, before it is done."""
 
 Start = Callable[["Fault"], None]
@@ -181,7 +181,7 @@ class Mechanism(Protocol):
             FaultError, OSError: it cannot be made after all.
         """
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> int | None:
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> int | None:
         """Break it.
 
         Returns:
@@ -191,7 +191,7 @@ class Mechanism(Protocol):
             FaultError, OSError: a step failed; `undo` restores what was done until then.
         """
 
-    def doubt(self, fault: Fault) -> str:
+    def verify(self, fault: Fault) -> str:
         """Try, as the broker's user, whether it has an effect; returns why not, empty if it has."""
 
     def undo(self, fault: Fault, start: Start) -> Healing:

@@ -19,7 +19,7 @@ from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal
 from fault_injection.kinds import KINDS, FaultSpec, Scope
-from fault_injection.mechanism import Broken, Healing, Patient, Start, Target
+from fault_injection.mechanism import Broken, Healing, Start, Target, TargetBroker
 from jbodlab.lab_state import STATE_DIR_VARIABLE
 
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
@@ -38,7 +38,9 @@ It is called before anything is changed, and raises `FaultError` where it cannot
 """
 
 
-def directory_target(given: str, wanted_user: str | None, patient: Patient | None = None) -> Target:
+def directory_target(
+    given: str, wanted_user: str | None, patient: TargetBroker | None = None
+) -> Target:
     """Return a log directory as a target.
 
     Args:
@@ -59,7 +61,7 @@ def directory_target(given: str, wanted_user: str | None, patient: Patient | Non
     return Target(directory=path, patient=patient, uid=user.uid, gid=user.gid)
 
 
-def broker_target(patient: Patient, uid: int, gid: int) -> Target:
+def broker_target(patient: TargetBroker, uid: int, gid: int) -> Target:
     """Return a broker as a target."""
     return Target(directory=None, patient=patient, uid=uid, gid=gid)
 
@@ -85,8 +87,8 @@ def inject(
         with journal.hold(*_broker_of(fault)):
             _make(journal, fault.fault_id, start)
             made = journal.faults[fault.fault_id]
-            if doubt := registry.MECHANISMS[made.mechanism].doubt(made):
-                _take_back(journal, fault.fault_id, doubt, start)
+            if failure := registry.MECHANISMS[made.mechanism].verify(made):
+                _revert_and_raise(journal, fault.fault_id, failure, start)
             journal.write("proved", fault.fault_id)
         return journal.faults[fault.fault_id]
 
@@ -140,7 +142,7 @@ def heal_if_due(fault_id: int, journal: Journal, *, start: Start) -> int | None:
 
 def healed_line(fault: Fault, healing: Healing) -> str:
     """Return one line about a fault that was healed."""
-    notes = [note for note in (healing.note, healing.to_do) if note]
+    notes = [note for note in (healing.note, healing.next_step) if note]
     return "; ".join([f"fault {fault.fault_id} healed: {fault.kind} on {fault.path}", *notes])
 
 
@@ -264,14 +266,14 @@ def _make(journal: Journal, fault_id: int, start: Start) -> None:
             fault, lambda more: journal.write("more", fault_id, **more), start
         )
     except (OSError, FaultError) as error:
-        _take_back(journal, fault_id, _text(error), start)
+        _revert_and_raise(journal, fault_id, _text(error), start)
     if not journal.faults[fault_id].is_open:
         # This process was stopped for so long that it was healed meanwhile.
-        _take_back(journal, fault_id, "its length was over before it took effect", start)
+        _revert_and_raise(journal, fault_id, "its length was over before it took effect", start)
     journal.write("injected", fault_id, struck_ns=struck_ns)
 
 
-def _take_back(journal: Journal, fault_id: int, reason: str, start: Start) -> NoReturn:
+def _revert_and_raise(journal: Journal, fault_id: int, reason: str, start: Start) -> NoReturn:
     """Undo a fault that did not work, and say so."""
     fault = journal.faults[fault_id]
     try:

@@ -8,10 +8,12 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from fault_injection import processes
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
-from fault_injection.mechanism import Patient
+from fault_injection.mechanism import TargetBroker
 from fault_injection.processes import Recipe
 from jbodlab.lab_state import ProcessState
 
@@ -35,7 +37,7 @@ _KEPT = frozenset(
 _LOCALE = "LC_"
 
 
-def refusal(patient: Patient, *, must_run: bool) -> str:
+def refusal(patient: TargetBroker, *, must_run: bool) -> str:
     """Return why the process of a broker cannot be ended and started again; empty if it can."""
     if patient.process is None:
         return f"{patient.name} does not run" if must_run else ""
@@ -48,19 +50,23 @@ def refusal(patient: Patient, *, must_run: bool) -> str:
     return ""
 
 
-def recipe(process: ProcessState) -> dict[str, Any]:
-    """Return how a process is started again, as a journal keeps it.
+def planned(patient: TargetBroker) -> dict[str, Any]:
+    """Return the process of a broker and how it is started again, as a journal keeps it.
 
     The journal lies on a disk: of the environment it gets what servers need, and no secret that
     somebody had in the shell.
     """
-    found = processes.recipe(process)
+    assert patient.process is not None
+    found = processes.recipe(patient.process)
     kept = {
         name: value
         for name, value in found.environment.items()
         if name in _KEPT or name.startswith(_LOCALE)
     }
-    return {**asdict(found), "environment": kept}
+    return {
+        "process": msgspec.structs.asdict(patient.process),
+        RECIPE: {**asdict(found), "environment": kept},
+    }
 
 
 def end(fault: Fault, *, cleanly: bool) -> int:

@@ -15,25 +15,7 @@ from pathlib import Path
 
 from jbodlab.lab_state import ENDED, START_TICKS, STATE, ProcessState, is_alive, stat
 
-__all__ = [
-    "ENDED",
-    "SESSION",
-    "START_TICKS",
-    "STATE",
-    "Recipe",
-    "command",
-    "everybody",
-    "find",
-    "is_alive",
-    "recipe",
-    "send",
-    "start",
-    "stat",
-    "variables",
-    "wait_ended",
-    "with_argument",
-    "with_command",
-]
+__all__ = ["ENDED", "START_TICKS", "STATE", "is_alive", "stat"]
 
 POLL_S = 0.02
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fault_injection import processes
 from fault_injection.errors import FaultError
-from fault_injection.mechanism import Patient, Peer
+from fault_injection.mechanism import Peer, TargetBroker
 from fault_injection.preload.control import RULES_VARIABLE
 from jbodlab import lab_state
 from jbodlab.errors import DecodeError
@@ -67,12 +67,12 @@ def log_dir(node: NodeState, wanted: str) -> str:
     return path
 
 
-def patient(node: NodeState, state: ClusterState) -> Patient:
+def patient(node: NodeState, state: ClusterState) -> TargetBroker:
     """Return a broker as faults know it, asking its process what rules it follows."""
     process = running(node)
     found = {} if process is None else processes.variables(process.pid)
     rules = found.get(RULES_VARIABLE)
-    return Patient(
+    return TargetBroker(
         name=f"broker-{node.node_id}",
         folder=_folder(node),
         log_dirs=tuple(map(Path, node.log_dirs)),
@@ -100,7 +100,7 @@ def _folder(node: NodeState) -> Path:
     return Path(node.metadata_log_dir).parent.parent
 
 
-def patient_with(state_dir: Path, given: str) -> Patient | None:
+def patient_with(state_dir: Path, given: str) -> TargetBroker | None:
     """Return the broker that has a log directory; None where no known cluster has it."""
     path = os.path.realpath(given)
     for file in sorted((state_dir / "clusters").glob("*.json")):

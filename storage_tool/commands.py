@@ -125,11 +125,6 @@ def _add_dump(parser: Parser) -> None:
     add("--index-sanity-check", action="store_true", help="check indexes as a starting broker does")
     add("--verify-index-only", action="store_true", help="compare indexes, print no entries")
     add("--max-bytes", type=_size, metavar="BYTES", help="read at most so much of each log")
-    add(
-        "--kafka-release",
-        metavar="X.Y",
-        help="print as this release does (default: the one that wrote the file)",
-    )
 
 
 def _dump(options: Namespace, output: Output) -> int:

@@ -14,7 +14,7 @@ from jbodlab.cli.output import Output
 from jbodlab.command_line import drop_output
 from jbodlab.errors import DecodeError
 from jbodlab.log import names
-from storage_tool.dump import contents, dialect
+from storage_tool.dump import contents
 from storage_tool.dump import logs as log_files
 from storage_tool.dump.contents import Contents, MetadataContents, PlainContents
 from storage_tool.dump.group_contents import GroupContents
@@ -31,7 +31,7 @@ def run(options: Namespace, output: Output) -> int:
     """Dump files; returns 1 if something in them could not be read, else 0.
 
     Raises:
-        FormatError: a decoder or release that is not known.
+        FormatError: a decoder that is not known.
     """
     if hasattr(sys.stdout, "reconfigure"):
         # Payloads are text of any language, and names of files need not be text at all.
@@ -52,7 +52,6 @@ def _dump_all(options: Namespace, *, as_json: bool) -> int:
         report = TextReport(
             sys.stdout, sys.stderr, skip_record_metadata=options.skip_record_metadata
         )
-    release = options.kafka_release
     found = _contents(options)
     logs = LogDump(
         report,
@@ -62,7 +61,6 @@ def _dump_all(options: Namespace, *, as_json: bool) -> int:
             skip_record_metadata=options.skip_record_metadata,
             as_json=as_json,
             bytes_max=options.max_bytes,
-            dialect=None if release is None else dialect.of_release(release),
         ),
     )
     indexes = IndexDump(

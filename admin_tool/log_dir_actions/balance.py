@@ -11,24 +11,22 @@ from argparse import Namespace
 
 from admin_tool.arguments import add_brokers, counted
 from admin_tool.errors import AdminError
-from admin_tool.log_dir_actions.move_plan import DirState, Move, balance
+from admin_tool.log_dir_actions.move_plan import balance
 from admin_tool.log_dir_actions.planning import (
+    Plan,
     add_moving,
     broker_dirs,
-    carry_out,
     check_moving,
     dir_states,
-    report,
-    shown_effect,
-    shown_plan,
-    targets_of,
+    execute,
+    reasons_value,
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_refused
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import Replica
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 
@@ -49,26 +47,13 @@ def _run(options: Namespace, output: Output) -> int:
         found = broker_dirs(connection, *options.brokers)
         if options.cancel:
             return _cancel(connection, found, options, output)
-        plans = [(one, *_plan(one)) for one in movable(found, output)]
-        output.line("\n\n".join(shown_plan(*plan) for plan in plans))
-        count = sum(len(plan) for _, _, plan in plans)
+        plans = list(map(_plan, movable(found, output)))
+        count = sum(len(plan.moves) for plan in plans)
+        question = f"start {counted(count, 'move')}?"
+        code = execute(connection, plans, options, output, question)
         if not count:
             output.line("already balanced")
-            return 0
-        if options.dry_run:
-            return 0
-        output.confirm(f"start {counted(count, 'move')}?", yes=options.yes)
-        targets = {
-            replica: path
-            for one, _, plan in plans
-            for replica, path in targets_of(one.broker, plan).items()
-        }
-        refused = carry_out(connection, targets, options, output)
-        if options.wait:
-            for one, _, plan in plans:
-                if plan:
-                    output.line(shown_effect(one, *broker_dirs(connection, one.broker)))
-    return report(output, refused)
+    return code
 
 
 def movable(found: list[BrokerDirs], output: Output) -> list[BrokerDirs]:
@@ -86,10 +71,10 @@ def movable(found: list[BrokerDirs], output: Output) -> list[BrokerDirs]:
     return [one for one in found if reasons[one.broker] is None]
 
 
-def _plan(one: BrokerDirs) -> tuple[list[DirState], list[Move]]:
+def _plan(one: BrokerDirs) -> Plan:
     is_cordoned = {log_dir.path for log_dir in one.log_dirs if log_dir.is_cordoned}
     dirs = [each for each in dir_states(one) if each.path not in is_cordoned]
-    return dirs, balance(dirs)
+    return Plan(one, dirs, balance(dirs))
 
 
 def _cancel(
@@ -101,20 +86,23 @@ def _cancel(
         for each in moves(found)
         if each.source is not None
     }
-    if not targets:
-        output.line("no move between directories is under way")
-        return 0
-    output.confirm(f"cancel {counted(len(targets), 'move')}?", yes=options.yes)
-    codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
-    output.line(f"cancelled {counted(len(targets) - len(codes), 'move')}")
-    for replica, code in codes.items():
-        output.note(f"{replica}: {why_refused(replica, targets[replica], code)}")
-    if codes:
-        raise AdminError(f"cannot cancel {counted(len(codes), 'move')}")
+    text = "no move between directories is under way"
+    refused: dict[Replica, str] = {}
+    if targets:
+        output.confirm(f"cancel {counted(len(targets), 'move')}?", yes=options.yes)
+        codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
+        refused = {one: why_refused(one, targets[one], code) for one, code in codes.items()}
+        text = f"cancelled {counted(len(targets) - len(codes), 'move')}"
+    cancelled = [one._asdict() for one in targets if one not in refused]
+    output.result({"cancelled": cancelled, "not_cancelled": reasons_value(refused)}, text)
+    for replica, reason in refused.items():
+        output.note(f"{replica}: {reason}")
+    if refused:
+        raise AdminError(f"cannot cancel {counted(len(refused), 'move')}")
     return 0
 
 
-BALANCE = Command(
+BALANCE = servers_command(
     help="move replicas so that the directories of each broker hold about as many bytes",
     run=_run,
     arguments=_arguments,
@@ -123,6 +111,6 @@ BALANCE = Command(
         "dirs balance --brokers 1 --wait --yes",
         "dirs balance --cancel",
     ),
-    about=About.SERVERS,
+    reads=True,
     asks=True,
 )

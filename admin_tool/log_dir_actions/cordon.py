@@ -14,16 +14,14 @@ from admin_tool.arguments import listed
 from admin_tool.errors import UnsupportedRequestError
 from admin_tool.log_dir_actions.dir_names import DirName, dir_or_broker, resolve
 from admin_tool.requests.configs import (
-    Change,
     ConfigEntry,
-    Operation,
     Source,
     alter_broker_config,
     describe_broker_config,
 )
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import describe_log_dirs
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 
@@ -65,7 +63,7 @@ def _change(
     before = [part for part in (entry.value or "").split(",") if part]
     after = cordoned(before, wanted, [one.path for one in log_dirs], is_cordon=is_cordon)
     if after != before:
-        alter_broker_config(connection, broker, [change(entry, after)])
+        alter_broker_config(connection, broker, {KEY: new_value(entry, after)})
     return after
 
 
@@ -91,29 +89,25 @@ def cordoned(
     return [path for path in held if path not in wanted]
 
 
-def change(entry: ConfigEntry, after: Sequence[str]) -> Change:
-    """Return how the config gets its new value; pure.
+def new_value(entry: ConfigEntry, after: Sequence[str]) -> str | None:
+    """Return the new value of the config, None where it is deleted; pure.
 
     An empty one is deleted, unless another value would then come forth from below: that of the
     broker's property file, or of all brokers.
     """
     below = [value for value, source in entry.synonyms if source != Source.DYNAMIC_BROKER]
-    if not after and not any(below):
-        return Change(name=KEY, operation=Operation.DELETE)
-    return Change(name=KEY, operation=Operation.SET, value=",".join(after))
+    return ",".join(after) if after or any(below) else None
 
 
-CORDON = Command(
+CORDON = servers_command(
     help="let no new replicas into directories; those in them stay",
     run=partial(_run, is_cordon=True),
     arguments=_arguments,
     examples=("dirs cordon broker-1/2", "dirs cordon broker-1"),
-    about=About.SERVERS,
 )
-UNCORDON = Command(
+UNCORDON = servers_command(
     help="let new replicas into directories again",
     run=partial(_run, is_cordon=False),
     arguments=_arguments,
     examples=("dirs uncordon broker-1/2",),
-    about=About.SERVERS,
 )

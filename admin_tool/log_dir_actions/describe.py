@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from admin_tool.arguments import add_brokers, names
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions import described
+from admin_tool.log_dir_actions.planning import dirs_of
 from admin_tool.log_dir_actions.table import BrokerDirs, as_value, moves, render
 from admin_tool.requests.configs import compacted_topics
 from admin_tool.requests.connection import Broker, Connection, connected
-from admin_tool.requests.dir_details import dir_details
 from admin_tool.requests.log_dirs import describe_log_dirs
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 
@@ -56,7 +56,7 @@ def _list(options: Namespace, output: Output) -> int:
     if options.interval is not None and not options.watch:
         raise UsageError("--interval needs --watch")
     with connected(options) as connection:
-        brokers = _brokers(connection, options.brokers)
+        brokers = connection.selected(options.brokers)
         if options.watch:
             _watch(connection, brokers, options.interval or DEFAULT_INTERVAL_S, output)
         found, problems = _ask(connection, brokers)
@@ -80,7 +80,7 @@ def _describe_arguments(parser: Parser) -> None:
 
 def _describe(options: Namespace, output: Output) -> int:
     with connected(options) as connection:
-        brokers = _brokers(connection, options.brokers)
+        brokers = connection.selected(options.brokers)
         found = {one.id: describe_log_dirs(connection, one.id) for one in brokers}
     output.result(
         described.as_value(found, options.topics), described.as_text(found, options.topics)
@@ -88,20 +88,12 @@ def _describe(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _brokers(connection: Connection, wanted: Sequence[int]) -> list[Broker]:
-    if wanted:
-        return [connection.broker(broker) for broker in sorted(wanted)]
-    return list(connection.brokers())
-
-
 def _ask(connection: Connection, brokers: Sequence[Broker]) -> tuple[list[BrokerDirs], list[str]]:
     """Ask every broker; returns what brokers answer, and why some do not."""
     found, problems = [], []
     for broker in brokers:
         try:
-            log_dirs = describe_log_dirs(connection, broker.id)
-            details = dir_details(connection, broker)
-            found.append(BrokerDirs(broker=broker.id, log_dirs=log_dirs, details=details))
+            found.append(dirs_of(connection, broker))
         except AdminError as error:
             problems.append(str(error))
     return found, problems
@@ -135,19 +127,17 @@ def _watch(
         time.sleep(interval_s)
 
 
-LIST = Command(
+LIST = servers_command(
     help="list directories: state, space, number of replicas, and the moves under way",
     run=_list,
     arguments=_list_arguments,
     examples=("dirs list", "dirs list --watch", "dirs list --brokers 1,2 --output json"),
-    about=About.SERVERS,
     reads=True,
 )
-DESCRIBE = Command(
+DESCRIBE = servers_command(
     help="show the replicas in directories; as JSON in the form of kafka-log-dirs",
     run=_describe,
     arguments=_describe_arguments,
     examples=("dirs describe --topics orders", "dirs describe --brokers 1,2 --output json"),
-    about=About.SERVERS,
     reads=True,
 )

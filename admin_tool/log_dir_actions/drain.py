@@ -13,22 +13,19 @@ from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.log_dir_actions.move_plan import Move, drain
 from admin_tool.log_dir_actions.planning import (
+    Plan,
     add_moving,
     broker_dirs,
-    carry_out,
     check_moving,
     dir_states,
+    execute,
     immovable,
-    report,
-    shown_effect,
-    shown_plan,
-    targets_of,
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
 from admin_tool.requests.connection import connected
 from admin_tool.requests.log_dirs import LogDir
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from jbodlab.ids import TopicPartition
@@ -47,18 +44,12 @@ def _run(options: Namespace, output: Output) -> int:
         log_dir = resolve(options.dir, one.log_dirs)
         check_source(one, log_dir)
         dirs = dir_states(one)
-        plan = [*returning(one, log_dir.path), *drain(dirs, log_dir.path)]
-        staying = immovable(one, log_dir.path)
-        output.line(shown_plan(one, dirs, plan))
+        moving = [*returning(one, log_dir.path), *drain(dirs, log_dir.path)]
         _note_rest(one, log_dir, output)
-        if options.dry_run or not plan:
-            return report(output, staying)
-        question = f"move {counted(len(plan), 'replica')} out of {log_dir.path} of broker {broker}?"
-        output.confirm(question, yes=options.yes)
-        refused = carry_out(connection, targets_of(broker, plan), options, output)
-        if options.wait:
-            output.line(shown_effect(one, *broker_dirs(connection, broker)))
-    return report(output, staying | refused)
+        what = f"{counted(len(moving), 'replica')} out of {log_dir.path} of broker {broker}"
+        staying = immovable(one, log_dir.path)
+        plans = [Plan(one, dirs, moving)]
+        return execute(connection, plans, options, output, f"move {what}?", staying)
 
 
 def check_source(one: BrokerDirs, log_dir: LogDir) -> None:
@@ -94,11 +85,11 @@ def _note_rest(one: BrokerDirs, log_dir: LogDir, output: Output) -> None:
         )
 
 
-DRAIN = Command(
+DRAIN = servers_command(
     help="move all replicas of a directory to the other directories of its broker",
     run=_run,
     arguments=_arguments,
     examples=("dirs drain broker-1/2 --dry-run", "dirs drain broker-1/2 --wait --yes"),
-    about=About.SERVERS,
+    reads=True,
     asks=True,
 )

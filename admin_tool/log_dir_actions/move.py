@@ -11,10 +11,9 @@ from admin_tool.log_dir_actions.planning import add_wait, carry_out, check_movin
 from admin_tool.reassignment.target_dirs import problem_of
 from admin_tool.requests.connection import connected
 from admin_tool.requests.log_dirs import Replica, describe_log_dirs
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from jbodlab.ids import TopicPartition
 
 
 def _arguments(parser: Parser) -> None:
@@ -42,9 +41,7 @@ def _run(options: Namespace, output: Output) -> int:
         connection.broker(broker)
         log_dirs = describe_log_dirs(connection, broker)
         path = resolve(options.to, log_dirs).path
-        held = {
-            TopicPartition(one.topic, one.partition) for each in log_dirs for one in each.replicas
-        }
+        held = {one for each in log_dirs for one in (*each.current, *each.future)}
         missing = [one for one in options.partitions if one not in held]
         if missing:
             raise AdminError(
@@ -61,11 +58,10 @@ def _run(options: Namespace, output: Output) -> int:
     return report(output, refused)
 
 
-MOVE = Command(
+MOVE = servers_command(
     help="move replicas to another directory of their broker",
     run=_run,
     arguments=_arguments,
     examples=("dirs move orders-0 --to broker-1/2", "dirs move orders-0 orders-3 --to broker-1/2"),
-    about=About.SERVERS,
     asks=True,
 )

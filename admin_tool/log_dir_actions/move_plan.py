@@ -88,9 +88,12 @@ def drain(dirs: Sequence[DirState], path: str) -> list[Move]:
     leaving = _by_size(source.sizes)
     if not leaving:
         return []
+    held = {one.path: one.held_bytes for one in others}
     placed = (
-        _placed_evenly(leaving, others)
-        or _placed_tightly(leaving, others)
+        # Each where least is, as far as it fits there.
+        _placed(leaving, others, lambda path, room: (held[path], -room, path), held)
+        # Each where it leaves the least room, so that large ones find some.
+        or _placed(leaving, others, lambda path, room: (room, path), {})
         or _placed_by_search(leaving, others)
     )
     if placed is None:
@@ -127,21 +130,6 @@ def _by_size(sizes: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, 
 
 
 Placement = dict[TopicPartition, str]
-
-
-def _placed_evenly(
-    leaving: Sequence[tuple[TopicPartition, int]], others: Sequence[DirState]
-) -> Placement | None:
-    """Put each where least is, as far as it fits there."""
-    held = {one.path: one.held_bytes for one in others}
-    return _placed(leaving, others, lambda path, room: (held[path], -room, path), held)
-
-
-def _placed_tightly(
-    leaving: Sequence[tuple[TopicPartition, int]], others: Sequence[DirState]
-) -> Placement | None:
-    """Put each where it leaves the least room, so that large ones find some."""
-    return _placed(leaving, others, lambda path, room: (room, path), {})
 
 
 def _placed(

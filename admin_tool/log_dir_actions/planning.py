@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from admin_tool.arguments import counted, positive
 from admin_tool.errors import AdminError
@@ -22,12 +24,13 @@ from admin_tool.reassignment.moves import (
     why_immovable,
     why_refused,
 )
-from admin_tool.requests.connection import Connection
+from admin_tool.requests.connection import Broker, Connection
 from admin_tool.requests.dir_details import dir_details
 from admin_tool.requests.log_dirs import (
     LogDir,
     Replica,
     ReplicaDirs,
+    by_broker,
     describe_log_dirs,
     replica_dirs,
 )
@@ -79,14 +82,13 @@ def broker_dirs(connection: Connection, *brokers: int) -> list[BrokerDirs]:
     Raises:
         AdminError: there is no such broker, or one does not answer.
     """
-    return [
-        BrokerDirs(
-            broker=one.id,
-            log_dirs=describe_log_dirs(connection, one.id),
-            details=dir_details(connection, one),
-        )
-        for one in (map(connection.broker, sorted(brokers)) if brokers else connection.brokers())
-    ]
+    return [dirs_of(connection, one) for one in connection.selected(brokers)]
+
+
+def dirs_of(connection: Connection, broker: Broker) -> BrokerDirs:
+    """Ask a live broker for its directories."""
+    log_dirs = describe_log_dirs(connection, broker.id)
+    return BrokerDirs(broker=broker.id, log_dirs=log_dirs, details=dir_details(connection, broker))
 
 
 def dir_states(one: BrokerDirs) -> list[DirState]:
@@ -104,17 +106,9 @@ def dir_states(one: BrokerDirs) -> list[DirState]:
                 f"broker {one.broker} does not say how much room there is in {log_dir.path}"
             )
     current = {
-        TopicPartition(held.topic, held.partition): held.size_bytes
-        for log_dir in online
-        for held in log_dir.replicas
-        if not held.is_future
+        name: held.size_bytes for log_dir in online for name, held in log_dir.current.items()
     }
-    moving = {
-        TopicPartition(held.topic, held.partition)
-        for log_dir in online
-        for held in log_dir.replicas
-        if held.is_future
-    }
+    moving = {name for log_dir in online for name in log_dir.future}
     return [_dir_state(one, log_dir, current, moving) for log_dir in online]
 
 
@@ -134,13 +128,11 @@ def why_blocked(one: BrokerDirs) -> str | None:
 def immovable(one: BrokerDirs, path: str) -> dict[Replica, str]:
     """Return which replicas in a directory its broker would refuse to move, and why."""
     return {
-        Replica(one.broker, held.topic, held.partition): reason
+        Replica(one.broker, *name): reason
         for log_dir in one.log_dirs
         if log_dir.path == path
-        for held in log_dir.replicas
-        if not held.is_future
-        for reason in (why_immovable(TopicPartition(held.topic, held.partition)),)
-        if reason is not None
+        for name in log_dir.current
+        if (reason := why_immovable(name)) is not None
     }
 
 
@@ -157,11 +149,7 @@ def _dir_state(
     current: Mapping[TopicPartition, int],
     moving: set[TopicPartition],
 ) -> DirState:
-    coming = {
-        TopicPartition(held.topic, held.partition): held.size_bytes
-        for held in log_dir.replicas
-        if held.is_future
-    }
+    coming = {name: held.size_bytes for name, held in log_dir.future.items()}
     whole = {name: max(current.get(name, 0), copied) for name, copied in coming.items()}
     takes = takes_replicas(one, log_dir)
     missing_bytes = sum(whole.values()) - sum(coming.values())
@@ -170,9 +158,8 @@ def _dir_state(
         path=log_dir.path,
         sizes={
             name: held.size_bytes
-            for held in log_dir.replicas
-            for name in (TopicPartition(held.topic, held.partition),)
-            if not held.is_future and name not in moving and name not in staying
+            for name, held in log_dir.current.items()
+            if name not in moving and name not in staying
         },
         settled_bytes=sum(whole.values()) + sum(current[name] for name in staying),
         room_bytes=(
@@ -182,49 +169,126 @@ def _dir_state(
     )
 
 
-def shown_plan(one: BrokerDirs, dirs: Sequence[DirState], moves: Sequence[Move]) -> str:
-    """Return the moves, and what they do to the directories, as text; pure."""
-    size = size_text(sum(move.size_bytes for move in moves))
-    lines = [f"plan for broker {one.broker}: {counted(len(moves), 'move')}, {size}", ""]
-    if moves:
-        cells = [
-            (str(move.partition), size_text(move.size_bytes), move.source, move.target)
-            for move in moves
-        ]
-        lines += [table(("MOVE", "SIZE", "FROM", "TO"), cells), ""]
-    return "\n".join([*lines, *_effect(one, dirs, held_after(dirs, moves))])
+class Plan(NamedTuple):
+    """The moves of one broker, and its directories before them."""
+
+    before: BrokerDirs
+    dirs: Sequence[DirState]
+    moves: Sequence[Move]
+
+    def as_value(self) -> dict[str, Any]:
+        """Return what `--output json` prints of the plan; pure."""
+        return {
+            "broker": self.before.broker,
+            "moves": [
+                {
+                    "partition": str(move.partition),
+                    "source": move.source,
+                    "target": move.target,
+                    "bytes": move.size_bytes,
+                }
+                for move in self.moves
+            ],
+            "directories": _effect(self.before, self.dirs, held_after(self.dirs, self.moves)),
+        }
+
+    def as_text(self) -> str:
+        """Return the moves, and what they do to the directories, as text; pure."""
+        value = self.as_value()
+        size = size_text(sum(move["bytes"] for move in value["moves"]))
+        lines = [f"plan for broker {value['broker']}: {counted(len(self.moves), 'move')}, {size}"]
+        if self.moves:
+            cells = [
+                (one["partition"], size_text(one["bytes"]), one["source"], one["target"])
+                for one in value["moves"]
+            ]
+            lines += ["", table(("MOVE", "SIZE", "FROM", "TO"), cells)]
+        return "\n".join([*lines, "", _effect_text(value["directories"])])
 
 
 def shown_effect(before: BrokerDirs, now: BrokerDirs) -> str:
     """Return what moves did to the directories of a broker, as text; pure."""
     held = {each.path: each.held_bytes for each in dir_states(now)}
-    return "\n".join([f"broker {now.broker}:", *_effect(now, dir_states(before), held)])
+    return f"broker {now.broker}:\n{_effect_text(_effect(now, dir_states(before), held))}"
 
 
-def _effect(one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int]) -> list[str]:
+def _effect(
+    one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int]
+) -> list[dict[str, Any]]:
     states = {each.path: state_of(each, one.details.get(each.path)) for each in one.log_dirs}
-    cells = [
-        (
-            each.path,
-            states[each.path],
-            size_text(each.held_bytes),
-            size_text(after.get(each.path, -1)),
-            size_text(each.room_bytes),
-        )
+    return [
+        {
+            "path": each.path,
+            "state": states[each.path],
+            "bytes_before": each.held_bytes,
+            "bytes_after": after.get(each.path),
+            "room_bytes": each.room_bytes,
+        }
         for each in sorted(dirs, key=lambda each: each.path)
     ]
-    before_bytes = [each.held_bytes for each in dirs]
-    after_bytes = [after[each.path] for each in dirs if each.path in after]
-    return [
-        table(("PATH", "STATE", "BEFORE", "AFTER", "ROOM"), cells),
-        f"spread (fullest minus emptiest): {size_text(spread_bytes(before_bytes))} before, "
-        f"{size_text(spread_bytes(after_bytes))} after",
-    ]
 
 
-def targets_of(broker: int, moves: Sequence[Move]) -> dict[Replica, str]:
-    """Return where each replica of a plan goes; pure."""
-    return {Replica(broker, *move.partition): move.target for move in moves}
+def _effect_text(dirs: Sequence[Mapping[str, Any]]) -> str:
+    sizes = ("bytes_before", "bytes_after", "room_bytes")
+    cells = [(one["path"], one["state"], *(size_text(one[key]) for key in sizes)) for one in dirs]
+    before, after = (
+        size_text(spread_bytes([one[key] for one in dirs if one[key] is not None]))
+        for key in sizes[:2]
+    )
+    return (
+        f"{table(('PATH', 'STATE', 'BEFORE', 'AFTER', 'ROOM'), cells)}\n"
+        f"spread (fullest minus emptiest): {before} before, {after} after"
+    )
+
+
+def execute(
+    connection: Connection,
+    plans: Sequence[Plan],
+    options: Namespace,
+    output: Output,
+    question: str,
+    staying: Mapping[Replica, str] = MappingProxyType({}),
+) -> int:
+    """Show plans, carry them out unless `--dry-run` is given, and report; returns the exit code.
+
+    Args:
+        connection: The cluster.
+        plans: One for each broker.
+        options: With those of `add_moving`.
+        output: Where the plans are shown; as JSON once all is done.
+        question: What the user has to confirm.
+        staying: Why replicas stay that ought to move.
+
+    Raises:
+        AdminError: replicas were not moved.
+    """
+    targets = {
+        Replica(plan.before.broker, *move.partition): move.target
+        for plan in plans
+        for move in plan.moves
+    }
+    text = "\n\n".join(plan.as_text() for plan in plans)
+    refused = dict(staying)
+    if targets and not options.dry_run:
+        output.line(text)
+        output.confirm(question, yes=options.yes)
+        refused |= carry_out(connection, targets, options, output)
+        text = ""
+        if options.wait:
+            done = [plan.before for plan in plans if plan.moves]
+            now = broker_dirs(connection, *(one.broker for one in done))
+            text = "\n".join(map(shown_effect, sorted(done, key=lambda one: one.broker), now))
+    value = {
+        "plans": [plan.as_value() for plan in plans],
+        "not_moved": reasons_value(refused),
+    }
+    output.result(value, text)
+    return report(output, refused)
+
+
+def reasons_value(refused: Mapping[Replica, str]) -> list[dict[str, Any]]:
+    """Return replicas with the reasons why brokers refused something, as JSON has them; pure."""
+    return [{**replica._asdict(), "reason": reason} for replica, reason in sorted(refused.items())]
 
 
 def carry_out(
@@ -236,8 +300,7 @@ def carry_out(
         Why replicas were not moved; what one broker refuses does not hold up the others.
     """
     refused: dict[Replica, str] = {}
-    for broker in sorted({replica.broker for replica in targets}):
-        here = {replica: path for replica, path in targets.items() if replica.broker == broker}
+    for here in by_broker(targets).values():
         try:
             codes = start_moves(connection, here, DEFAULT_TIMEOUT_S)
         except AdminError as error:
@@ -324,8 +387,7 @@ def wait_until_moved(
     start = time.monotonic()
     shown = 0
     while awaited.pending:
-        for broker in sorted({replica.broker for replica in awaited.pending}):
-            asked = [replica for replica in awaited.pending if replica.broker == broker]
+        for asked in by_broker(awaited.pending).values():
             found, problem = dict.fromkeys(asked, ReplicaDirs(None, None)), ""
             try:
                 found = replica_dirs(connection, asked)

@@ -12,13 +12,13 @@ Whatever goes wrong after replicas were taken, they are given back.
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from admin_tool.arguments import listed
 from admin_tool.errors import AdminError, name_of
 from admin_tool.log_dir_actions.planning import broker_dirs, takes_replicas
 from admin_tool.log_dir_actions.repair_offline import (
@@ -36,6 +36,7 @@ from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
 from admin_tool.requests.reassignments import alter_reassignments, list_reassignments
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
+from admin_tool.waiting import wait_until_empty
 from jbodlab import kafka_uuid
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
@@ -198,9 +199,7 @@ def online_repair_refusal(facts: Facts) -> str | None:
 def _why_not_here(facts: Facts) -> str | None:
     """Return why the broker would not remove this folder, or not create it again."""
     log_dir, tp = facts.log_dir, facts.topic_partition
-    if log_dir is None or not any(
-        (held.topic, held.partition) == tp and not held.is_future for held in log_dir.replicas
-    ):
+    if log_dir is None or tp not in log_dir.current:
         return f"broker {facts.broker} of the cluster does not have {tp} in this directory"
     if not takes_replicas(facts.dirs, log_dir):
         return (
@@ -237,7 +236,7 @@ def recreate(
     """
     for topic_partition, one in wanted.items():
         # Whoever kills this tool in between has to give the replica back.
-        _say(f"{topic_partition} is copied again; its replicas are {_listed(one.replicas)}")
+        _say(f"{topic_partition} is copied again; its replicas are {listed(one.replicas)}")
     without = {
         topic_partition: tuple(each for each in one.replicas if each != one.broker)
         for topic_partition, one in wanted.items()
@@ -260,7 +259,7 @@ def recreate(
     for topic_partition, reason in elsewhere.items():
         if topic_partition not in refused:
             one = copied[topic_partition]
-            replica = Replica(one.broker, topic_partition.topic, topic_partition.partition)
+            replica = Replica(one.broker, *topic_partition)
             where = replica_dirs(connection, [replica])[replica].current
             if where != one.path:
                 refused[topic_partition] = (
@@ -308,24 +307,25 @@ def _give_back(connection: Connection, taken: Mapping[TopicPartition, Damaged]) 
     Raises:
         AdminError: that failed for some; the text says which, and what to do.
     """
-    deadline = time.monotonic() + GIVE_BACK_PATIENCE_S
-    rest = dict(taken)
-    while rest:
-        targets = {tp: one.replicas for tp, one in rest.items()}
+    refused = dict.fromkeys(taken, "")
+
+    def give_back() -> Mapping[TopicPartition, str]:
+        targets = {tp: taken[tp].replicas for tp in refused}
         try:
-            refused = alter_reassignments(connection, targets)
+            found = alter_reassignments(connection, targets) if targets else {}
         except AdminError as error:
-            refused = dict.fromkeys(rest, str(error))
-        rest = {tp: one for tp, one in rest.items() if tp in refused}
-        if rest and time.monotonic() > deadline:
-            listed = "; ".join(
-                f"{tp} to {_listed(one.replicas)} ({refused[tp]})" for tp, one in rest.items()
-            )
-            raise AdminError(
-                f"replicas could not be given back; set them by `jbodlab reassign`: {listed}"
-            )
-        if rest:
-            time.sleep(LOOK_PAUSE_S)
+            found = dict.fromkeys(targets, str(error))
+        refused.clear()
+        refused.update(found)
+        return refused
+
+    if wait_until_empty(give_back, GIVE_BACK_PATIENCE_S, LOOK_PAUSE_S):
+        lost = "; ".join(
+            f"{tp} to {listed(taken[tp].replicas)} ({reason})" for tp, reason in refused.items()
+        )
+        raise AdminError(
+            f"replicas could not be given back; set them by `jbodlab reassign`: {lost}"
+        )
 
 
 def _in_sync(
@@ -347,11 +347,10 @@ def _in_sync(
                 left.add(tp)
         return left
 
-    listed = ", ".join(map(str, copied))
     late = {
         tp: f"broker {copied[tp].broker} copies it again, and is not in sync after "
         f"{COPY_PATIENCE_S:g} s; the copy goes on"
-        for tp in _wait(f"the new copies of {listed} are in sync", rest, COPY_PATIENCE_S)
+        for tp in _wait(f"the new copies of {listed(copied)} are in sync", rest, COPY_PATIENCE_S)
     }
     return late | gone
 
@@ -360,18 +359,10 @@ def _wait(
     what: str, rest: Callable[[], Collection[TopicPartition]], patience_s: float
 ) -> Collection[TopicPartition]:
     """Say what is waited for, and wait until nothing is left; returns what is at the deadline."""
-    deadline = time.monotonic() + patience_s
-    left = rest()
-    if left:
+    if left := rest():
         _say(f"waiting until {what}, for {patience_s:g} s at most")
-    while left and time.monotonic() < deadline:
-        time.sleep(LOOK_PAUSE_S)
-        left = rest()
+        return wait_until_empty(rest, patience_s, LOOK_PAUSE_S)
     return left
-
-
-def _listed(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))
 
 
 def _say(text: str) -> None:

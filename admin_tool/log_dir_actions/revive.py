@@ -13,7 +13,7 @@ from admin_tool.requests.connection import Broker, connected
 from admin_tool.requests.log_dirs import describe_log_dirs
 from admin_tool.waiting import note_wait
 from jbodlab import kafka_uuid
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.errors import DecodeError
 
@@ -64,10 +64,9 @@ def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
         raise AdminError(f"{where}: {error}") from error
 
 
-REVIVE = Command(
+REVIVE = servers_command(
     help="bring a repaired directory of a running broker back online",
     run=_run,
     arguments=add_dir,
     examples=("dirs revive broker-1/2", "dirs revive broker-1:/mnt/d2"),
-    about=About.SERVERS,
 )

@@ -67,25 +67,22 @@ def moves(brokers: Sequence[BrokerDirs]) -> list[Move]:
     found = []
     for one in brokers:
         current = {
-            (held.topic, held.partition): (log_dir.path, held)
+            name: (log_dir.path, held.size_bytes)
             for log_dir in one.log_dirs
-            for held in log_dir.replicas
-            if not held.is_future
+            for name, held in log_dir.current.items()
         }
         for log_dir in one.log_dirs:
-            for held in log_dir.replicas:
-                if not held.is_future:
-                    continue
-                source = current.get((held.topic, held.partition))
+            for name, held in log_dir.future.items():
+                source, total_bytes = current.get(name, (None, -1))
                 found.append(
                     Move(
                         broker=one.broker,
                         topic=held.topic,
                         partition=held.partition,
-                        source=source[0] if source else None,
+                        source=source,
                         target=log_dir.path,
                         copied_bytes=held.size_bytes,
-                        total_bytes=source[1].size_bytes if source else -1,
+                        total_bytes=total_bytes,
                         offset_lag=held.offset_lag,
                     )
                 )
@@ -141,7 +138,7 @@ def render(
             f"broker-{one['broker']}/{one['number']}",
             one["path"],
             one["state"],
-            *(size_text(-1 if one[key] is None else one[key]) for key in _SIZES),
+            *(size_text(one[key]) for key in _SIZES),
             one["replicas"],
             one["future_replicas"],
             one["id"],
@@ -189,9 +186,9 @@ def progress(move: Move, rate: float | None = None) -> str:
     return text
 
 
-def size_text(size_bytes: int) -> str:
+def size_text(size_bytes: int | None) -> str:
     """Return a size for people, with binary units; `-` where it is not known."""
-    if size_bytes < 0:
+    if size_bytes is None or size_bytes < 0:
         return UNKNOWN
     size = float(size_bytes)
     unit = 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from admin_tool.errors import AdminError, unknown
 from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import Replica, replica_dirs
+from admin_tool.requests.log_dirs import Replica, by_broker, replica_dirs
 from admin_tool.requests.topics import TopicDescription, describe_topics, list_topics, replicas_of
 from jbodlab.ids import TopicPartition
 
@@ -46,15 +46,11 @@ def current_log_dirs(
     connection: Connection, replicas: Mapping[TopicPartition, Iterable[int]]
 ) -> dict[Replica, str]:
     """Return the directories of replicas, as far as their brokers answer and have them online."""
-    wanted = [
-        Replica(broker, one.topic, one.partition)
-        for one, brokers in replicas.items()
-        for broker in brokers
-    ]
+    wanted = [Replica(broker, *one) for one, brokers in replicas.items() for broker in brokers]
     found = {}
-    for broker in {replica.broker for replica in wanted}:
+    for here in by_broker(dict.fromkeys(wanted)).values():
         try:
-            dirs = replica_dirs(connection, [one for one in wanted if one.broker == broker])
+            dirs = replica_dirs(connection, here)
         except AdminError:
             # A dead broker is a reason to move away from it, none to refuse.
             continue

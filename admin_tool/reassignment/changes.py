@@ -25,7 +25,7 @@ from admin_tool.requests.reassignments import (
     alter_reassignments,
     list_reassignments,
 )
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from jbodlab.ids import TopicPartition
@@ -153,7 +153,7 @@ def _reasons(refused: Mapping[TopicPartition, str]) -> str:
     return "; ".join(f"{one}: {message}" for one, message in sorted(refused.items()))
 
 
-EXECUTE = Command(
+EXECUTE = servers_command(
     help="start a reassignment, and print the former assignment as JSON",
     run=_execute,
     arguments=_execute_arguments,
@@ -161,14 +161,12 @@ EXECUTE = Command(
         "reassign execute move.json > back.json",
         "reassign execute move.json --throttle 50000000 --yes",
     ),
-    about=About.SERVERS,
     asks=True,
 )
-CANCEL = Command(
+CANCEL = servers_command(
     help="stop a reassignment, and remove its throttles",
     run=_cancel,
     arguments=_cancel_arguments,
     examples=("reassign cancel move.json",),
-    about=About.SERVERS,
     asks=True,
 )

@@ -56,7 +56,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def log_dirs(self) -> dict[Replica, str]:
         """The wanted directories, of the replicas for which one is named."""
         return {
-            Replica(broker, one.topic, one.partition): path
+            Replica(broker, *one.topic_partition): path
             for one in self.partitions
             for broker, path in zip(one.replicas, one.log_dirs or (), strict=False)
             if path != ANY_LOG_DIR
@@ -122,10 +122,7 @@ def as_value(
             "topic": one.topic,
             "partition": one.partition,
             "replicas": list(brokers),
-            "log_dirs": [
-                log_dirs.get(Replica(broker, one.topic, one.partition), ANY_LOG_DIR)
-                for broker in brokers
-            ],
+            "log_dirs": [log_dirs.get(Replica(broker, *one), ANY_LOG_DIR) for broker in brokers],
         }
         for one, brokers in sorted(replicas.items())
     ]

@@ -5,15 +5,14 @@ A move that a broker refuses holds nothing else up: all other moves begin.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
 
 from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs
-from admin_tool.waiting import note_wait
+from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs, by_broker
+from admin_tool.waiting import note_wait, wait_until_empty
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
@@ -36,27 +35,20 @@ def start_moves(
     Raises:
         AdminError: a broker does not answer; moves that have begun go on.
     """
-    with note_wait(f"waiting until {counted(len(targets), 'move')} between directories begin"):
-        return _started(connection, targets, time.monotonic() + timeout_s)
-
-
-def _started(
-    connection: Connection, targets: Mapping[Replica, str], deadline: float
-) -> dict[Replica, int]:
     pending = dict(sorted(targets.items()))
     refused: dict[Replica, int] = {}
-    while True:
-        codes = _ask(connection, pending)
-        for replica in list(pending):
-            code = codes.get(replica, ErrorCode.REPLICA_NOT_AVAILABLE)
-            if code == ErrorCode.REPLICA_NOT_AVAILABLE:
-                continue
-            del pending[replica]
-            if code != ErrorCode.NONE:
+
+    def begin() -> Mapping[Replica, str]:
+        for replica, code in _ask(connection, pending).items():
+            if code != ErrorCode.REPLICA_NOT_AVAILABLE:
+                pending.pop(replica, None)
+            if code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE):
                 refused[replica] = code
-        if not pending or time.monotonic() > deadline:
-            return refused | dict.fromkeys(pending, int(ErrorCode.REPLICA_NOT_AVAILABLE))
-        time.sleep(RETRY_PAUSE_S)
+        return pending
+
+    with note_wait(f"waiting until {counted(len(targets), 'move')} between directories begin"):
+        wait_until_empty(begin, timeout_s, RETRY_PAUSE_S)
+    return refused | dict.fromkeys(pending, int(ErrorCode.REPLICA_NOT_AVAILABLE))
 
 
 def check_started(targets: Mapping[Replica, str], refused: Mapping[Replica, int]) -> None:
@@ -116,13 +108,8 @@ def why_refused(replica: Replica, path: str, code: int) -> str:
 def _ask(connection: Connection, pending: Mapping[Replica, str]) -> dict[Replica, int]:
     """Return the brokers' error codes."""
     codes: dict[Replica, int] = {}
-    for broker in sorted({replica.broker for replica in pending}):
-        moves = {
-            replica.topic_partition: path
-            for replica, path in pending.items()
-            if replica.broker == broker
-        }
+    for broker, here in by_broker(pending).items():
+        moves = {replica.topic_partition: path for replica, path in here.items()}
         answer = alter_replica_log_dirs(connection, broker, moves)
-        for partition, code in answer.items():
-            codes[Replica(broker, partition.topic, partition.partition)] = code
+        codes |= {Replica(broker, *one): code for one, code in answer.items()}
     return codes

@@ -15,7 +15,7 @@ from admin_tool.requests.connection import connected
 from admin_tool.requests.log_dirs import replica_dirs
 from admin_tool.requests.reassignments import list_reassignments
 from admin_tool.requests.topics import describe_topics, replicas_of
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser
 from jbodlab.ids import TopicPartition
@@ -53,9 +53,7 @@ def _generate(options: Namespace, output: Output) -> int:
         topics = described(connection, options.topics)
         brokers = {
             broker.id: None if options.ignore_racks else broker.rack
-            for broker in (
-                map(connection.broker, options.brokers) if options.brokers else connection.brokers()
-            )
+            for broker in connection.selected(options.brokers)
         }
     proposed = {}
     for topic in topics.values():
@@ -111,26 +109,23 @@ def _verify(options: Namespace, output: Output) -> int:
     return 0 if all(one.state == DONE for one in found) else 1
 
 
-LIST = Command(
+LIST = servers_command(
     help="list the partitions that are being reassigned",
     run=_list,
     examples=("reassign list",),
-    about=About.SERVERS,
     reads=True,
 )
-GENERATE = Command(
+GENERATE = servers_command(
     help="print a reassignment, as JSON, that spreads topics over brokers; changes nothing",
     run=_generate,
     arguments=_generate_arguments,
     examples=("reassign generate orders payments --brokers 1,2,3 > move.json",),
-    about=About.SERVERS,
     reads=True,
 )
-VERIFY = Command(
+VERIFY = servers_command(
     help="show how far a reassignment is, and remove its throttles when it is over",
     run=_verify,
     arguments=_verify_arguments,
     examples=("reassign verify move.json",),
-    about=About.SERVERS,
     reads=True,
 )

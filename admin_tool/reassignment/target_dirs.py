@@ -12,7 +12,7 @@ from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.table import size_text
 from admin_tool.reassignment.moves import why_immovable
 from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import LogDir, Replica, describe_log_dirs
+from admin_tool.requests.log_dirs import LogDir, Replica, by_broker, describe_log_dirs
 
 
 def check_log_dirs(connection: Connection, wanted: Mapping[Replica, str]) -> None:
@@ -21,8 +21,7 @@ def check_log_dirs(connection: Connection, wanted: Mapping[Replica, str]) -> Non
     Raises:
         AdminError: one does not; the text names it, with the replica and the broker.
     """
-    for broker in sorted({replica.broker for replica in wanted}):
-        targets = {one: path for one, path in sorted(wanted.items()) if one.broker == broker}
+    for broker, targets in by_broker(dict(sorted(wanted.items()))).items():
         problem = problem_of(targets, describe_log_dirs(connection, broker))
         if problem is not None:
             replica, reason = problem
@@ -70,14 +69,11 @@ def problem_of(
 
 
 def _holds(log_dir: LogDir, replica: Replica) -> bool:
-    return any((held.topic, held.partition) == replica.topic_partition for held in log_dir.replicas)
+    one = replica.topic_partition
+    return one in log_dir.current or one in log_dir.future
 
 
 def _size_bytes(log_dirs: Sequence[LogDir], replica: Replica) -> int:
     """Return the size of a replica that the broker has already, 0 for one that it is to get."""
-    return sum(
-        held.size_bytes
-        for log_dir in log_dirs
-        for held in log_dir.replicas
-        if (held.topic, held.partition) == replica.topic_partition and not held.is_future
-    )
+    found = (log_dir.current.get(replica.topic_partition) for log_dir in log_dirs)
+    return sum(held.size_bytes for held in found if held is not None)

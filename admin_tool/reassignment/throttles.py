@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from admin_tool.requests.configs import (
-    Change,
-    Operation,
-    alter_broker_config,
-    alter_topic_configs,
-)
+from admin_tool.requests.configs import alter_broker_config, alter_topic_configs
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica
 from admin_tool.requests.reassignments import Reassignment
@@ -25,8 +20,7 @@ LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMove:
+class PartitionMove(NamedTuple):
     """Brokers that a partition's data comes from, and brokers that it goes to."""
 
     sources: frozenset[int]
@@ -57,7 +51,7 @@ def partition_moves(
 
 def throttled_replicas(
     moves: Mapping[TopicPartition, PartitionMove],
-) -> dict[str, list[Change]]:
+) -> dict[str, dict[str, str]]:
     """Return the settings by topic: every source as leader, and what is new as follower.
 
     A replica is written `partition:broker`.
@@ -69,12 +63,11 @@ def throttled_replicas(
         followers[one.topic].extend(
             f"{one.partition}:{broker}" for broker in sorted(move.targets - move.sources)
         )
-    changes: dict[str, list[Change]] = defaultdict(list)
+    changes: dict[str, dict[str, str]] = defaultdict(dict)
     for key, listed in ((LEADER_REPLICAS, leaders), (FOLLOWER_REPLICAS, followers)):
         for topic, replicas in listed.items():
             if replicas:
-                value = ",".join(replicas)
-                changes[topic].append(Change(name=key, operation=Operation.SET, value=value))
+                changes[topic][key] = ",".join(replicas)
     return dict(changes)
 
 
@@ -87,13 +80,14 @@ def throttle_brokers(
     for move in moves.values():
         brokers |= move.sources | move.targets
     for broker in sorted(brokers):
-        alter_broker_config(connection, broker, _rates((LEADER_RATE, FOLLOWER_RATE), rate))
+        rates = dict.fromkeys((LEADER_RATE, FOLLOWER_RATE), str(rate))
+        alter_broker_config(connection, broker, rates)
 
 
 def throttle_log_dirs(connection: Connection, replicas: Iterable[Replica], rate: int) -> None:
     """Limit the copying between directories to so many bytes per second."""
     for broker in sorted({replica.broker for replica in replicas}):
-        alter_broker_config(connection, broker, _rates((LOG_DIRS_RATE,), rate))
+        alter_broker_config(connection, broker, {LOG_DIRS_RATE: str(rate)})
 
 
 def clear_throttles(
@@ -102,18 +96,9 @@ def clear_throttles(
     """Remove the limits of all brokers and of the named topics."""
     named = {broker for brokers in replicas.values() for broker in brokers}
     for broker in sorted(named | {broker.id for broker in connection.brokers()}):
-        alter_broker_config(
-            connection, broker, _deletions((LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE))
-        )
+        rates = dict.fromkeys((LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE))
+        alter_broker_config(connection, broker, rates)
     # A topic that is gone took its settings with it.
     topics = sorted(describe_topics(connection, {one.topic for one in replicas}))
-    deletions = _deletions((LEADER_REPLICAS, FOLLOWER_REPLICAS))
-    alter_topic_configs(connection, dict.fromkeys(topics, deletions))
-
-
-def _rates(keys: Iterable[str], rate: int) -> list[Change]:
-    return [Change(name=key, operation=Operation.SET, value=str(rate)) for key in keys]
-
-
-def _deletions(keys: Iterable[str]) -> list[Change]:
-    return [Change(name=key, operation=Operation.DELETE) for key in keys]
+    lists = dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS))
+    alter_topic_configs(connection, dict.fromkeys(topics, lists))

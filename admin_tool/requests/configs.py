@@ -30,13 +30,6 @@ class Source(IntEnum):
     DYNAMIC_GROUP = 8
 
 
-class Operation(IntEnum):
-    """What happens to a setting."""
-
-    SET = 0
-    DELETE = 1
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
     """One setting; `synonyms` are the values it may have from elsewhere, the one in force first.
@@ -57,13 +50,10 @@ class ConfigEntry:
         return self.source == Source.DEFAULT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A change of one setting; a deleted one has no value."""
+Changes = Mapping[str, str | None]
+"""New values of settings by key; None deletes one."""
 
-    name: str
-    operation: Operation
-    value: str | None = None
+_SET, _DELETE = 0, 1
 
 
 def describe_topic_configs(
@@ -124,9 +114,7 @@ def describe_config(
     return _describe(connection, kind, [name], _asked(kind, name), None)[name]
 
 
-def alter_config(
-    connection: Connection, kind: ResourceType, name: str, changes: Iterable[Change]
-) -> None:
+def alter_config(connection: Connection, kind: ResourceType, name: str, changes: Changes) -> None:
     """Change settings of one resource; no name stands for all brokers.
 
     Raises:
@@ -135,7 +123,7 @@ def alter_config(
     _alter(connection, kind, {name: changes}, _asked(kind, name))
 
 
-def alter_topic_configs(connection: Connection, changes: Mapping[str, Iterable[Change]]) -> None:
+def alter_topic_configs(connection: Connection, changes: Mapping[str, Changes]) -> None:
     """Change settings of topics.
 
     Raises:
@@ -145,7 +133,7 @@ def alter_topic_configs(connection: Connection, changes: Mapping[str, Iterable[C
         _alter(connection, ResourceType.TOPIC, changes, None)
 
 
-def alter_broker_config(connection: Connection, broker: int, changes: Iterable[Change]) -> None:
+def alter_broker_config(connection: Connection, broker: int, changes: Changes) -> None:
     """Change settings of one broker.
 
     Raises:
@@ -196,14 +184,18 @@ def _entry(one: Any) -> ConfigEntry:
 def _alter(
     connection: Connection,
     kind: ResourceType,
-    changes: Mapping[str, Iterable[Change]],
+    changes: Mapping[str, Changes],
     broker: int | None,
 ) -> None:
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
     request = IncrementalAlterConfigsRequest(
         resources=[
-            (kind.value, name, [(one.name, one.operation.value, one.value) for one in wanted])
+            (
+                kind.value,
+                name,
+                [(key, _DELETE if new is None else _SET, new) for key, new in wanted.items()],
+            )
             for name, wanted in changes.items()
         ],
         validate_only=False,

@@ -7,11 +7,11 @@ import socket
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
@@ -24,6 +24,9 @@ BOOTSTRAP_TIMEOUT_MS = 10_000
 RECONNECT_DEADLINE_S = 10.0
 """How long a broker that the cluster lists may refuse connections, or lose them."""
 RETRY_PAUSE_S = 0.1
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +99,19 @@ class Connection:
 
     def brokers(self) -> tuple[Broker, ...]:
         """Return the live brokers, in the order of their ids."""
-        from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
-
-        response = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
         found = (
             Broker(id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in response.brokers
+            for one in self._metadata().brokers
         )
         return tuple(sorted(found, key=lambda broker: broker.id))
+
+    def selected(self, wanted: Collection[int]) -> tuple[Broker, ...]:
+        """Return these live brokers, all where none is named, in the order of their ids.
+
+        Raises:
+            AdminError: one of them does not exist.
+        """
+        return tuple(map(self.broker, sorted(wanted))) if wanted else self.brokers()
 
     def broker(self, broker: int) -> Broker:
         """Return a live broker.
@@ -120,14 +128,17 @@ class Connection:
 
     def cluster_id(self) -> str | None:
         """Return the id of the cluster; None where its brokers do not say it."""
-        from kafka.protocol.metadata import MetadataRequest
-
-        response = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
-        return None if response.cluster_id is None else str(response.cluster_id)
+        found: str | None = self._metadata().cluster_id
+        return found
 
     def close(self) -> None:
         """Close all connections."""
         _close(self._net, self._manager)
+
+    def _metadata(self) -> Any:
+        from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
+
+        return self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
 
     def _find_home(self) -> int | None:
         for one in self._manager.cluster.brokers():
@@ -152,7 +163,9 @@ def connected(options: Namespace) -> Iterator[Connection]:
     config = client_config({} if path is None else read_properties(Path(path)))
     for key in config.unknown:
         print(f"{path}: unknown property {key} has no effect", file=sys.stderr)
-    connection = _open(bootstrap_servers(options.bootstrap_server), config)
+    addresses = bootstrap_servers(options.bootstrap_server)
+    timeout_ms = BOOTSTRAP_TIMEOUT_MS // len(addresses)
+    connection = first_of(addresses, lambda host, port: _open(host, port, config, timeout_ms))
     try:
         yield connection
     finally:
@@ -190,26 +203,27 @@ def reach(host: str, port: int) -> None:
         raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
 
 
-def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
+def first_of(addresses: list[tuple[str, int]], connect: Callable[[str, int], T]) -> T:
+    """Return what connects to the first address that answers.
+
+    Raises:
+        AdminError: none does, with the reason of each.
+    """
     failures = []
     for host, port in addresses:
         try:
-            return _open_one(host, port, config, BOOTSTRAP_TIMEOUT_MS // len(addresses))
+            return connect(host, port)
         except AdminError as error:
             failures.append(str(error))
     raise AdminError("; ".join(dict.fromkeys(failures)))
 
 
-def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
+def _open(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
     reach(host, port)
-    try:
-        from kafka import errors
-        from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]
-        from kafka.net.selector import NetworkSelector  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise AdminError(
-            "the library kafka-python is not installed: pip install kafka-python"
-        ) from error
+    from kafka import errors
+    from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]
+    from kafka.net.selector import NetworkSelector  # type: ignore[import-untyped]
+
     # Its warnings say again what becomes our one line.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

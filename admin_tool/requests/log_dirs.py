@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 from admin_tool.errors import RequestError
 from admin_tool.requests.connection import Connection
 from jbodlab.ids import TopicPartition
+
+T = TypeVar("T")
 
 
 class Replica(NamedTuple):
@@ -44,7 +47,7 @@ class HeldReplica:
     is_future: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LogDir:
     """One log directory of a broker; sizes are -1 where the broker does not say them."""
 
@@ -55,12 +58,31 @@ class LogDir:
     usable_bytes: int = -1
     is_cordoned: bool = False
 
+    @cached_property
+    def current(self) -> dict[TopicPartition, HeldReplica]:
+        """The replicas that it holds."""
+        return {TopicPartition(r.topic, r.partition): r for r in self.replicas if not r.is_future}
+
+    @cached_property
+    def future(self) -> dict[TopicPartition, HeldReplica]:
+        """The copies that moves build in it."""
+        return {TopicPartition(r.topic, r.partition): r for r in self.replicas if r.is_future}
+
 
 class ReplicaDirs(NamedTuple):
     """Where a replica is, and where it moves to; None for neither."""
 
     current: str | None
     future: str | None
+
+
+def by_broker(values: Mapping[Replica, T]) -> dict[int, dict[Replica, T]]:
+    """Return values of replicas by their brokers, in order; pure."""
+    brokers = sorted({replica.broker for replica in values})
+    found: dict[int, dict[Replica, T]] = {broker: {} for broker in brokers}
+    for replica, value in values.items():
+        found[replica.broker][replica] = value
+    return found
 
 
 def describe_log_dirs(connection: Connection, broker: int) -> tuple[LogDir, ...]:
@@ -99,15 +121,14 @@ def describe_log_dirs(connection: Connection, broker: int) -> tuple[LogDir, ...]
 
 def replica_dirs(connection: Connection, replicas: Iterable[Replica]) -> dict[Replica, ReplicaDirs]:
     """Return where replicas are, and move to; those in no online directory have neither."""
-    wanted = sorted(set(replicas))
-    found = dict.fromkeys(wanted, ReplicaDirs(None, None))
-    for broker in sorted({replica.broker for replica in wanted}):
-        for log_dir in describe_log_dirs(connection, broker):
-            for held in log_dir.replicas:
-                replica = Replica(broker, held.topic, held.partition)
-                if replica in found:
-                    place = "future" if held.is_future else "current"
-                    found[replica] = found[replica]._replace(**{place: log_dir.path})
+    found: dict[Replica, ReplicaDirs] = {}
+    for broker, wanted in by_broker(dict.fromkeys(sorted(set(replicas)))).items():
+        log_dirs = describe_log_dirs(connection, broker)
+        current = {one: log_dir.path for log_dir in log_dirs for one in log_dir.current}
+        future = {one: log_dir.path for log_dir in log_dirs for one in log_dir.future}
+        for replica in wanted:
+            one = replica.topic_partition
+            found[replica] = ReplicaDirs(current.get(one), future.get(one))
     return found
 
 

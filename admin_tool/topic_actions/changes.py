@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
 
-from admin_tool.arguments import counted, positive
+from admin_tool.arguments import counted, key_value, positive
 from admin_tool.errors import AdminError, RequestError
 from admin_tool.requests import topics
 from admin_tool.requests.connection import connected
 from admin_tool.topic_actions import selection
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.error_code import ErrorCode
@@ -41,18 +41,6 @@ def assignment(text: str) -> list[list[int]]:
     return found
 
 
-def config(text: str) -> tuple[str, str]:
-    """Return a config such as `retention.ms=1000`, as an argument's type.
-
-    Raises:
-        ArgumentTypeError: it is not of the form KEY=VALUE.
-    """
-    key, separator, value = text.partition("=")
-    if not (separator and key.strip()):
-        raise ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
-    return key.strip(), value.strip()
-
-
 def _create_arguments(parser: Parser) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="name of the new topic")
     parser.add_argument(
@@ -68,7 +56,7 @@ def _create_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--config",
         metavar="KEY=VALUE",
-        type=config,
+        type=key_value,
         action="append",
         default=[],
         help="a config of the topic; may be repeated",
@@ -165,7 +153,7 @@ def _delete(options: Namespace, output: Output) -> int:
     return 0
 
 
-CREATE = Command(
+CREATE = servers_command(
     help="create a topic",
     run=_create,
     arguments=_create_arguments,
@@ -173,20 +161,17 @@ CREATE = Command(
         "topics create orders --partitions 6 --replication-factor 3",
         "topics create orders --assignment 1:2,2:3 --config retention.ms=60000",
     ),
-    about=About.SERVERS,
 )
-ALTER = Command(
+ALTER = servers_command(
     help="give topics more partitions (for configs see `jbodlab configs alter`)",
     run=_alter,
     arguments=_alter_arguments,
     examples=("topics alter orders --partitions 12",),
-    about=About.SERVERS,
 )
-DELETE = Command(
+DELETE = servers_command(
     help="delete topics",
     run=_delete,
     arguments=_delete_arguments,
     examples=("topics delete orders", "topics delete --matching 'test-.*' --yes"),
-    about=About.SERVERS,
     asks=True,
 )

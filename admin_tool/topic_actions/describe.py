@@ -15,7 +15,7 @@ from admin_tool.requests.reassignments import Reassignment
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, TopicListing
 from admin_tool.topic_actions import selection
 from jbodlab import kafka_uuid
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.error_code import ErrorCode
@@ -241,19 +241,17 @@ def _reassignments(connection: Connection) -> dict[TopicPartition, Reassignment]
         raise
 
 
-LIST = Command(
+LIST = servers_command(
     help="list topics",
     run=_list,
     arguments=_list_arguments,
     examples=("topics list", "topics list --matching 'orders.*' --output json"),
-    about=About.SERVERS,
     reads=True,
 )
-DESCRIBE = Command(
+DESCRIBE = servers_command(
     help="show the partitions of topics: leaders, replicas, ISR, offline replicas",
     run=_describe,
     arguments=_describe_arguments,
     examples=("topics describe orders", "topics describe --only under-replicated"),
-    about=About.SERVERS,
     reads=True,
 )

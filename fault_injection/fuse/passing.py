@@ -85,7 +85,7 @@ class PassingDisk:
         """By handles of directories: the rules that their opening was judged by."""
 
     def init_with_config(self, connection: Any, config: Any) -> None:
-        """Tell the kernel what it may remember."""
+        """RecordUndo the kernel what it may remember."""
         # Appending changes the time of a file, for which its pages would be read again.
         connection.want &= ~_AUTO_INVALIDATE
         config.entry_timeout = NAMES_KEPT_S

@@ -13,7 +13,7 @@ from fault_injection.check import User
 from fault_injection.fuse import disk as fuse_disk
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
-from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
 
 SIZE_BYTES_MAX = 16 << 30
 """Larger disks are filled by rules for calls, if at all."""
@@ -25,7 +25,6 @@ class Balloon:
     """The mechanism `balloon`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         disk = mounts.own_disk(target.path)
         if disk is None or disk.kind == fuse_disk.KIND:
             return f"{target.path} is not on a disk of its own"
@@ -39,13 +38,12 @@ class Balloon:
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return where the file will be."""
         disk = mounts.own_disk(target.path)
         assert disk is not None
         file = disk.point / f".jbod-balloon-{fault_id}"
         return {"file": str(file), "leave": spec.leave_bytes}
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> None:
         """Let the file grow until no more is free than shall be."""
         file, leave = Path(fault.undo["file"]), fault.undo["leave"]
         fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -63,7 +61,7 @@ class Balloon:
         finally:
             os.close(fd)
 
-    def doubt(self, fault: Fault) -> str:
+    def verify(self, fault: Fault) -> str:
         """Write a little more than is left free."""
         size = fault.undo["leave"] + _PROOF_BYTES
         code = check.create_error(fault.path, User(fault.uid, fault.gid), size)
@@ -74,13 +72,11 @@ class Balloon:
         )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Remove the file."""
         with suppress(FileNotFoundError):
             Path(fault.undo["file"]).unlink()
         return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how much space the file takes."""
         size = 0
         with suppress(FileNotFoundError):
             size = Path(fault.undo["file"]).stat().st_size

@@ -15,7 +15,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,12 @@ from typing import Any
 import msgspec
 
 from fault_injection import process_control, sockets
-from fault_injection.check import DEADLINE_S
+from fault_injection.check import DEADLINE_S, as_user
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.kinds import BROKERS, CLIENTS, CONTROLLER, FaultSpec
-from fault_injection.mechanism import Broken, Healing, Patient, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target, TargetBroker
+from fault_injection.mechanisms.followers import new_rules
 from fault_injection.preload import CallClass, Control, Rule
 from fault_injection.sockets import Connection
 from jbodlab.lab_state import ProcessState
@@ -48,7 +48,6 @@ class Connections:
     """The mechanism `connections`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         patient = target.patient
         assert patient is not None
         if patient.process is None:
@@ -106,7 +105,7 @@ class Connections:
             "dropped": 0,
         }
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> None:
         """Put the rules in force, then shut down what is connected."""
         for entry in fault.undo["rules"]:
             control = Control.open(Path(entry["file"]))
@@ -114,15 +113,15 @@ class Connections:
         pid = ProcessState(**fault.undo["process"]).pid
         parties = fault.undo["parties"]
         dropped = sockets.shut_down(pid, lambda one: self._party(one, fault) in parties)
-        tell({"dropped": dropped})
+        record({"dropped": dropped})
 
-    def doubt(self, fault: Fault) -> str:
+    def verify(self, fault: Fault) -> str:
         """Let a child that follows the rules connect, and connect to the broker as a client."""
         refused = fault.undo["refused"]
-        if refused and (reason := self._doubt_of_connecting(fault, refused)):
+        if refused and (reason := self._verify_connecting(fault, refused)):
             return reason
         if CLIENTS in fault.undo["parties"]:
-            return _doubt_of_being_dropped(fault.patient, fault.undo["address"])
+            return _verify_dropping(fault.patient, fault.undo["address"])
         return ""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
@@ -134,7 +133,6 @@ class Connections:
         return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many connections were dropped and refused."""
         count, dropped = 0, fault.undo["dropped"]
         moments = [fault.injected_ns] if dropped else []
         for entry in fault.undo["rules"]:
@@ -170,33 +168,22 @@ class Connections:
         )
         return sockets.owners((name, pid) for name, _, pid in peers if pid).get(other, CLIENTS)
 
-    def _doubt_of_connecting(self, fault: Fault, refused: Sequence[str]) -> str:
-        folder = Path(tempfile.mkdtemp(prefix="jbod-proof-"))
-        try:
-            folder.chmod(0o755)
-            copy = Control.create(folder / "rules")
+    def _verify_connecting(self, fault: Fault, refused: Sequence[str]) -> str:
+        with new_rules() as copy, socket.create_server(("127.0.0.1", 0)) as open_to_all:
             copy.impose(_rule(fault.undo["rules"][0]))
-            with socket.create_server(("127.0.0.1", 0)) as open_to_all:
-                allowed = f"127.0.0.1:{open_to_all.getsockname()[1]}"
+            allowed = f"127.0.0.1:{open_to_all.getsockname()[1]}"
+            try:
                 done = subprocess.run(
                     [os.path.realpath(sys.executable), "-I", "-S", "-c", _TRY, allowed, *refused],
                     capture_output=True,
                     text=True,
                     timeout=DEADLINE_S,
                     check=False,
-                    cwd="/",
-                    env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **copy.environment()},
-                    user=fault.uid if os.geteuid() == 0 else None,
-                    group=fault.gid if os.geteuid() == 0 else None,
-                    extra_groups=[] if os.geteuid() == 0 else None,
+                    **as_user(fault.uid, fault.gid, copy.environment()),
                 )
-            codes = [int(line) for line in done.stdout.split()]
-        except subprocess.TimeoutExpired:
-            return "the process that tries to connect does not answer"
-        finally:
-            for path in (folder / "rules", folder):
-                with contextlib.suppress(FileNotFoundError):
-                    path.rmdir() if path == folder else path.unlink()
+            except subprocess.TimeoutExpired:
+                return "the process that tries to connect does not answer"
+        codes = [int(line) for line in done.stdout.split()]
         if len(codes) != 1 + len(refused) or codes[0]:
             return "the process that tries to connect cannot connect at all"
         for address, code in zip(refused, codes[1:], strict=True):
@@ -205,7 +192,7 @@ class Connections:
         return ""
 
 
-def _parties(spec: FaultSpec, patient: Patient) -> list[str]:
+def _parties(spec: FaultSpec, patient: TargetBroker) -> list[str]:
     """Return from whom a broker is cut off: the controller, other brokers by name, clients."""
     words = spec.cut_from or (CONTROLLER, BROKERS, CLIENTS)
     found = [word for word in (CONTROLLER, CLIENTS) if word in words]
@@ -238,7 +225,7 @@ def _rule(entry: dict[str, Any]) -> Rule:
     )
 
 
-def _doubt_of_being_dropped(name: str, address: str) -> str:
+def _verify_dropping(name: str, address: str) -> str:
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), DEADLINE_S) as one:

@@ -17,14 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fault_injection import check, mounts, process_control
 from fault_injection.check import User
-from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
-from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
 from fault_injection.mechanisms import file_operations
 from fault_injection.mechanisms.file_operations import META_PROPERTIES
 
@@ -33,7 +30,6 @@ class Directories:
     """The mechanism `directories`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         path, patient = target.path, target.patient
         if patient is None:
             return f"the broker of {path} is unknown: name the broker too"
@@ -64,7 +60,7 @@ class Directories:
             "other": other,
             "other_device": Path(other).stat().st_dev if other else None,
             "other_inode": file_operations.inode(Path(other)) if other else None,
-            "replicas": sum("-" in entry.name and entry.is_dir() for entry in path.iterdir()),
+            "replicas": file_operations.replicas_in(path),
             "meta": meta.read_text("utf-8"),
             "meta_mode": stat.S_IMODE(found.st_mode),
             "meta_owner": [found.st_uid, found.st_gid],
@@ -73,16 +69,17 @@ class Directories:
             "was_running": patient.process is not None,
         }
         if spec.kind == "emptied":
-            undo["aside"] = _aside(path, fault_id)
+            folder = file_operations.aside_folder(path)
+            undo["aside"] = file_operations.aside_of(path, folder, fault_id)
         if spec.kind == "swapped":
             undo["by_mount"] = _must_mount(path, Path(other))
-            undo["aside"] = _aside(path, fault_id, mounted=undo["by_mount"])
+            folder = path.parent if undo["by_mount"] else file_operations.aside_folder(path)
+            undo["aside"] = file_operations.aside_of(path, folder, fault_id)
         if patient.process is not None:
-            undo["process"] = msgspec.structs.asdict(patient.process)
-            undo[process_control.RECIPE] = process_control.recipe(patient.process)
+            undo |= process_control.planned(patient)
         return undo
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> int | None:
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> int | None:
         """Stop the broker, change the directories, start it again."""
         struck_ns = None
         if fault.undo["was_running"]:
@@ -102,7 +99,7 @@ class Directories:
             start(fault)
         return struck_ns
 
-    def doubt(self, fault: Fault) -> str:
+    def verify(self, fault: Fault) -> str:
         """Look at the directories as the broker's user."""
         path, user = fault.path, User(fault.uid, fault.gid)
         if fault.kind == "twin":
@@ -129,7 +126,6 @@ class Directories:
         return Healing(note=note)
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many replicas lie in the directory."""
         return Broken(what="replicas", count=fault.undo["replicas"])
 
     def _bring_back(self, fault: Fault) -> str:
@@ -148,14 +144,6 @@ class Directories:
 
 def _must_mount(path: Path, other: Path) -> bool:
     return path.stat().st_dev != other.stat().st_dev or path.is_mount() or other.is_mount()
-
-
-def _aside(path: Path, fault_id: int, *, mounted: bool = False) -> str:
-    folder = path.parent if mounted else file_operations.aside_folder(path)
-    aside = folder / f".{path.name}.jbod-fault-{fault_id}"
-    if os.path.lexists(aside):
-        raise FaultError(f"cannot move {path} to {aside}: it exists already")
-    return str(aside)
 
 
 def _swap(path: Path, other: Path, undo: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
-from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
 
 WRITE_BITS = 0o222
 META_PROPERTIES = "meta.properties"
@@ -57,7 +57,6 @@ class FileOperations:
     """The mechanism `files`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         path = target.path
         if spec.kind in _MOVING and path.is_mount():
             return (
@@ -74,15 +73,39 @@ class FileOperations:
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return what is needed to undo it."""
-        return asdict(prepare(spec.kind, target.path, fault_id))
+        path, found = target.path, target.path.stat()
+        modes = {".": stat.S_IMODE(found.st_mode)}
+        if spec.kind == "read-only-bits":
+            modes |= {str(entry.relative_to(path)): mode for entry, mode in _walk(path)}
+        aside = marker = ""
+        if spec.kind in _MOVING:
+            aside = aside_of(path, aside_folder(path), fault_id)
+        if spec.kind == "file-in-place":
+            marker = f"put here by jbod-fault {fault_id}\n"
+        return asdict(
+            Undo(
+                inode=found.st_ino,
+                modes=modes,
+                aside=aside,
+                marker=marker,
+                replicas=replicas_in(path),
+            )
+        )
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
-        """Break the directory."""
-        make(fault, tell)
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> None:
+        known = Undo(**fault.undo)
+        match fault.kind:
+            case "permission":
+                fault.path.chmod(0)
+            case "read-only-bits":
+                _take_write_bits(fault.path, known.modes, record)
+            case _:
+                Path(known.aside).parent.stat()
+                fault.path.rename(known.aside)
+                if known.marker:
+                    _write_marker(fault.path, known)
 
-    def doubt(self, fault: Fault) -> str:
-        """Try to create a file in it."""
+    def verify(self, fault: Fault) -> str:
         if check.create_error(fault.path, User(fault.uid, fault.gid)):
             return ""
         return f"uid {fault.uid} can still create files in {fault.path}" + (
@@ -90,78 +113,20 @@ class FileOperations:
         )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Bring the directory back as it was."""
-        return Healing(note=undo(fault))
+        known = Undo(**fault.undo)
+        if known.aside:
+            return Healing(note=move_back(fault, known))
+        if inode(fault.path) != known.inode:
+            shown = f"{known.modes['.']:04o}"
+            return Healing(note=f"{fault.path} was removed or replaced; its mode was {shown}")
+        _restore_modes(fault.path, known.modes)
+        return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many replicas or files it took."""
         found = Undo(**fault.undo)
         if fault.kind == "read-only-bits":
             return Broken(what="files", count=len(found.modes))
         return Broken(what="replicas", count=found.replicas)
-
-
-def prepare(kind: str, path: Path, fault_id: int) -> Undo:
-    """Return what is needed to undo a fault at `path`, changing nothing.
-
-    Raises:
-        FaultError: this kind cannot be made here.
-    """
-    found = path.stat()
-    modes = {".": stat.S_IMODE(found.st_mode)}
-    replicas = sum("-" in entry.name and entry.is_dir() for entry in path.iterdir())
-    if kind == "read-only-bits":
-        modes |= _modes_below(path)
-    if kind not in _MOVING:
-        return Undo(inode=found.st_ino, modes=modes, replicas=replicas)
-    aside = aside_folder(path) / f".{path.name}.jbod-fault-{fault_id}"
-    if os.path.lexists(aside):
-        raise FaultError(f"cannot move {path} to {aside}: it exists already")
-    marker = f"put here by jbod-fault {fault_id}\n" if kind == "file-in-place" else ""
-    return Undo(inode=found.st_ino, modes=modes, aside=str(aside), marker=marker, replicas=replicas)
-
-
-def make(fault: Fault, tell: Tell) -> None:
-    """Break the directory.
-
-    Raises:
-        OSError: a call failed; `undo` restores what was done until then.
-    """
-    known = Undo(**fault.undo)
-    match fault.kind:
-        case "permission":
-            fault.path.chmod(0)
-        case "read-only-bits":
-            _take_write_bits(fault.path, known.modes, tell)
-        case _:
-            Path(known.aside).parent.stat()
-            fault.path.rename(known.aside)
-            if known.marker:
-                _write_marker(fault.path, known)
-
-
-def undo(fault: Fault) -> str:
-    """Bring the directory back as it was.
-
-    Returns:
-        A note where there is something to tell, else an empty text.
-
-    Raises:
-        OSError: a call failed; `undo` may be run again.
-        FaultError: somebody keeps putting something in the directory's place.
-    """
-    known = Undo(**fault.undo)
-    if known.aside:
-        return move_back(fault, known)
-    if inode(fault.path) != known.inode:
-        shown = f"{known.modes['.']:04o}"
-        return f"{fault.path} was removed or replaced; its mode was {shown}"
-    _restore_modes(fault.path, known.modes)
-    return ""
-
-
-def _modes_below(path: Path) -> dict[str, int]:
-    return {str(entry.relative_to(path)): mode for entry, mode in _walk(path)}
 
 
 def _walk(path: Path) -> Iterator[tuple[Path, int]]:
@@ -178,13 +143,13 @@ def _walk(path: Path) -> Iterator[tuple[Path, int]]:
             continue  # The broker goes on working, and removed it in between.
 
 
-def _take_write_bits(path: Path, known: dict[str, int], tell: Tell) -> None:
+def _take_write_bits(path: Path, known: dict[str, int], record: RecordUndo) -> None:
     """Work from the top down: once a directory is read-only, its entries stay the same."""
     path.chmod(known["."] & ~WRITE_BITS)
     for entry, mode in _walk(path):
         name = str(entry.relative_to(path))
         if known.get(name) != mode:
-            tell({"modes": {name: mode}})
+            record({"modes": {name: mode}})
         with contextlib.suppress(FileNotFoundError):
             entry.chmod(mode & ~WRITE_BITS)
 
@@ -208,6 +173,18 @@ def aside_folder(path: Path) -> Path:
         if not (folder / META_PROPERTIES).exists():
             return folder
     raise FaultError(f"cannot move {path}: its disk has no other folder")
+
+
+def aside_of(path: Path, folder: Path, fault_id: int) -> str:
+    """Return where a directory is moved to in a folder.
+
+    Raises:
+        FaultError: something has that name already.
+    """
+    aside = folder / f".{path.name}.jbod-fault-{fault_id}"
+    if os.path.lexists(aside):
+        raise FaultError(f"cannot move {path} to {aside}: it exists already")
+    return str(aside)
 
 
 def _write_marker(path: Path, known: Undo) -> None:
@@ -271,6 +248,11 @@ def _is_own_marker(path: Path, known: Undo) -> bool:
     expected = known.marker.encode()
     with path.open("rb") as file:
         return expected.startswith(file.read(len(expected) + 1))
+
+
+def replicas_in(path: Path) -> int:
+    """Return how many replicas lie in a log directory."""
+    return sum("-" in entry.name and entry.is_dir() for entry in path.iterdir())
 
 
 def inode(path: Path) -> int | None:

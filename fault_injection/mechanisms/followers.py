@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -80,11 +81,10 @@ class Preloaded:
     @contextlib.contextmanager
     def copy(self, fault: Fault) -> Iterator[Copy]:
         """Provide rules for a child that loads the library."""
-        with _new_rules() as control:
+        with new_rules() as control:
             yield Copy(control=control, variables=control.environment())
 
     def look_after(self, fault: Fault) -> str:
-        """The library ends with its process."""
         return ""
 
 
@@ -131,15 +131,14 @@ class OnFuseDisk:
 
 
 @contextlib.contextmanager
-def _new_rules() -> Iterator[Control]:
+def new_rules() -> Iterator[Control]:
+    """Provide a file of rules that a child follows, gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="jbod-proof-"))
     try:
         folder.chmod(0o755)
         yield Control.create(folder / "rules")
     finally:
-        for path in (folder / "rules", folder):
-            with contextlib.suppress(FileNotFoundError):
-                path.rmdir() if path == folder else path.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _forget(file: Path) -> None:

@@ -14,6 +14,7 @@ over the dead one, which the broker finds when the directory is revived.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import shutil
 import struct
@@ -22,15 +23,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fault_injection import check, mounts, process_control
 from fault_injection.call_proof import HANGS_AFTER_S, PREFIX
 from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
-from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
+from fault_injection.mechanisms.file_operations import replicas_in
 from fault_injection.mounts import Mount
 
 _SHUTDOWN = 0x8004587D
@@ -42,7 +42,6 @@ class LoopDisk:
     """The mechanism `loop`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         if spec.calls is not None or spec.percent != 100 or spec.files != "*":
             return "it can only break all calls on all files"
         if spec.kind == "eio" and spec.errno != 5:
@@ -62,28 +61,20 @@ class LoopDisk:
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return the disks and their images."""
         directories = _directories(target)
         undo: dict[str, Any] = {
             "directories": [str(path) for path in directories],
             "disks": [str(_disk(path).point) for path in directories],
             "images": [str(_image(_disk(path))) for path in directories],
-            "replicas": sum(
-                "-" in entry.name and entry.is_dir()
-                for path in directories
-                for entry in path.iterdir()
-            ),
+            "replicas": sum(map(replicas_in, directories)),
         }
         if spec.kind == "power-loss":
             assert target.patient is not None
-            assert target.patient.process is not None
-            undo["process"] = msgspec.structs.asdict(target.patient.process)
-            undo[process_control.RECIPE] = process_control.recipe(target.patient.process)
+            undo |= process_control.planned(target.patient)
             undo["proofs"] = [str(path / f"{PREFIX}{fault_id}") for path in directories]
         return undo
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> int | None:
-        """Shut the file system down, or freeze it."""
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> int | None:
         match fault.kind:
             case "hang":
                 for disk in fault.undo["disks"]:
@@ -101,7 +92,7 @@ class LoopDisk:
                 return struck_ns
         return None
 
-    def doubt(self, fault: Fault) -> str:
+    def verify(self, fault: Fault) -> str:
         """Try, as the broker's user, to create a file; look for what was never synced."""
         user = User(fault.uid, fault.gid)
         for text in fault.undo["directories"]:
@@ -138,11 +129,11 @@ class LoopDisk:
             note for disk, image in zip(disks, images, strict=True) if (note := _renew(disk, image))
         ]
         return Healing(
-            note="; ".join(notes), to_do="the broker uses the directory again once it is revived"
+            note="; ".join(notes),
+            next_step="the broker uses the directory again once it is revived",
         )
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many replicas lie on the disks."""
         return Broken(what="replicas", count=fault.undo["replicas"])
 
 
@@ -196,11 +187,10 @@ def _is_alive(disk: str) -> bool:
 def _mount_again(disks: Sequence[str], images: Sequence[str]) -> None:
     """Mount disks anew that nobody uses any more; harmless where that was done."""
     for disk, image in zip(disks, images, strict=True):
-        if Path(disk).is_mount() and _is_alive(disk):
-            continue
-        if Path(disk).is_mount():
-            mounts.unmount(Path(disk))
-        mounts.run(["mount", "-o", "loop", image, disk])
+        if not (Path(disk).is_mount() and _is_alive(disk)):
+            if Path(disk).is_mount():
+                mounts.unmount(Path(disk))
+            _mount(image, disk)
 
 
 def _renew(disk: str, image: str) -> str:
@@ -208,22 +198,19 @@ def _renew(disk: str, image: str) -> str:
     if Path(disk).is_mount() and _is_alive(disk):
         return ""
     if not mounts.error_of(["umount", disk]):
-        mounts.run(["mount", "-o", "loop", image, disk])
+        _mount(image, disk)
         return ""
-    copy = Path(f"{image}.copy")
-    number = 0
-    while copy.exists():
-        number += 1
-        copy = Path(f"{image}.copy-{number}")
+    names = (f"{image}.copy-{number}" for number in itertools.count(1))
+    copy = next(path for path in map(Path, names) if not path.exists())
     try:
-        _copy_sparse(Path(image), copy)
-        mounts.run(["mount", "-o", "loop", str(copy), disk])
+        mounts.run(["cp", "--sparse=always", image, str(copy)])
+        shutil.copymode(image, copy)
+        _mount(str(copy), disk)
     except (OSError, FaultError):
         copy.unlink(missing_ok=True)
         raise
     return f"a copy of the image is mounted over {disk}, the broker still uses the dead one"
 
 
-def _copy_sparse(source: Path, target: Path) -> None:
-    mounts.run(["cp", "--sparse=always", str(source), str(target)])
-    shutil.copymode(source, target)
+def _mount(image: str, disk: str) -> None:
+    mounts.run(["mount", "-o", "loop", image, disk])

@@ -4,39 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from fault_injection import process_control
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
-from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
 
 
 class ProcessFaults:
     """The mechanism `process`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         assert target.patient is not None
         return process_control.refusal(target.patient, must_run=True)
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        """Return the process and how it is started again."""
         assert target.patient is not None
-        assert target.patient.process is not None
-        return {
-            "process": msgspec.structs.asdict(target.patient.process),
-            process_control.RECIPE: process_control.recipe(target.patient.process),
-        }
+        return process_control.planned(target.patient)
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> int:
-        """End the process."""
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> int:
         struck_ns = process_control.end(fault, cleanly=fault.kind != "kill")
         if fault.kind == "restart":
             start(fault)
         return struck_ns
 
-    def doubt(self, fault: Fault) -> str:
+    def verify(self, fault: Fault) -> str:
         """Look whether the process is gone, and for `restart` whether there is another one."""
         if process_control.is_struck_alive(fault):
             return f"{fault.patient} still runs"
@@ -45,16 +36,11 @@ class ProcessFaults:
         return ""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Start the broker unless it runs."""
         if process_control.running(fault) is None:
             start(fault)
         return Healing()
 
     def broken(self, fault: Fault) -> Broken:
-        """Return the one process."""
         return Broken(
-            what="processes",
-            count=1,
-            first_ns=fault.injected_ns,
-            last_ns=fault.injected_ns,
+            what="processes", count=1, first_ns=fault.injected_ns, last_ns=fault.injected_ns
         )

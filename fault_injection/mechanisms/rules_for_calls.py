@@ -1,8 +1,8 @@
 """Faults below the system calls of a process that follows a file of rules.
 
-Who carries the rules out, a preloaded library, a supervisor or a disk, makes no difference here:
-all read the same file and count into it what they broke. The proof is a child that follows a copy
-of that file, so that the counters tell of the patient alone.
+Who carries the rules out, a preloaded library or a disk, makes no difference here: both read the
+same file and count into it what they broke. The proof is a child that follows a copy
+of that file, so that the counters count for the broker alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault
 from fault_injection.kinds import WRITING, FaultSpec
-from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
 from fault_injection.mechanisms.followers import Follower
 from fault_injection.preload import CallClass, Control, Rule
 
@@ -34,7 +34,6 @@ class RulesForCalls:
         self._follower = follower
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        """Return why it cannot be made here."""
         if reason := self._follower.refusal(target):
             return reason
         if spec.leave_bytes:
@@ -63,19 +62,18 @@ class RulesForCalls:
             "neighbour": neighbour,
         }
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
-        """Put the rule in force."""
+    def make(self, fault: Fault, record: RecordUndo, start: Start) -> None:
         control, rule = Control.open(Path(fault.undo["rules"])), _known_rule(fault)
         self._follower.get_ready(control, rule)
         control.impose(rule, fault.undo["counter"], fault.length_s)
 
-    def doubt(self, fault: Fault) -> str:
+    def verify(self, fault: Fault) -> str:
         """Let a child that follows a copy of the rule run into it."""
         rule = _known_rule(fault)
         neighbour = fault.undo["neighbour"]
         with self._follower.copy(fault) as copy:
             copy.control.impose(replace(rule, percent=100, name="*"))
-            return call_proof.doubt(
+            return call_proof.verify(
                 rule,
                 User(fault.uid, fault.gid),
                 copy.variables,
@@ -84,7 +82,6 @@ class RulesForCalls:
             )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
-        """Take the rule back."""
         path = Path(fault.undo["rules"])
         note = self._follower.look_after(fault)
         if not path.exists():
@@ -93,7 +90,6 @@ class RulesForCalls:
         return Healing(note=note)
 
     def broken(self, fault: Fault) -> Broken:
-        """Return how many calls of the patient it met and broke."""
         try:
             found = Control.open(Path(fault.undo["rules"])).counters_of(fault.undo["counter"])
         except FaultError:

@@ -5,7 +5,7 @@ handles that are open already as on new ones, without root:
 
     control = Control.create(path)
     broker = start(..., env={**os.environ, **control.environment()})
-    control.set([Rule(directory=log_dir, calls=CallClass.SYNC, delay_ms=40)])
+    counter = control.impose(Rule(directory=log_dir, calls=CallClass.SYNC, delay_ms=40))
     ...
     control.clear()
 """

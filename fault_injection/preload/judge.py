@@ -1,4 +1,4 @@
-"""What the rules say about a call, for a supervisor: as `verdict` in shim.c for the library."""
+"""What the rules say about a call, for a disk: as `verdict` in shim.c for the library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fnmatch
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from fault_injection.preload.control import Control
 from fault_injection.preload.rules import WAIT_S_MAX, ArmedRule, CallClass
@@ -18,24 +18,6 @@ _WAIT_STEP_S = 0.005
 
 Place = tuple[CallClass, str]
 """A file that a call is about, and the classes that the call is of there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What becomes of a call.
-
-    Attributes:
-        errno: It fails with this; 0: it is made.
-        wait_until_ns: Not before then, unless the rules change meanwhile; None: now.
-    """
-
-    errno: int
-    wait_until_ns: int | None
-    places: Sequence[Place] = ()
-    begun_ns: int = 0
-    state: int = 0
-    decided: dict[int, int | None] = field(default_factory=dict)
-    """By counters: the number of the call among those seen, None where it is spared."""
 
 
 class Judge:
@@ -50,47 +32,42 @@ class Judge:
         """Whether any rule is in force."""
         return bool(self._control.state & 0xFFFF)
 
-    def is_same(self, verdict: Verdict) -> bool:
-        """Return whether the rules are still those that a verdict came from."""
-        return self._control.state == verdict.state
-
     @property
     def state(self) -> int:
         """Tells the rules in force from all others that ever are."""
         return self._control.state
 
     def answer(self, places: Sequence[Place]) -> int:
-        """Hold up a call that has just been made as long as rules say; returns its errno."""
-        return self.outwait(self.begin(places, time.monotonic_ns()))
+        """Hold up a call that has just been made as long as rules say; returns its errno.
 
-    def outwait(self, verdict: Verdict) -> int:
-        """Wait until a call may go on, at once where the rules change; returns its errno."""
-        while verdict.wait_until_ns is not None:
-            while self.is_same(verdict) and time.monotonic_ns() < verdict.wait_until_ns:
-                left_s = (verdict.wait_until_ns - time.monotonic_ns()) / 1e9
-                time.sleep(max(0.0, min(_WAIT_STEP_S, left_s)))
-            verdict = self.go_on(verdict, time.monotonic_ns())
-        return verdict.errno
+        Whenever rules change it is judged again by the new ones, from when it began.
+        """
+        begun_ns = time.monotonic_ns()
+        decided: dict[int, int | None] = {}
+        while True:
+            state = self.state
+            errno, until_ns = self._verdict(places, begun_ns, decided)
+            if until_ns is None:
+                return errno
+            while self.state == state and (left_ns := until_ns - time.monotonic_ns()) > 0:
+                time.sleep(min(_WAIT_STEP_S, left_ns / 1e9))
 
-    def begin(self, places: Sequence[Place], now_ns: int) -> Verdict:
-        """Judge a call that has just been made."""
-        return self._judge(
-            Verdict(errno=0, wait_until_ns=None, places=places, begun_ns=now_ns), now_ns
-        )
+    def _verdict(
+        self, places: Sequence[Place], begun_ns: int, decided: dict[int, int | None]
+    ) -> tuple[int, int | None]:
+        """Return the errno of a call, and until when it waits for that, None for no longer.
 
-    def go_on(self, verdict: Verdict, now_ns: int) -> Verdict:
-        """Judge a call again that has waited: by the rules of now, from when it began."""
-        return self._judge(verdict, now_ns)
-
-    def _judge(self, verdict: Verdict, now_ns: int) -> Verdict:
-        state = self._control.state
-        decided = dict(verdict.decided)
-        due_ns = begun_ns = verdict.begun_ns
+        Args:
+            places: What it is about.
+            begun_ns: When it began.
+            decided: By counters: the number of the call among those seen, None where it is spared.
+        """
+        due_ns, now_ns = begun_ns, time.monotonic_ns()
         for armed in self._control.in_force:
             rule = armed.rule
             if armed.until_ns and now_ns >= armed.until_ns:
                 continue
-            if not any(_concerns(armed, place) for place in verdict.places):
+            if not any(_concerns(armed, place) for place in places):
                 continue
             if armed.counter not in decided:
                 decided[armed.counter] = self._count(armed, begun_ns)
@@ -104,16 +81,11 @@ class Judge:
             if rule.jitter_ms:
                 due_ns += _mixed(~rule.seed & _MASK, number) % round(rule.jitter_ms * 1e6)
             wait_ns = min(max(due_ns, armed.hang_until_ns), limit_ns)
-            if now_ns < wait_ns or rule.errno:
-                waits = wait_ns if now_ns < wait_ns else None
-                return replace(
-                    verdict,
-                    errno=0 if waits else rule.errno,
-                    wait_until_ns=waits,
-                    state=state,
-                    decided=decided,
-                )
-        return replace(verdict, errno=0, wait_until_ns=None, state=state, decided=decided)
+            if now_ns < wait_ns:
+                return 0, wait_ns
+            if rule.errno:
+                return rule.errno, None
+        return 0, None
 
     def _count(self, armed: ArmedRule, now_ns: int) -> int | None:
         rule = armed.rule

@@ -24,7 +24,11 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass
+from functools import reduce
+from itertools import takewhile
+from operator import itemgetter, or_
 from pathlib import Path
+from typing import Any
 
 from fault_injection.errors import FaultError
 
@@ -214,19 +218,13 @@ def encode_bank(armed: list[ArmedRule]) -> bytes:
 
 def decode_bank(bank: bytes) -> list[ArmedRule]:
     """Return the rules of a bank."""
-    rules = []
-    for values in _RULE.iter_unpack(bank):
-        if not values[0]:
-            break
-        rules.append(_decode_rule(*values))
-    return rules
+    armed = takewhile(itemgetter(0), _RULE.iter_unpack(bank))
+    return list(map(_decode_rule, armed))
 
 
 def encode_state(generation: int, armed: list[ArmedRule]) -> int:
     """Return the state word that puts the rules of a bank in force."""
-    classes = 0
-    for one in armed:
-        classes |= one.rule.calls
+    classes = reduce(or_, (one.rule.calls for one in armed), 0)
     return generation << _CLASS_BITS | classes
 
 
@@ -285,24 +283,10 @@ def _encode_rule(armed: ArmedRule) -> bytes:
     )
 
 
-def _decode_rule(
-    calls: int,
-    errno: int,
-    delay_ns: int,
-    jitter_ns: int,
-    hang_until_ns: int,
-    hang_ns: int,
-    after: int,
-    limit: int,
-    seed: int,
-    every: int,
-    chance: int,
-    counter: int,
-    directory_size: int,
-    name: bytes,
-    until_ns: int,
-    directory: bytes,
-) -> ArmedRule:
+def _decode_rule(values: tuple[Any, ...]) -> ArmedRule:
+    calls, errno, delay_ns, jitter_ns, hang_until_ns, hang_ns, *numbers = values[:12]
+    after, limit, seed, every, chance, counter = numbers
+    directory_size, name, until_ns, directory = values[12:]
     where, ports = directory[:directory_size].decode(errors="surrogateescape"), ()
     if calls & CallClass.NETWORK:
         where, ports = "/", struct.unpack_from(f"={directory_size // _PORT_SIZE}H", directory)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from jbodlab.cli.output import Output
@@ -72,3 +73,7 @@ class Command(NamedTuple):
     asks: bool = False
     wrong_use: int = 2
     rest: str = ""
+
+
+servers_command = partial(Command, about=About.SERVERS)
+"""A command about any Kafka-compatible cluster."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from jbodlab.errors import JbodlabError
@@ -46,6 +46,10 @@ class Output:
             self.json(value)
         elif text:
             print(text, file=self.out)
+
+    def rows(self, rows: Sequence[Mapping[str, Any]], nothing: str = "") -> None:
+        """Print rows with equal keys: a list as JSON, else a table, or `nothing` for no rows."""
+        self.result(rows, rows_text(rows) or nothing)
 
     def json(self, value: Any) -> None:
         """Print a value as JSON, in several lines; what JSON does not have is a text."""
@@ -100,6 +104,12 @@ class Output:
 
     def _coloured(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_PLAIN}" if self.out.isatty() else text
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows with equal keys as a table with the keys as its head; empty for no rows."""
+    heads = [key.upper().replace("_", " ") for key in rows[0]] if rows else []
+    return table(heads, [tuple(row.values()) for row in rows]) if rows else ""
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

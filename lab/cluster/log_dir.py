@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection import kinds, operations
-from fault_injection.mechanism import Patient, Target
+from fault_injection.mechanism import Target, TargetBroker
 from jbodlab.ids import DirectoryId, TopicPartition
 from jbodlab.log import meta_properties, names
 from jbodlab.log.names import DirKind
@@ -23,7 +23,7 @@ class LogDir:
         path: Where it lies.
     """
 
-    def __init__(self, path: Path, faults: Faults, patient: Callable[[], Patient]) -> None:
+    def __init__(self, path: Path, faults: Faults, patient: Callable[[], TargetBroker]) -> None:
         self.path = path
         self._faults = faults
         self._patient = patient

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from fault_injection import kinds, operations
-from fault_injection.mechanism import Advice, Patient, Peer, Target
+from fault_injection.mechanism import Advice, Peer, Target, TargetBroker
 from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
 from jbodlab import properties
@@ -285,9 +285,9 @@ class Broker(Node):
             self._preload.clear()
         self.thaw()
 
-    def patient(self) -> Patient:
+    def patient(self) -> TargetBroker:
         """Return it as faults know it, with the process that runs it now."""
-        return Patient(
+        return TargetBroker(
             name=f"broker-{self.id}",
             folder=self.folder,
             log_dirs=tuple(self.paths),

@@ -21,7 +21,6 @@ from jbodlab.records.control_records import (
 )
 from jbodlab.records.json_form import JsonValue, json_text
 from jbodlab.records.schema import to_json
-from storage_tool.dump.dialect import Dialect
 from storage_tool.dump.report import members_text
 
 _WORDS: dict[type[ControlRecord], str] = {
@@ -33,7 +32,7 @@ _WORDS: dict[type[ControlRecord], str] = {
 }
 
 
-def control_text(record: BatchRecord, dialect: Dialect) -> str:
+def control_text(record: BatchRecord) -> str:
     """Return the end of the record's line.
 
     Raises:
@@ -46,8 +45,6 @@ def control_text(record: BatchRecord, dialect: Dialect) -> str:
     if number not in CONTROL_TYPES:
         return f" controlType: UNKNOWN({number})"
     control = decode_control(record.key, record.value)
-    if isinstance(control, LeaderChangeMessage) and not dialect.leader_change_body:
-        return f" controlType: {control.NAME}({number})"
     return f" {_WORDS[type(control)]} {json_text(to_json(control, body_version(control)))}"
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from jbodlab.errors import DecodeError
 from jbodlab.log import names
-from jbodlab.protocol.record_batch import HEADER, HEADER_SIZE, MAGIC, BatchHeader, iterate_records
+from jbodlab.protocol.record_batch import HEADER, BatchHeader, iterate_records
 from storage_tool.dump.paths import absolute
 from storage_tool.dump.reader import BatchFile, RawBatch, last_offset
 from storage_tool.dump.report import Pair, Report
@@ -27,8 +27,6 @@ NO_TIMESTAMP = -1
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED = struct.Struct(">hqqqq")
-_TIMESTAMP = struct.Struct(">q")
-_TIMESTAMP_OFFSET = 18
 
 _INDEX_LINE = "  Index offset: {}, log offset: {}"
 _TIMESTAMP_LINE = "  Index timestamp: {}, log timestamp: {}"
@@ -235,12 +233,6 @@ class _LogBeside:
 
 
 def _largest_timestamp(batch: RawBatch) -> int:
-    if batch.magic < MAGIC:
-        if not batch.magic:
-            return NO_TIMESTAMP
-        return int(_TIMESTAMP.unpack_from(batch.data, _TIMESTAMP_OFFSET)[0])
-    if len(batch.data) < HEADER_SIZE:
-        raise DecodeError(f"batch of {len(batch.data)} bytes at position {batch.position}")
     header = BatchHeader(*HEADER.unpack_from(batch.data))
     return max(
         (record.timestamp for record in iterate_records(batch.data, 0, header)),

@@ -17,18 +17,13 @@ from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import (
     CRC_START,
     HEADER,
-    HEADER_SIZE,
-    MAGIC,
     BatchHeader,
     BatchRecord,
     iterate_records,
 )
-from storage_tool.dump import dialect as dialects
 from storage_tool.dump.contents import Contents, MetadataContents
 from storage_tool.dump.control import control_members, control_text
-from storage_tool.dump.dialect import Dialect
 from storage_tool.dump.header_checks import HeaderChecks
-from storage_tool.dump.legacy import legacy_batch
 from storage_tool.dump.paths import absolute
 from storage_tool.dump.reader import BatchFile, RawBatch
 from storage_tool.dump.report import Report
@@ -52,8 +47,6 @@ class LogOptions:
     as_json: bool
     bytes_max: int | None
     """Bytes read of each file; `None` is all."""
-    dialect: Dialect | None
-    """`None` finds it out for each file."""
 
 
 class LogDump:
@@ -62,7 +55,6 @@ class LogDump:
     def __init__(self, report: Report, options: LogOptions) -> None:
         self._report = report
         self._options = options
-        self._dialect = options.dialect or dialects.LATEST
 
     def dump(self, shown: str, path: Path) -> None:
         """Dump one file.
@@ -76,9 +68,6 @@ class LogDump:
         """
         self._title(shown, path)
         with BatchFile(path, self._options.bytes_max) as file:
-            if self._options.deep and self._options.dialect is None:
-                # A file that tells nothing is of the same cluster as the file before it.
-                self._dialect = dialects.of_file(path) or self._dialect
             self._batches(shown, path, file)
 
     def _batches(self, shown: str, path: Path, file: BatchFile) -> None:
@@ -152,16 +141,10 @@ class LogDump:
     def _batch(self, shown: str, batch: RawBatch, gaps: _Gaps, checks: HeaderChecks | None) -> int:
         """Dump one batch; returns how many of its records could not be decoded."""
         report, data = self._report, batch.data
-        if batch.magic < MAGIC:
-            legacy_batch(report, shown, batch, deep=self._options.deep)
-            return 0
-        if len(data) < HEADER_SIZE:
-            report.problem(
-                shown,
-                f"batch at position {batch.position} has {len(data)} bytes, "
-                f"a header has {HEADER_SIZE}",
-                position=batch.position,
-            )
+        try:
+            batch.check()
+        except DecodeError as error:
+            report.problem(shown, str(error), position=batch.position)
             return 0
         header = BatchHeader(*HEADER.unpack_from(data))
         is_valid = crc32c(data[CRC_START:]) == header.crc
@@ -217,18 +200,14 @@ class LogDump:
         begin = "| " if self._options.skip_record_metadata else " "
         if key is not None:
             return f"{begin}key: {key}" + ("" if payload is None else f" payload: {payload}")
-        if payload is None:
-            return ""
-        return f"{begin if self._dialect.indented_payload else ' '}payload: {payload}"
+        return "" if payload is None else f"{begin}payload: {payload}"
 
     def _control_record(self, shown: str, header: BatchHeader, record: BatchRecord) -> int:
         content, complaint = "", None
         if self._options.as_json or not self._options.skip_record_metadata:
             try:
-                if self._options.as_json:
-                    content = control_members(record)
-                else:
-                    content = control_text(record, self._dialect)
+                render = control_members if self._options.as_json else control_text
+                content = render(record)
             except DecodeError as error:
                 complaint = str(error)
         self._report.record(header, record, content)

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from jbodlab.errors import DecodeError
-from jbodlab.protocol.record_batch import MAGIC, SIZE_PREFIX
+from jbodlab.protocol.record_batch import HEADER_SIZE, MAGIC, SIZE_PREFIX
 
 BLOCK_BYTES = 1 << 20
 BATCH_BYTES_MAX = 256 << 20
@@ -28,18 +28,36 @@ SIZE_MIN = 14
 """Least size behind the prefix that any format has had."""
 MAGIC_OFFSET = 16
 
+_MAGIC = struct.Struct(">b")
 _SIZE = struct.Struct(">i")
 _SIZE_OFFSET = 8
 _LAST_OFFSET = struct.Struct(">q15xi")
-_OFFSET = struct.Struct(">q")
 
 
 class RawBatch(NamedTuple):
     """A batch and where it begins; `data` is only good until the next one is asked for."""
 
     position: int
-    magic: int
     data: memoryview
+
+    def check(self) -> None:
+        """Insist on a header of the present format, or of a later one that is read as such.
+
+        Raises:
+            DecodeError: the batch is of an old format, or too short.
+        """
+        # The byte is signed.
+        (magic,) = _MAGIC.unpack_from(self.data, MAGIC_OFFSET)
+        if magic < MAGIC:
+            raise DecodeError(
+                f"batch at position {self.position} has magic {magic}: formats before magic "
+                f"{MAGIC} are not supported"
+            )
+        if len(self.data) < HEADER_SIZE:
+            raise DecodeError(
+                f"batch at position {self.position} has {len(self.data)} bytes, "
+                f"a header has {HEADER_SIZE}"
+            )
 
 
 class BatchFile:
@@ -102,9 +120,7 @@ class BatchFile:
                 )
             if len(block) - at < total:
                 block, block_start, at = self._block(position, total), position, 0
-            magic = block[at + MAGIC_OFFSET]
-            # The byte is signed, so what looks large is older than the oldest.
-            yield RawBatch(position, magic - (magic & 0x80) * 2, block[at : at + total])
+            yield RawBatch(position, block[at : at + total])
             position += total
             self.position = position
 
@@ -133,8 +149,11 @@ class BatchFile:
 
 
 def last_offset(batch: RawBatch) -> int:
-    """Return the last offset of a batch of any format."""
-    if batch.magic < MAGIC or len(batch.data) < _LAST_OFFSET.size:
-        return int(_OFFSET.unpack_from(batch.data)[0])
+    """Return the last offset of a batch.
+
+    Raises:
+        DecodeError: the batch is of an old format, or too short.
+    """
+    batch.check()
     base, delta = _LAST_OFFSET.unpack_from(batch.data)
     return int(base + delta)

@@ -45,9 +45,6 @@ class Report(Protocol):
     def batch(self, position: int, header: BatchHeader, *, is_valid: bool) -> None:
         """A batch begins."""
 
-    def legacy_batch(self, line: str, **members: JsonValue) -> None:
-        """A batch of a format before the present one."""
-
     def record(
         self,
         header: BatchHeader,
@@ -152,10 +149,6 @@ class TextReport(_Lines):
             f"isvalid: {bool_text(is_valid)}"
         )
 
-    def legacy_batch(self, line: str, **members: JsonValue) -> None:
-        """One line, shorter than today's."""
-        self.line(line)
-
     def record(
         self,
         header: BatchHeader,
@@ -228,10 +221,6 @@ class JsonReport(_Lines):
             crc=h.crc,
             isvalid=is_valid,
         )
-
-    def legacy_batch(self, line: str, **members: JsonValue) -> None:
-        """A batch with the few fields that old formats have."""
-        self._object("batch", **members)
 
     def record(
         self,

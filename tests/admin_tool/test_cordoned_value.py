@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.log_dir_actions.cordon import change, cordoned
-from admin_tool.requests.configs import Change, ConfigEntry, Operation
+from admin_tool.log_dir_actions.cordon import cordoned, new_value
+from admin_tool.requests.configs import ConfigEntry
 
 PATHS = ["/b", "/a", "/c"]
 
@@ -43,8 +43,6 @@ def entry(*synonyms: tuple[str | None, int]) -> ConfigEntry:
 
 def test_an_empty_value_is_deleted_unless_another_would_come_forth() -> None:
     own, static, default = ("/a", 2), ("/b", 4), ("", 5)
-    deleted = Change(name="cordoned.log.dirs", operation=Operation.DELETE)
-    emptied = Change(name="cordoned.log.dirs", operation=Operation.SET, value="")
-    assert change(entry(own, default), []) == deleted
-    assert change(entry(own, static, default), []) == emptied
-    assert change(entry(own), ["/a", "/b"]).value == "/a,/b"
+    assert new_value(entry(own, default), []) is None
+    assert new_value(entry(own, static, default), []) == ""
+    assert new_value(entry(own), ["/a", "/b"]) == "/a,/b"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
@@ -13,12 +14,13 @@ from admin_tool.log_dir_actions.move_plan import Move, balance, drain
 from admin_tool.log_dir_actions.planning import (
     MISSING_POLLS_MAX,
     Awaited,
+    Plan,
     carry_out,
     dir_states,
+    execute,
     immovable,
     report,
     shown_effect,
-    shown_plan,
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
@@ -31,6 +33,9 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 
 MIB = 1 << 20
+EFFECT = ("path", "state", "bytes_before", "bytes_after", "room_bytes")
+LONG = "x" * 230
+NO_CONNECTION: Any = None
 
 
 def held(index: int, size_bytes: int, *, is_future: bool = False) -> HeldReplica:
@@ -151,7 +156,8 @@ def test_a_plan_is_shown_with_its_effect() -> None:
     )
     dirs = dir_states(one)
 
-    assert shown_plan(one, dirs, balance(dirs)).splitlines() == [
+    plan = Plan(one, dirs, balance(dirs))
+    assert plan.as_text().splitlines() == [
         "plan for broker 1: 1 move, 3.0 MiB",
         "",
         "MOVE   SIZE     FROM     TO",
@@ -163,11 +169,40 @@ def test_a_plan_is_shown_with_its_effect() -> None:
         "/mnt/d3  ONLINE    0 B      3.0 MiB  70.0 MiB",
         "spread (fullest minus emptiest): 6.0 MiB before, 3.0 MiB after",
     ]
-    assert shown_plan(one, dirs, []).splitlines()[:3] == [
+    assert plan.as_value() == {
+        "broker": 1,
+        "moves": [
+            {"partition": "foo-0", "source": "/mnt/d1", "target": "/mnt/d3", "bytes": 3 * MIB}
+        ],
+        "directories": [
+            dict(zip(EFFECT, ("/mnt/d1", "ONLINE", 6 * MIB, 3 * MIB, 50 * MIB), strict=True)),
+            dict(zip(EFFECT, ("/mnt/d2", "CORDONED", 0, 0, 0), strict=True)),
+            dict(zip(EFFECT, ("/mnt/d3", "ONLINE", 0, 3 * MIB, 70 * MIB), strict=True)),
+        ],
+    }
+    assert Plan(one, dirs, []).as_text().splitlines()[:3] == [
         "plan for broker 1: 0 moves, 0 B",
         "",
         "PATH     STATE     BEFORE   AFTER    ROOM",
     ]
+
+
+def test_a_dry_run_prints_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    one = broker(log_dir("/a", held(0, 300)), log_dir("/b"))
+    plan = Plan(one, dir_states(one), [Move(TopicPartition("foo", 0), "/a", "/b", 300)])
+    options: Any = Namespace(dry_run=True)
+
+    with pytest.raises(AdminError, match="1 replica not moved"):
+        execute(
+            NO_CONNECTION, [plan], options, Output(is_json=True), "?", {Replica(1, LONG, 0): "long"}
+        )
+
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {
+        "plans": [plan.as_value()],
+        "not_moved": [{"broker": 1, "topic": LONG, "partition": 0, "reason": "long"}],
+    }
+    assert err == f"{LONG}-0-1: long\n"
 
 
 def test_the_effect_is_what_the_broker_has_afterwards() -> None:
@@ -181,9 +216,6 @@ def test_the_effect_is_what_the_broker_has_afterwards() -> None:
         "/b    ONLINE  0 B     310 B  880 B",
         "spread (fullest minus emptiest): 400 B before, 190 B after",
     ]
-
-
-LONG = "x" * 230
 
 
 def test_a_plan_knows_which_replicas_have_names_too_long_to_be_moved() -> None:

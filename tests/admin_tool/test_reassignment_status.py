@@ -4,7 +4,6 @@ import pytest
 
 from admin_tool.reassignment.status import Status, partition_status, replica_status
 from admin_tool.reassignment.throttles import partition_moves, throttled_replicas
-from admin_tool.requests.configs import Change, Operation
 from admin_tool.requests.log_dirs import Replica, ReplicaDirs
 from admin_tool.requests.reassignments import Reassignment
 from jbodlab.ids import TopicPartition
@@ -61,18 +60,10 @@ def test_replicas_are_sorted_by_broker_first() -> None:
 def test_sources_are_throttled_as_leaders_and_only_new_ones_as_followers() -> None:
     moves = partition_moves({}, {FOO_1: (2, 3), FOO_0: (1, 2)}, {FOO_0: (1, 2), FOO_1: (1, 2)})
     assert throttled_replicas(moves) == {
-        "foo": [
-            Change(
-                name="leader.replication.throttled.replicas",
-                operation=Operation.SET,
-                value="0:1,0:2,1:1,1:2",
-            ),
-            Change(
-                name="follower.replication.throttled.replicas",
-                operation=Operation.SET,
-                value="1:3",
-            ),
-        ]
+        "foo": {
+            "leader.replication.throttled.replicas": "0:1,0:2,1:1,1:2",
+            "follower.replication.throttled.replicas": "1:3",
+        }
     }
 
 

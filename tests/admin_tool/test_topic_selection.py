@@ -6,9 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from admin_tool.arguments import key_value
 from admin_tool.errors import AdminError
 from admin_tool.requests.topics import TopicListing
-from admin_tool.topic_actions.changes import assignment, config
+from admin_tool.topic_actions.changes import assignment
 from admin_tool.topic_actions.selection import expression, select
 
 TOPICS = [
@@ -79,8 +80,8 @@ def test_wrong_assignments_are_refused(text: str, message: str) -> None:
 
 
 def test_configs_are_pairs() -> None:
-    assert config("a = b=c") == ("a", "b=c")
-    assert config("d=") == ("d", "")
+    assert key_value("a = b=c") == ("a", "b=c")
+    assert key_value("d=") == ("d", "")
     for wrong in ("a", "=a"):
         with pytest.raises(ArgumentTypeError, match="expected KEY=VALUE, got "):
-            config(wrong)
+            key_value(wrong)

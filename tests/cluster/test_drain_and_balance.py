@@ -151,6 +151,10 @@ def test_bytes_are_evened_out(cluster: Cluster, topic: str) -> None:
 
     before = held(cluster, topic)
     assert called(cluster, *balance, "--dry-run").startswith("plan for broker 1: ")
+    found = value(cluster, *balance, "--dry-run")
+    (plan,) = found["plans"]
+    assert (plan["broker"], found["not_moved"]) == (1, [])
+    assert {one["path"] for one in plan["directories"]} == set(map(str, before))
     assert held(cluster, topic) == before
 
     said = called(cluster, *balance, "--yes", "--wait")
@@ -160,6 +164,8 @@ def test_bytes_are_evened_out(cluster: Cluster, topic: str) -> None:
     assert value(cluster, "dirs", "list")["moves"] == []
     cancelled = called(cluster, "dirs", "balance", "--cancel")
     assert cancelled == "no move between directories is under way\n"
+    found = value(cluster, "dirs", "balance", "--cancel")
+    assert found == {"cancelled": [], "not_cancelled": []}
     assert called(cluster, *balance).endswith("already balanced\n")
 
 

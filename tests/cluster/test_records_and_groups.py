@@ -134,9 +134,9 @@ def test_offsets_are_set_only_while_a_group_has_no_members(group_stage: Stage) -
         reset = "groups reset readers --topic orders"
 
         assert lines.seen(f"{reset} --to earliest") == (
-            "! TOPIC   PARTITION  OLD OFFSET  NEW OFFSET\n"
-            "! orders          0  -                    0\n"
-            "! orders          1  -                    0\n"
+            "TOPIC   PARTITION  OLD OFFSET  NEW OFFSET\n"
+            "orders          0  -                    0\n"
+            "orders          1  -                    0\n"
             "! jbodlab: group readers: it does not exist: create it with 2 offsets? "
             "Confirm with --yes\n"
             "exit 1\n"

@@ -38,7 +38,7 @@ def test_a_tail_whose_sync_failed_is_written_anew_at_the_next_start(
     folder = process.metadata_dir / "__cluster_metadata-0"
     segment = folder / f"{0:020d}.log"
     before = segment.stat()
-    control.set([Rule(directory=folder, calls=CallClass.SYNC, errno=errno.EIO)])
+    control.impose(Rule(directory=folder, calls=CallClass.SYNC, errno=errno.EIO))
 
     topic = requests.NewTopic(name="foo", assignments=((0, brokers(1)),))
     with pytest.raises(grpc.RpcError):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fault_injection.preload import Control
+from fault_injection.preload import Control, Counters, Rule
 
 SERVER_UID = 1500
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -109,11 +109,29 @@ class Patient:
             self._calls.pop(answer["id"]).answer.put(answer)
 
 
-def wait_broken(control: Control, index: int, count: int) -> None:
-    """Wait until a rule has broken so many calls."""
-    end = time.monotonic() + DEADLINE_S
-    while control.counters()[index].broken < count:
-        assert time.monotonic() < end, (
-            f"rule {index} broke no {count} calls within {DEADLINE_S} s: {control.counters()}"
-        )
-        time.sleep(0.002)
+class Rules:
+    """The rules of a control file that a test has for itself, and what they met."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self._counters: list[int] = []
+
+    def set(self, *wanted: Rule) -> None:
+        """Have these rules in force; one that is already goes on."""
+        before = {armed.rule: armed.counter for armed in self.control.in_force}
+        self._counters = [
+            before[one] if one in before else self.control.impose(one) for one in wanted
+        ]
+        for counter in set(before.values()) - set(self._counters):
+            self.control.lift(counter)
+
+    def counters(self) -> list[Counters]:
+        """Return what each of the rules that were set last met."""
+        return [self.control.counters_of(one) for one in self._counters]
+
+    def wait_broken(self, count: int) -> None:
+        """Wait until the first rule has broken so many calls."""
+        end = time.monotonic() + DEADLINE_S
+        while self.counters()[0].broken < count:
+            assert time.monotonic() < end, f"expected {count} calls, met {self.counters()}"
+            time.sleep(0.002)

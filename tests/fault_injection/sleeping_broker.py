@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fault_injection import operations, processes
 from fault_injection.journal import Fault
-from fault_injection.mechanism import Patient, Target
+from fault_injection.mechanism import Target, TargetBroker
 from jbodlab.lab_state import ProcessState
 from lab.cluster.waiting import wait_for
 from tests.fault_injection import making
@@ -66,8 +66,8 @@ class Bed:
         return processes.with_command(self.command)
 
     @property
-    def patient(self) -> Patient:
-        return Patient(
+    def patient(self) -> TargetBroker:
+        return TargetBroker(
             name="broker-1",
             folder=self.folder / "broker-1",
             log_dirs=self.log_dirs,

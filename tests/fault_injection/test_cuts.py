@@ -24,7 +24,7 @@ import pytest
 from fault_injection import kinds, operations, processes, registry
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
-from fault_injection.mechanism import Patient, Peer
+from fault_injection.mechanism import Peer, TargetBroker
 from fault_injection.preload import Control
 from lab.cluster.ports import HeldPorts
 from lab.cluster.waiting import wait_for
@@ -136,9 +136,9 @@ class Network:
         self.nodes.append(node)
         return node
 
-    def patient(self, number: int) -> Patient:
+    def patient(self, number: int) -> TargetBroker:
         node = self.brokers[number - 1]
-        return Patient(
+        return TargetBroker(
             name=f"broker-{number}",
             folder=self.folder / f"broker-{number}",
             process=processes.find(node.pid),

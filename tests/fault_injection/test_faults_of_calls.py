@@ -18,8 +18,7 @@ import pytest
 from fault_injection import kinds, operations, processes, registry
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
-from fault_injection.mechanism import Patient as Broker
-from fault_injection.mechanism import Target
+from fault_injection.mechanism import Target, TargetBroker
 from fault_injection.preload import CallClass, Control
 from lab.cluster.waiting import wait_for
 from lab.testing.clusters import ADVICE
@@ -39,7 +38,7 @@ class Bed:
         self.control = control
         self.journal = folder / "faults.jsonl"
         self.d1, self.d2 = patient.directory(f"{folder}/d1"), patient.directory(f"{folder}/d2")
-        self.broker = Broker(
+        self.broker = TargetBroker(
             name="broker-1",
             folder=folder,
             log_dirs=(self.d1, self.d2),
@@ -116,6 +115,21 @@ def test_a_fault_breaks_its_calls_of_its_directory_and_heals(
     healed = bed.heal(fault)
     assert {bed.patient.error(call, bed.d1) for call in calls} == {0}
     assert (fault.mechanism, fault.state, healed.state) == (bed.mechanism, "proved", "healed")
+
+
+@pytest.mark.parametrize("calls", kinds.CALL_CLASSES)
+def test_every_class_of_calls_can_be_broken_and_is_proved(bed: Bed, calls: str) -> None:
+    spec = kinds.spec("eio", {"calls": calls, "mechanism": bed.mechanism})
+    if refusal := registry.check(spec, bed.target):
+        assert (bed.mechanism, calls, refusal) == ("fuse", "stat", "it cannot break the calls stat")
+        return
+
+    fault = bed.inject("eio", calls=calls)
+    bed.heal(fault)
+
+    assert fault.state == "proved"
+    assert bed.patient.error("create", bed.d1) == 0
+    assert not list(bed.d1.glob(".jbod-*"))
 
 
 def test_a_fault_counts_what_it_broke_in_the_patient_and_not_its_proof(bed: Bed) -> None:
@@ -204,7 +218,7 @@ def test_what_a_mechanism_does_not_see_is_refused_before_anything_is_touched(bed
 
 def test_a_fault_without_effect_is_reverted(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = registry.MECHANISMS[bed.mechanism]
-    monkeypatch.setattr(type(mechanism), "doubt", lambda *_: "it has none")
+    monkeypatch.setattr(type(mechanism), "verify", lambda *_: "it has none")
 
     with pytest.raises(FaultError, match="the fault had no effect and was reverted: it has none"):
         bed.inject("eio")
@@ -215,7 +229,7 @@ def test_a_fault_without_effect_is_reverted(bed: Bed, monkeypatch: pytest.Monkey
 def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
     if bed.mechanism == "fuse":
         pytest.skip("a disk follows rules whatever its broker does")
-    other = Broker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None)
+    other = TargetBroker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None)
     target = operations.directory_target(str(bed.d1), None, other)
 
     found = registry.check(kinds.spec("slow"), target)
@@ -231,7 +245,9 @@ def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
 def test_a_refusal_says_what_to_do_in_the_words_of_whoever_asks(bed: Bed) -> None:
     if bed.mechanism == "fuse":
         pytest.skip("a disk follows rules whatever its broker does")
-    other = Broker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None, advice=ADVICE)
+    other = TargetBroker(
+        name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None, advice=ADVICE
+    )
 
     found = registry.check(
         kinds.spec("slow"), operations.directory_target(str(bed.d1), None, other)

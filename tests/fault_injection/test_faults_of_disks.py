@@ -19,7 +19,7 @@ from fault_injection import check, kinds, mounts, operations, process_control, p
 from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
-from fault_injection.mechanism import Patient
+from fault_injection.mechanism import TargetBroker
 from lab.cluster.waiting import wait_for
 from tests.fault_injection import making
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
@@ -39,7 +39,7 @@ class Bed:
         self.folder = folder
         self.disk = folder / "disk"
         self.path = self.disk / "data"
-        self.patient = Patient(name="broker-1", folder=folder, log_dirs=(self.path,))
+        self.patient = TargetBroker(name="broker-1", folder=folder, log_dirs=(self.path,))
         self.child: subprocess.Popen[bytes] | None = None
 
     def mount(self, kind: str) -> None:
@@ -60,7 +60,7 @@ class Bed:
         command = [sys.executable, "-c", SLEEPING, str(uuid.uuid4()), str(self.path / "held")]
         self.child = subprocess.Popen(command, start_new_session=True, cwd="/", user=SERVER_UID)
         wait_for("a file held open", (self.path / "held").exists, DEADLINE_S)
-        self.patient = Patient(
+        self.patient = TargetBroker(
             name="broker-1",
             folder=self.folder,
             log_dirs=(self.path,),

@@ -23,9 +23,7 @@ from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as disks
 from fault_injection.fuse import machine
 from fault_injection.journal import Fault, read_all
-from fault_injection.kinds import CALL_CLASSES
-from fault_injection.mechanism import Patient as Broker
-from fault_injection.mechanism import Target
+from fault_injection.mechanism import Target, TargetBroker
 from fault_injection.mechanisms import balloon
 from fault_injection.preload import CallClass, Control, Rule
 from jbodlab import lab_state
@@ -214,18 +212,6 @@ def test_what_was_read_is_kept_in_memory_while_others_append(disk: ServedDisk) -
 # What breaks
 
 
-@pytest.mark.parametrize("calls", [name for name in CALL_CLASSES if name != "stat"])
-def test_every_class_of_calls_can_be_broken_and_is_proved(
-    disk: ServedDisk, log_dir: Path, calls: str
-) -> None:
-    fault = inject(disk, log_dir, "eio", calls=calls)
-    heal(disk, fault)
-
-    assert fault.state == "proved"
-    assert error_of(log_dir) == 0
-    assert [path.name for path in log_dir.iterdir()] == ["orders-0"]
-
-
 def test_reading_fails_though_the_kernel_had_it_in_memory(disk: ServedDisk, log_dir: Path) -> None:
     fd = os.open(log_dir / "orders-0" / "0.log", os.O_RDONLY)
     assert os.pread(fd, 7, 0) == b"records"
@@ -320,7 +306,7 @@ def test_a_directory_that_is_held_is_no_neighbour_to_prove_in(
 ) -> None:
     path, other = (patient.directory(f"{disk.point}/{name}") for name in ("d1", "d2"))
     holds(disk, patient, other)
-    known = Broker(name="broker-1", folder=disk.folder, log_dirs=(path, other))
+    known = TargetBroker(name="broker-1", folder=disk.folder, log_dirs=(path, other))
 
     began = time.monotonic()
     place = operations.directory_target(str(path), None, known)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from fault_injection import operations, process_control
+from fault_injection import kinds, operations, process_control
 from fault_injection.journal import Fault, FaultError, open_journal, read_faults
-from fault_injection.mechanisms import file_operations as faults
+from fault_injection.mechanisms.file_operations import FileOperations
 
+FAULTS = FileOperations()
 KINDS = ("permission", "read-only-bits", "file-in-place", "deleted")
 
 
@@ -22,7 +22,7 @@ class StoppedError(Exception):
 def begin(journal_file: Path, kind: str, log_dir: Path) -> None:
     """Write what an injection writes before it touches anything."""
     with open_journal(journal_file) as journal:
-        undo = asdict(faults.prepare(kind, log_dir, 1))
+        undo = FAULTS.prepare(kinds.spec(kind), operations.directory_target(str(log_dir), None), 1)
         journal.write("begin", 1, kind=kind, path=str(log_dir), uid=1, undo=undo)
 
 
@@ -33,7 +33,9 @@ def heal(journal_file: Path) -> str:
 
 def make(journal_file: Path) -> None:
     with open_journal(journal_file) as journal:
-        faults.make(journal.faults[1], lambda more: journal.write("more", 1, **more))
+        FAULTS.make(
+            journal.faults[1], lambda more: journal.write("more", 1, **more), process_control.start
+        )
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_a_healing_that_was_interrupted_is_run_again(journal_file: Path, log_dir
     begin(journal_file, "deleted", log_dir)
     make(journal_file)
     (fault,) = read_faults(journal_file)
-    faults.undo(fault)  # ... and its `healed` line was never written.
+    FAULTS.undo(fault, process_control.start)  # ... and its `healed` line was never written.
 
     heal(journal_file)
 
@@ -133,7 +135,7 @@ def test_a_file_is_written_down_before_its_permissions_change(
         raise StoppedError
 
     with pytest.raises(StoppedError):
-        faults.make(fault, found_more)
+        FAULTS.make(fault, found_more, process_control.start)
 
     assert stat.S_IMODE((log_dir / "late").stat().st_mode) & 0o200
 

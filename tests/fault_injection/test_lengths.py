@@ -37,7 +37,7 @@ def stand_still(*_):
 owner, name = {
     "after the timer": (file_operations.FileOperations, "make"),
     "after the first change": (file_operations, "_write_marker"),
-    "during the proof": (file_operations.FileOperations, "doubt"),
+    "during the proof": (file_operations.FileOperations, "verify"),
 }[sys.argv[1]]
 setattr(owner, name, stand_still)
 target = operations.directory_target(sys.argv[3], None)

@@ -21,7 +21,7 @@ from tests.fault_injection.patient import (
     REPOSITORY,
     SERVER_UID,
     Patient,
-    wait_broken,
+    Rules,
 )
 
 pytestmark = [
@@ -129,8 +129,8 @@ def shared(folder: Path) -> Iterator[tuple[Control, Patient]]:
 
 
 @pytest.fixture
-def control(shared: tuple[Control, Patient]) -> Iterator[Control]:
-    yield shared[0]
+def rules(shared: tuple[Control, Patient]) -> Iterator[Rules]:
+    yield Rules(shared[0])
     shared[0].clear()
 
 
@@ -152,9 +152,9 @@ def d10(patient: Patient, d1: Path) -> Path:
 
 @each_class
 def test_calls_of_a_class_fail_in_the_directory_and_all_others_work(
-    control: Control, patient: Patient, d1: Path, d10: Path, calls: CallClass
+    rules: Rules, patient: Patient, d1: Path, d10: Path, calls: CallClass
 ) -> None:
-    control.set([Rule(directory=d1, calls=calls, errno=errno.EIO)])
+    rules.set(Rule(directory=d1, calls=calls, errno=errno.EIO))
 
     here = {name: patient.error(name, d1) for name in CLASSES}
     beside = {name: patient.error(name, d10) for name in CLASSES}
@@ -162,13 +162,13 @@ def test_calls_of_a_class_fail_in_the_directory_and_all_others_work(
     broken = dict.fromkeys(names(calls), errno.EIO)
     assert here == {**dict.fromkeys(CLASSES, 0), **broken}
     assert set(beside.values()) == {0}
-    assert control.counters()[0].broken == len(broken)
+    assert rules.counters()[0].broken == len(broken)
 
 
-def test_everything_works_again_after_healing(control: Control, patient: Patient, d1: Path) -> None:
-    control.set([Rule(directory=d1, errno=errno.EIO)])
+def test_everything_works_again_after_healing(rules: Rules, patient: Patient, d1: Path) -> None:
+    rules.set(Rule(directory=d1, errno=errno.EIO))
     broken = {name: patient.error(name, d1) for name in CLASSES}
-    control.clear()
+    rules.control.clear()
 
     healed = {name: patient.error(name, d1) for name in CLASSES}
 
@@ -182,15 +182,15 @@ def names_of_none() -> list[str]:
 
 @each_class
 def test_calls_of_a_class_hang_until_healed(
-    control: Control, patient: Patient, d1: Path, d10: Path, calls: CallClass
+    rules: Rules, patient: Patient, d1: Path, d10: Path, calls: CallClass
 ) -> None:
-    control.set([Rule(directory=d1, calls=calls, hang_s=60)])
+    rules.set(Rule(directory=d1, calls=calls, hang_s=60))
 
     hanging = [patient.order(name, d1) for name in names(calls)]
-    wait_broken(control, 0, len(hanging))
+    rules.wait_broken(len(hanging))
     beside = {name: patient.error(name, d10) for name in names(calls)}
     healed_ns = time.monotonic_ns()
-    control.clear()
+    rules.control.clear()
 
     outcomes = [call.outcome() for call in hanging]
     assert {outcome.errno for outcome in outcomes} == {0}
@@ -200,40 +200,40 @@ def test_calls_of_a_class_hang_until_healed(
 
 @each_class
 def test_calls_of_a_class_take_longer(
-    control: Control, patient: Patient, d1: Path, calls: CallClass
+    rules: Rules, patient: Patient, d1: Path, calls: CallClass
 ) -> None:
-    control.set([Rule(directory=d1, calls=calls, delay_ms=30)])
+    rules.set(Rule(directory=d1, calls=calls, delay_ms=30))
 
     delayed = [patient.order(name, d1) for name in names(calls)]
 
     outcomes = [call.outcome() for call in delayed]
     assert {outcome.errno for outcome in outcomes} == {0}
     assert all(outcome.ended_ns - outcome.begun_ns >= 30_000_000 for outcome in outcomes)
-    assert control.counters()[0].broken == len(delayed)
+    assert rules.counters()[0].broken == len(delayed)
 
 
-def test_a_hang_ends_by_itself(control: Control, patient: Patient, d1: Path) -> None:
+def test_a_hang_ends_by_itself(rules: Rules, patient: Patient, d1: Path) -> None:
     hang_ns = 100_000_000
     broken = 0
     while not broken:
         # On a busy machine the first ones may be over before the call is made.
         hang_ns *= 2
         armed_ns = time.monotonic_ns()
-        control.set([Rule(directory=d1, calls=SYNC, hang_s=hang_ns / 1e9)])
+        rules.set(Rule(directory=d1, calls=SYNC, hang_s=hang_ns / 1e9))
         hung = patient.order("fsync", d1).outcome()
-        broken = control.counters()[0].broken
+        broken = rules.counters()[0].broken
     later = patient.error("fsync", d1)
 
     assert (hung.errno, later) == (0, 0)
     assert hung.ended_ns >= armed_ns + hang_ns
-    assert (control.counters()[0].seen, control.counters()[0].broken) == (2, 1)
+    assert (rules.counters()[0].seen, rules.counters()[0].broken) == (2, 1)
 
 
 def test_a_hang_with_an_errno_fails_at_its_end_and_afterwards(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
     armed_ns = time.monotonic_ns()
-    control.set([Rule(directory=d1, calls=SYNC, hang_s=0.2, errno=errno.EIO)])
+    rules.set(Rule(directory=d1, calls=SYNC, hang_s=0.2, errno=errno.EIO))
 
     hung = patient.order("fsync", d1).outcome()
 
@@ -243,78 +243,68 @@ def test_a_hang_with_an_errno_fails_at_its_end_and_afterwards(
 
 
 def test_a_hang_with_an_errno_that_is_healed_is_carried_out(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    control.set([Rule(directory=d1, calls=SYNC, hang_s=60, errno=errno.EIO)])
+    rules.set(Rule(directory=d1, calls=SYNC, hang_s=60, errno=errno.EIO))
     hanging = patient.order("fsync", d1)
-    wait_broken(control, 0, 1)
+    rules.wait_broken(1)
 
-    control.clear()
+    rules.control.clear()
 
     assert hanging.outcome().errno == 0
 
 
-def test_a_long_delay_ends_when_it_is_healed(control: Control, patient: Patient, d1: Path) -> None:
-    control.set([Rule(directory=d1, calls=SYNC, delay_ms=500_000)])
+def test_a_long_delay_ends_when_it_is_healed(rules: Rules, patient: Patient, d1: Path) -> None:
+    rules.set(Rule(directory=d1, calls=SYNC, delay_ms=500_000))
     slow = patient.order("fsync", d1)
-    wait_broken(control, 0, 1)
+    rules.wait_broken(1)
 
-    control.clear()
+    rules.control.clear()
 
     assert slow.outcome().errno == 0
 
 
 def test_what_hangs_goes_on_hanging_when_another_rule_comes_or_goes(
-    control: Control, patient: Patient, d1: Path, d10: Path
+    rules: Rules, patient: Patient, d1: Path, d10: Path
 ) -> None:
     hang = Rule(directory=d1, calls=SYNC, hang_s=60)
-    control.set([hang])
+    rules.set(hang)
     hanging = patient.order("fsync", d1)
-    wait_broken(control, 0, 1)
+    rules.wait_broken(1)
 
-    control.set([Rule(directory=d10, calls=SYNC, errno=errno.EIO), hang])
+    rules.set(hang, Rule(directory=d10, calls=SYNC, errno=errno.EIO))
     assert patient.error("fsync", d10) == errno.EIO
-    control.set([hang])
+    rules.set(hang)
     assert patient.error("fsync", d10) == 0
     second = patient.order("fdatasync", d1)
-    wait_broken(control, 0, 2)
+    rules.wait_broken(2)
     healed_ns = time.monotonic_ns()
-    control.clear()
+    rules.control.clear()
 
     assert all(call.outcome().ended_ns > healed_ns for call in (hanging, second))
-    assert (control.counters()[0].seen, control.counters()[0].broken) == (2, 2)
+    assert (rules.counters()[0].seen, rules.counters()[0].broken) == (2, 2)
 
 
 def test_what_hangs_fails_when_its_rule_is_replaced_by_an_error(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    control.set([Rule(directory=d1, calls=SYNC, hang_s=60)])
+    rules.set(Rule(directory=d1, calls=SYNC, hang_s=60))
     hanging = patient.order("fsync", d1)
-    wait_broken(control, 0, 1)
+    rules.wait_broken(1)
 
-    control.set([Rule(directory=d1, calls=SYNC, errno=errno.EROFS)])
+    rules.set(Rule(directory=d1, calls=SYNC, errno=errno.EROFS))
 
     assert hanging.outcome().errno == errno.EROFS
 
 
-def test_a_full_disk_refuses_writes_and_nothing_else(
-    control: Control, patient: Patient, d1: Path
-) -> None:
-    control.set([Rule(directory=d1, calls=WRITE, errno=errno.ENOSPC)])
-
-    found = [patient.error(name, d1) for name in ("writev", "open_or_create", "fsync", "pread")]
-
-    assert found == [errno.ENOSPC, 0, 0, 0]
-
-
-def test_a_rule_may_be_about_some_names_only(control: Control, patient: Patient, d1: Path) -> None:
-    control.set([Rule(directory=d1, calls=SYNC | WRITE, name="*.log", errno=errno.EIO)])
+def test_a_rule_may_be_about_some_names_only(rules: Rules, patient: Patient, d1: Path) -> None:
+    rules.set(Rule(directory=d1, calls=SYNC | WRITE, name="*.log", errno=errno.EIO))
 
     asked = ("fsync", "fsync_unlinked", "fsync_index", "fsync_folder", "pwrite", "pwrite_index")
     found = [patient.error(name, d1) for name in asked]
 
     assert found == [errno.EIO, errno.EIO, 0, 0, errno.EIO, 0]
-    assert control.counters()[0].seen == 3
+    assert rules.counters()[0].seen == 3
 
 
 @pytest.mark.parametrize(
@@ -333,74 +323,69 @@ def test_a_rule_may_be_about_some_names_only(control: Control, patient: Patient,
     ],
 )
 def test_name_patterns(
-    control: Control, patient: Patient, d1: Path, pattern: str, matches: bool
+    rules: Rules, patient: Patient, d1: Path, pattern: str, matches: bool
 ) -> None:
-    control.set([Rule(directory=d1, calls=SYNC, name=pattern, errno=errno.EIO)])
+    rules.set(Rule(directory=d1, calls=SYNC, name=pattern, errno=errno.EIO))
 
     assert (patient.error("fsync", d1) == errno.EIO) is matches
 
 
 def test_two_rules_in_two_directories_count_apart(
-    control: Control, patient: Patient, d1: Path, d10: Path
+    rules: Rules, patient: Patient, d1: Path, d10: Path
 ) -> None:
-    control.set(
-        [
-            Rule(directory=d1, calls=SYNC, errno=errno.EIO),
-            Rule(directory=d10, calls=SYNC | WRITE, errno=errno.EROFS),
-        ]
+    rules.set(
+        Rule(directory=d1, calls=SYNC, errno=errno.EIO),
+        Rule(directory=d10, calls=SYNC | WRITE, errno=errno.EROFS),
     )
 
     found = [patient.error("fsync", d1), patient.error("fsync", d10), patient.error("write", d10)]
 
     assert found == [errno.EIO, errno.EROFS, errno.EROFS]
-    assert [rule.broken for rule in control.counters()] == [1, 2]
+    assert [rule.broken for rule in rules.counters()] == [1, 2]
 
 
 def test_waits_of_rules_about_one_call_add_up_until_one_fails_it(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    control.set(
-        [
-            Rule(directory=d1, calls=SYNC, delay_ms=20),
-            Rule(directory=d1, calls=SYNC, delay_ms=30, errno=errno.EIO),
-            Rule(directory=d1, calls=SYNC, errno=errno.EROFS),
-        ]
+    rules.set(
+        Rule(directory=d1, calls=SYNC, delay_ms=20),
+        Rule(directory=d1, calls=SYNC, delay_ms=30, errno=errno.EIO),
+        Rule(directory=d1, calls=SYNC, errno=errno.EROFS),
     )
 
     outcome = patient.order("fsync", d1).outcome()
 
     assert outcome.errno == errno.EIO
     assert outcome.ended_ns - outcome.begun_ns >= 50_000_000
-    assert [rule.seen for rule in control.counters()] == [1, 1, 0]
+    assert [rule.seen for rule in rules.counters()] == [1, 1, 0]
 
 
-def test_jitter_is_added_to_the_delay(control: Control, patient: Patient, d1: Path) -> None:
-    control.set([Rule(directory=d1, calls=STAT, jitter_ms=1)])
+def test_jitter_is_added_to_the_delay(rules: Rules, patient: Patient, d1: Path) -> None:
+    rules.set(Rule(directory=d1, calls=STAT, jitter_ms=1))
 
     assert [patient.error("fstat", d1) for _ in range(5)] == [0] * 5
 
-    assert control.counters()[0].broken == 5
+    assert rules.counters()[0].broken == 5
 
 
 def test_every_nth_call_after_the_first_ones_up_to_a_limit(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    rule = Rule(directory=d1, calls=SYNC, errno=errno.EIO, after=2, every=3, limit=2)
-    control.set([rule])
+    rules.set(Rule(directory=d1, calls=SYNC, errno=errno.EIO, after=2, every=3, limit=2))
 
     found = [patient.error("fsync", d1) for _ in range(12)]
 
     assert [number for number, error in enumerate(found) if error] == [2, 5]
-    assert (control.counters()[0].seen, control.counters()[0].broken) == (12, 2)
+    assert (rules.counters()[0].seen, rules.counters()[0].broken) == (12, 2)
 
 
 def test_a_share_of_the_calls_is_the_same_for_the_same_seed(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
     runs = []
     for seed in (1, 1, 2):
-        control.clear()
-        control.set([Rule(directory=d1, calls=STAT, errno=errno.EIO, percent=30, seed=seed)])
+        rules.control.clear()
+        rules.set(Rule(directory=d1, calls=STAT, errno=errno.EIO, percent=30, seed=seed))
         runs.append([patient.error("fstat", d1) for _ in range(100)])
 
     assert runs[0] == runs[1] != runs[2]
@@ -408,14 +393,14 @@ def test_a_share_of_the_calls_is_the_same_for_the_same_seed(
 
 
 def test_counters_tell_when_the_first_and_the_last_call_were_broken(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    control.set([Rule(directory=d1, calls=SYNC, errno=errno.EIO, after=1)])
-    before = control.counters()[0]
+    rules.set(Rule(directory=d1, calls=SYNC, errno=errno.EIO, after=1))
+    before = rules.counters()[0]
     spared, first, last = (patient.order("fsync", d1).outcome() for _ in range(3))
-    control.clear()
+    rules.control.clear()
 
-    after = control.counters()[0]
+    after = rules.counters()[0]
 
     assert (before.seen, before.first_ns, before.last_ns) == (0, None, None)
     assert (after.seen, after.broken) == (3, 2)
@@ -426,36 +411,34 @@ def test_counters_tell_when_the_first_and_the_last_call_were_broken(
 
 
 def test_a_directory_may_be_named_by_a_link_or_relative_to_the_current_folder(
-    control: Control, patient: Patient, d1: Path, monkeypatch: pytest.MonkeyPatch
+    rules: Rules, patient: Patient, d1: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(d1.parent)
 
-    control.set([Rule(directory=Path(f"{d1.name}-link"), calls=SYNC, errno=errno.EIO)])
+    rules.set(Rule(directory=Path(f"{d1.name}-link"), calls=SYNC, errno=errno.EIO))
 
-    assert control.rules[0].directory == d1
+    assert rules.control.in_force[0].rule.directory == d1
     assert patient.error("fsync", d1) == errno.EIO
 
 
 def test_a_rule_may_be_about_a_folder_inside_of_a_directory(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    control.set([Rule(directory=d1 / "folder-0", errno=errno.EIO)])
+    rules.set(Rule(directory=d1 / "folder-0", errno=errno.EIO))
 
     assert patient.error("fsync", d1) == 0
-    assert control.counters()[0].seen == 0
+    assert rules.counters()[0].seen == 0
 
 
-def test_a_control_file_is_known_by_who_loaded_it(
-    control: Control, patient: Patient, d1: Path
-) -> None:
+def test_a_control_file_is_known_by_who_loaded_it(rules: Rules, patient: Patient, d1: Path) -> None:
     # setpriv loads the library too, and keeps it for the victim, which answers once it runs.
     assert patient.error("fsync", d1) == 0
-    assert control.attached == (2 if os.geteuid() == 0 else 1)
+    assert rules.control.attached == (2 if os.geteuid() == 0 else 1)
 
 
-def test_reserved_counters_are_given_to_nobody_else(control: Control, d1: Path) -> None:
+def test_reserved_counters_are_given_to_nobody_else(rules: Rules, d1: Path) -> None:
     """Two faults may be planned before the rule of either is in force."""
-    rule = Rule(directory=d1, calls=SYNC, errno=errno.EIO)
+    control, rule = rules.control, Rule(directory=d1, calls=SYNC, errno=errno.EIO)
     first, second = control.reserve_counter(), Control.open(control.path).reserve_counter()
 
     assert first != second
@@ -469,17 +452,17 @@ from pathlib import Path
 from fault_injection.preload import CallClass, Control, Rule
 control = Control.open(Path(sys.argv[1]))
 directory = Path(sys.argv[2])
-control.set([Rule(directory=directory, calls=CallClass.SYNC, hang_s=float(sys.argv[3])),
-             Rule(directory=directory, calls=CallClass.WRITE, errno=errno.EIO)])
+control.impose(Rule(directory=directory, calls=CallClass.SYNC, hang_s=float(sys.argv[3])))
+control.impose(Rule(directory=directory, calls=CallClass.WRITE, errno=errno.EIO))
 print("set", flush=True)
 time.sleep(600)
 """
 
 
-def run_killed_injector(control: Control, directory: Path, hang_s: float) -> int:
+def run_killed_injector(rules: Rules, directory: Path, hang_s: float) -> int:
     """Have another process set rules, and kill it; returns when it had set them, monotonic."""
     with subprocess.Popen(
-        [sys.executable, "-c", INJECTOR, str(control.path), str(directory), str(hang_s)],
+        [sys.executable, "-c", INJECTOR, str(rules.control.path), str(directory), str(hang_s)],
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
@@ -492,34 +475,36 @@ def run_killed_injector(control: Control, directory: Path, hang_s: float) -> int
 
 
 def test_rules_of_a_killed_injector_are_taken_over_and_healed(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    run_killed_injector(control, d1, 60)
-    successor = Control.open(control.path)
+    run_killed_injector(rules, d1, 60)
+    successor = Rules(Control.open(rules.control.path))
+    in_force = [armed.rule for armed in successor.control.in_force]
+    successor.set(*in_force)
     hanging = patient.order("fsync", d1)
-    wait_broken(successor, 0, 1)
+    successor.wait_broken(1)
     error = patient.error("write", d1)
 
-    successor.clear()
+    successor.control.clear()
 
-    assert [rule.calls for rule in successor.rules] == [SYNC, WRITE]
+    assert [rule.calls for rule in in_force] == [SYNC, WRITE]
     assert error == errno.EIO
     assert hanging.outcome().errno == 0
     assert patient.error("write", d1) == 0
 
 
 def test_a_hang_ends_although_the_injector_was_killed(
-    control: Control, patient: Patient, d1: Path
+    rules: Rules, patient: Patient, d1: Path
 ) -> None:
-    run_killed_injector(control, d1, 1.5)
+    run_killed_injector(rules, d1, 1.5)
 
     assert patient.order("fsync", d1).outcome().errno == 0
     assert patient.error("write", d1) == errno.EIO
-    Control.open(control.path).clear()
+    Control.open(rules.control.path).clear()
 
 
 def test_sixteen_threads_meet_only_the_rules_of_a_directory_while_they_change(
-    control: Control, patient: Patient, d1: Path, d10: Path
+    rules: Rules, patient: Patient, d1: Path, d10: Path
 ) -> None:
     third = patient.directory(f"{d1.name}-third")
     here = [Rule(directory=d1, calls=WRITE, errno=errno.EIO)]
@@ -529,8 +514,8 @@ def test_sixteen_threads_meet_only_the_rules_of_a_directory_while_they_change(
     hammer = patient.order("hammer", d1, rounds=2000, directories=hammered)
 
     while hammer.answer.empty():
-        for rules in (here, beside, both, []):
-            control.set(rules)
+        for wanted in (here, beside, both, []):
+            rules.set(*wanted)
 
     assert hammer.answered()["found"] == {
         str(d1): [0, errno.EIO],
@@ -539,14 +524,14 @@ def test_sixteen_threads_meet_only_the_rules_of_a_directory_while_they_change(
     }
 
 
-def test_children_inherit_the_rules(control: Control, folder: Path) -> None:
+def test_children_inherit_the_rules(rules: Rules, folder: Path) -> None:
     directory = folder / "of-a-child"
     directory.mkdir()
-    control.set([Rule(directory=directory, calls=CREATE, errno=errno.EROFS)])
+    rules.set(Rule(directory=directory, calls=CREATE, errno=errno.EROFS))
 
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -c 'import os; os.mkdir(\"{directory}/new\")'"],
-        env={**os.environ, **control.environment()},
+        env={**os.environ, **rules.control.environment()},
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -559,7 +544,7 @@ def test_children_inherit_the_rules(control: Control, folder: Path) -> None:
 
 @pytest.mark.parametrize("content", [None, b"", b"JBODFLT1", bytes(20544)])
 def test_a_process_says_that_its_control_file_is_unusable_and_runs_without(
-    folder: Path, tmp_path: Path, control: Control, content: bytes | None
+    folder: Path, tmp_path: Path, rules: Rules, content: bytes | None
 ) -> None:
     path = tmp_path / "no-control-file"
     if content is not None:
@@ -567,7 +552,7 @@ def test_a_process_says_that_its_control_file_is_unusable_and_runs_without(
 
     done = subprocess.run(
         ["cat", "/dev/null"],
-        env={**os.environ, **control.environment(), "JBODLAB_FAULT_RULES": str(path)},
+        env={**os.environ, **rules.control.environment(), "JBODLAB_FAULT_RULES": str(path)},
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,

@@ -62,7 +62,7 @@ def kafka(kafka_tools: KafkaTools) -> Kafka:
 
 def ours(*arguments: object) -> Dumped:
     *options, _, listed = arguments
-    return dump("--kafka-release", "4.3", *options, *str(listed).split(","))
+    return dump(*options, *str(listed).split(","))
 
 
 def files(paths: Sequence[Path]) -> tuple[str, str]:

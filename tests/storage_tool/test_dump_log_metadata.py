@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from jbodlab.metadata_log.batches import control_batch, data_batch
 from jbodlab.protocol.record_batch import CONTROL, build_batch
-from jbodlab.records.config_records import BeginTransactionRecord, FeatureLevelRecord
+from jbodlab.records.config_records import BeginTransactionRecord
 from jbodlab.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -26,7 +27,6 @@ from tests.storage_tool.dumping import (
     leader_change,
     no_ops,
     payloads,
-    registration,
     values,
     write,
 )
@@ -45,7 +45,11 @@ def test_log_of_a_real_kafka_gives_the_lines_of_its_own_tool(
 
     done = dump(DECODER, f"controller/__cluster_metadata-0/{name}")
 
-    assert done == (0, expected.read_text(encoding="utf-8"), "")
+    # Releases before 4.1 print no body of a leader change.
+    printed = expected.read_text(encoding="utf-8")
+    body = "LeaderChange: .*" if "LEADER_CHANGE(2)" in printed else "$^"
+    out = re.sub(body, "controlType: LEADER_CHANGE(2)", done.out)
+    assert (done.code, out, done.err) == (0, printed, "")
 
 
 def test_there_is_a_dump_for_each_kind_of_fixture() -> None:
@@ -91,88 +95,14 @@ def test_bootstrap_snapshot_and_snapshot_are_named(tmp_path: Path) -> None:
     assert done.out.count(' SnapshotFooter {"version":0}') == 2
 
 
-@pytest.mark.parametrize(
-    ("level", "expected"),
-    [
-        (19, "controlType: LEADER_CHANGE(2)"),
-        (25, "controlType: LEADER_CHANGE(2)"),
-        (26, 'LeaderChange: {"version":0,'),
-        (33, 'LeaderChange: {"version":0,'),
-    ],
-)
-def test_leader_change_is_printed_as_by_the_release_whose_nodes_registered(
-    tmp_path: Path, level: int, expected: str
-) -> None:
-    path = write(tmp_path, leader_change(), registration(level, base_offset=1))
-
-    done = dump(DECODER, path)
-
-    assert f"headerKeys: [] {expected}" in done.lines[3]
-
-
-def test_release_is_told_by_the_feature_level_where_nobody_registers(tmp_path: Path) -> None:
-    feature = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=21), 0)
-    level = data_batch([feature], base_offset=1, epoch=1, timestamp_ms=TIME_MS)
-
-    assert "LEADER_CHANGE(2)" in dump(DECODER, write(tmp_path, leader_change(), level)).out
-    assert "LeaderChange: {" in dump(DECODER, write(tmp_path, leader_change())).out
-
-
-def test_file_that_tells_no_release_is_of_the_one_before(tmp_path: Path) -> None:
-    first = write(tmp_path / "a", leader_change(), registration(21, base_offset=1))
-    second = write(tmp_path / "b", leader_change(2), name=f"{2:020d}.log")
-
-    assert dump(DECODER, first, second).out.count("LEADER_CHANGE(2)") == 2
-    assert dump(DECODER, second).out.count("LEADER_CHANGE(2)") == 0
-
-
-@pytest.mark.parametrize("beside", [f"{0:020d}.log", f"{2:020d}-{1:010d}.checkpoint"])
-def test_segment_in_which_nobody_registers_is_of_the_release_of_the_files_beside_it(
-    tmp_path: Path, beside: str
-) -> None:
-    write(tmp_path, registration(21, base_offset=0), name=beside)
-    write(tmp_path, b"", name="notes.checkpoint")
-    segment = write(tmp_path, leader_change(3), name=f"{3:020d}.log")
-
-    assert dump(DECODER, segment).out.count("LEADER_CHANGE(2)") == 1
-
-
-def test_bootstrap_snapshot_of_an_earlier_level_is_of_the_release_that_wrote_the_log(
-    tmp_path: Path,
-) -> None:
-    feature = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=27), 0)
-    level = data_batch([feature], base_offset=0, epoch=0, timestamp_ms=TIME_MS)
-    bootstrap = write(tmp_path, level, name="bootstrap.checkpoint")
-    log = tmp_path / "__cluster_metadata-0"
-    options = (DECODER, "--skip-record-metadata", bootstrap)
-
-    assert dump(*options).lines[-1].startswith(" payload: ")
-    write(log, leader_change(), registration(30, base_offset=1))
-    assert dump(*options).lines[-1].startswith("| payload: ")
-
-
-def test_release_can_be_given(tmp_path: Path) -> None:
-    path = write(tmp_path, leader_change(), registration(30, base_offset=1))
-
-    for release, count in (("3.9", 1), ("4.0.1", 1), ("4.1", 0), ("4.3.1", 0)):
-        done = dump(DECODER, "--kafka-release", release, path)
-        assert done.out.count("LEADER_CHANGE(2)") == count
-
-    refused = dump(DECODER, "--kafka-release", "new", path)
-    assert (refused.code, refused.out) == (1, "")
-    assert refused.err == "jbodlab: expected a Kafka release such as 3.9 or 4.3, got new\n"
-
-
 def test_without_record_metadata_only_payloads_are_left(tmp_path: Path) -> None:
     path = write(tmp_path, leader_change(), no_ops(2, base_offset=1))
     options = (DECODER, "--skip-record-metadata", path)
     payload = 'payload: {"type":"NO_OP_RECORD","version":0,"data":{}}'
 
-    latest = [line for line in dump(*options).lines if not line.startswith("baseOffset")]
-    earlier = dump(*options, "--kafka-release", "4.2").lines
+    lines = [line for line in dump(*options).lines if not line.startswith("baseOffset")]
 
-    assert latest[2:] == ["", f"| {payload}", f"| {payload}"]
-    assert earlier[-2:] == [f" {payload}", f" {payload}"]
+    assert lines[2:] == ["", f"| {payload}", f"| {payload}"]
 
 
 def test_control_records_of_every_type_are_printed(tmp_path: Path) -> None:
