@@ -72,6 +72,8 @@ class DiskSpace:
         self.is_full = False
         self.denial: str | None = None
         """Why the disk took no more although it had announced room; None if it did not."""
+        self.waiting: set[DirectorySpace] = set()
+        """Directories with logs that the disk had no room for, and that try again all the time."""
         self._denied_s = self._granted_s = -math.inf
         self._denial_s = 0.0
         self._configured_reserve_bytes = configured_reserve_bytes
@@ -111,13 +113,18 @@ class DiskSpace:
         self.is_full, self.denial, self._denied_s = True, cause, now_s
 
     def written(self, now_s: float) -> None:
-        """Take notice that the disk took a small file; after a while that is believed."""
-        if self.denial is not None and now_s - self._denied_s >= self._denial_s:
+        """Take notice that the disk took a small file; after a while that is believed.
+
+        Logs that wait for room know better: the file may be in another directory of the disk.
+        """
+        is_believed = now_s - self._denied_s >= self._denial_s and not self.waiting
+        if self.denial is not None and is_believed:
             self.denial, self._granted_s = None, now_s
 
     def taken(self) -> None:
         """Take notice that the disk took just what it had had no room for: that is believed."""
-        self.denial = None
+        if not self.waiting:
+            self.denial = None
 
     def charge(self, size_bytes: int) -> None:
         """Count what goes to the disk from now on."""
@@ -204,8 +211,17 @@ class DirectorySpace:
         if not was_full:
             self.on_full()
 
+    def wait_for_room(self) -> None:
+        """Take notice that logs of this directory wait for room."""
+        self.disk.waiting.add(self)
+
+    def wait_no_longer(self) -> None:
+        """Take notice that no log of this directory waits for room."""
+        self.disk.waiting.discard(self)
+
     def taken(self) -> None:
         """Take notice that the disk took all of this directory that it had had no room for."""
+        self.wait_no_longer()
         if self.disk.denial is not None:
             self.disk.taken()
             self.on_taken()
@@ -239,6 +255,7 @@ class DirectorySpace:
 
     def leave(self) -> None:
         """Have no part in a file system any more: the directory is offline."""
+        self.wait_no_longer()
         self.disk = DiskSpace()
         self.on_full = self.on_taken = _nothing
 

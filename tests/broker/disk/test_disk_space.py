@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from broker.disk.disk_space import (
@@ -175,3 +177,38 @@ def test_a_disk_that_took_what_it_had_no_room_for_is_believed_at_once() -> None:
 
     assert found.takes(1)
     assert told == ["taken"]
+
+
+def test_a_small_file_ends_no_denial_while_logs_on_the_disk_wait_for_room() -> None:
+    one, two = DirectorySpace(), DirectorySpace()
+    one.disk = two.disk = disk(50_000)
+    two.denied("[Errno 28] No space left on device", 0.0)
+    two.wait_for_room()
+
+    # What one directory of the disk took tells nothing of the other.
+    one.disk.written(1.0)
+    one.looked(100_000, 50_000, (two,))
+    assert one.disk.is_full
+
+    two.wait_no_longer()
+    one.disk.written(1.1)
+    one.looked(100_000, 50_000, (two,))
+    assert not one.disk.is_full
+
+
+@pytest.mark.parametrize("end", [DirectorySpace.taken, DirectorySpace.leave])
+def test_a_disk_has_room_again_when_the_last_directory_waits_no_longer(
+    end: Callable[[DirectorySpace], None],
+) -> None:
+    one, two = DirectorySpace(), DirectorySpace()
+    shared = one.disk = two.disk = disk(50_000)
+    for each in (one, two):
+        each.denied("[Errno 28] No space left on device", 0.0)
+        each.wait_for_room()
+
+    one.taken()
+    assert shared.denial is not None
+
+    end(two)
+    shared.written(1.0)
+    assert shared.denial is None

@@ -146,7 +146,7 @@ def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
 
         def looked() -> bool:
             target.space.disk.written(time.monotonic())
-            return moving.mover.move_of(TP) is None
+            return moving.mover.move_of(TP) is None and target.space.disk.denial is None
 
         await until(looked)
         assert partition.log is not None
