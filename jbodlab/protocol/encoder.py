@@ -21,9 +21,9 @@ from typing import Any, get_args, get_origin
 from jbodlab.protocol.layout import (
     FIXED_FORMATS,
     EntityClass,
+    default_of,
     is_struct,
     tag_of,
-    tagged_default,
     unwrap,
 )
 
@@ -221,7 +221,7 @@ def _tag_section(tagged: list[Field[Any]]) -> Encoder:
         tag = tag_of(field)
         assert tag is not None
         # Compared as bytes: a value need not be of the class that the default is of.
-        tags.append((uvarint(tag), field.name, encode_value, encode_value(tagged_default(field))))
+        tags.append((uvarint(tag), field.name, encode_value, encode_value(default_of(field))))
 
     def section(value: Any, write: Write) -> None:
         present = []
