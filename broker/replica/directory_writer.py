@@ -155,7 +155,6 @@ class DirectoryWriter:
                     del self._waiting[change]
             if cause is not None:
                 self.log_dir.no_space(cause)
-                self.log_dir.space.wait_for_room()
             elif before and not self._blocked:
                 taken = {change.files for change, failure in finished if failure is None}
                 # What was given up instead tells nothing of the disk.
@@ -163,8 +162,7 @@ class DirectoryWriter:
                     self.log_dir.room_again()
             if self._blocked and self._timer is None and not self._is_stopped:
                 self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._try_again)
-        if not self._blocked:
-            self.log_dir.space.wait_no_longer()
+        self.log_dir.space.logs_wait = bool(self._blocked)
         self.log_dir.space.settle(sum(change.size for change, _ in finished))
         if self._queue and not self._running:
             # Before the callbacks: the thread shall not idle while they run.
