@@ -181,9 +181,7 @@ class ProduceApi:
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         remaining = iter(results)
         topics = [
-            ProducedTopic(
-                topic.name, [_produced(next(remaining), hints) for _ in topic.partition_data]
-            )
+            (topic.name, [_produced(next(remaining), hints) for _ in topic.partition_data])
             for topic in request.topic_data
         ]
         assert next(remaining, None) is None

@@ -60,11 +60,8 @@ class ProducedPartition(NamedTuple):
     current_leader: CurrentLeader | None = None
 
 
-class ProducedTopic(NamedTuple):
-    """The answers for the partitions of one topic."""
-
-    name: str
-    partitions: Sequence[ProducedPartition]
+ProducedTopic = tuple[str, Sequence[ProducedPartition]]
+"""The name of a topic, and the answers for its partitions."""
 
 
 def response_encoder(entity_class: EntityClass) -> ResponseEncoder:

@@ -46,16 +46,16 @@ def test_produce_response_is_what_kio_writes(version: int) -> None:
     kio = import_module(f"kio.schema.produce.v{version}.response")
     message = "not leader any more" if version >= 8 else None
     hint = LEADER if version >= 10 else None
-    topics = [
-        ProducedTopic("small", [ProducedPartition(0, 0, 123456789012, -1, 5)]),
-        ProducedTopic(
+    topics: list[ProducedTopic] = [
+        ("small", [ProducedPartition(0, 0, 123456789012, -1, 5)]),
+        (
             "größer",
             [
                 ProducedPartition(7, 6, -1, -1, -1, message, hint),
                 ProducedPartition(8, 0, 1, 1_700_000_000_000, 0),
             ],
         ),
-        ProducedTopic("empty", []),
+        ("empty", []),
     ]
 
     expected = kio.ProduceResponse(
@@ -97,8 +97,8 @@ def test_produce_response_is_what_kio_writes(version: int) -> None:
 
 
 def test_hints_are_left_out_of_versions_without_them() -> None:
-    topics = [ProducedTopic("t", [ProducedPartition(0, 6, -1, -1, -1, None, LEADER)])]
-    bare = [ProducedTopic("t", [ProducedPartition(0, 6, -1, -1, -1)])]
+    topics: list[ProducedTopic] = [("t", [ProducedPartition(0, 6, -1, -1, -1, None, LEADER)])]
+    bare: list[ProducedTopic] = [("t", [ProducedPartition(0, 6, -1, -1, -1)])]
     for version in (3, 8, 9):
         assert produce_response(version, topics) == produce_response(version, bare)
 
