@@ -17,6 +17,7 @@ import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.own_configs import OwnConfigs, check_broker
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
@@ -63,7 +64,7 @@ class AlterConfigsResponse(Response, frozen=True, kw_only=True):
     responses: tuple[AlterConfigsResourceResponse, ...]
 
 
-class _AlterApi:
+class _AlterApi(FailsBySchema):
     """What both ways of changing settings have in common.
 
     Args:
@@ -87,25 +88,6 @@ class _AlterApi:
         self._broker_id = broker_id
         self._configs = configs
         self._is_settled = is_settled
-
-    def failure(
-        self,
-        request: KafkaIncrementalRequest | KafkaAlterConfigsRequest,
-        context: RequestContext,
-        error: KafkaError,
-    ) -> AlterConfigsResponse:
-        """Return the error for every resource."""
-        return AlterConfigsResponse(
-            responses=tuple(
-                AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message or None,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource in request.resources
-            )
-        )
 
     async def _alter(
         self,

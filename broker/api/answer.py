@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from broker.api.request_handler import Buffers, ConnectionInfo
+from broker.api.request_handler import ConnectionInfo
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import CONSUMER_ID
 from jbodlab.errors import KafkaError
@@ -38,33 +38,28 @@ class RequestContext(msgspec.Struct, frozen=True):
         return self.header.api_version
 
     @property
-    def correlation_id(self) -> int:
-        """Number by which the client knows the response."""
-        return self.header.correlation_id
-
-    @property
     def listener_name(self) -> str:
         """Listener the request came in on; addresses in the response belong to it."""
         return self.connection.listener_name
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """A response that the generated encoder writes."""
+    """A response that the encoder of its API writes."""
 
     throttle_time: datetime.timedelta = NO_TIME
 
 
-class Encoded(msgspec.Struct, frozen=True):
-    """A whole response built by hand, size and header included; without pieces none is sent."""
+class NoAnswer(Response, frozen=True, kw_only=True):
+    """No response is sent; after a failure the connection is closed, which is how it is told."""
 
-    buffers: Buffers
+    failure: str | None = None
 
 
 class Later(msgspec.Struct, frozen=True):
     """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
     future: asyncio.Future[Any]
-    finish: Callable[[Any], Response | Encoded]
+    finish: Callable[[Any], Response]
     hurry: Callable[[], None] | None = None
     overlaps: bool = True
     """Whether the next request of a kind that may overlap may start meanwhile."""
@@ -79,7 +74,7 @@ class InParts(msgspec.Struct, frozen=True):
     finish: Callable[[list[Any]], Response]
 
 
-Answer = Response | Encoded | Later | InParts
+Answer = Response | Later | InParts
 
 
 class Api(Protocol):
@@ -92,9 +87,7 @@ class Api(Protocol):
             KafkaError: nothing of the request can be done; `failure` makes a response of it.
         """
 
-    def failure(
-        self, request: Any, context: RequestContext, error: KafkaError
-    ) -> Response | Encoded:
+    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails with an error."""
 
 

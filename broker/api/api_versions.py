@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.api.answer import RequestContext, Response
+from broker.api.failures import FailsBySchema
 from broker.api.request_handler import Buffers
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
@@ -65,7 +66,7 @@ class ApiVersionsResponse(Response, frozen=True, kw_only=True):
     zk_migration_ready: bool = False
 
 
-class ApiVersionsApi:
+class ApiVersionsApi(FailsBySchema):
     """Answers with the ranges of `jbodlab.protocol.api_table`, and with features."""
 
     def __init__(self, api_keys: Iterable[ApiKey], cache: MetadataCache) -> None:
@@ -103,12 +104,6 @@ class ApiVersionsApi:
                 for name, level in image.features.levels.items()
             ),
         )
-
-    def failure(
-        self, request: ApiVersionsRequest, context: RequestContext, error: KafkaError
-    ) -> ApiVersionsResponse:
-        """Return the error without ranges."""
-        return ApiVersionsResponse(error_code=error.code)
 
 
 def unsupported_version_response(correlation_id: int) -> Buffers:

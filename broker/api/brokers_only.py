@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.api.answer import Answer, Api, Encoded, RequestContext, Response
+from broker.api.answer import Answer, Api, RequestContext, Response
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -31,9 +31,7 @@ class BrokersOnly:
         self._check(context)
         return self._api.answer(request, context)
 
-    def failure(
-        self, request: Any, context: RequestContext, error: KafkaError
-    ) -> Response | Encoded:
+    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response that tells the error."""
         return self._api.failure(request, context, error)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.client_quota import CLIENT_ID, IP, USER
@@ -125,7 +126,7 @@ class DescribeClientQuotasApi:
         )
 
 
-class AlterClientQuotasApi:
+class AlterClientQuotasApi(FailsBySchema):
     """Has quotas changed; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -135,21 +136,6 @@ class AlterClientQuotasApi:
     def answer(self, request: KafkaAlterRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until the quotas are in force here."""
         return in_background(self._alter(request))
-
-    def failure(
-        self, request: KafkaAlterRequest, context: RequestContext, error: KafkaError
-    ) -> AlterClientQuotasResponse:
-        """Return the error for every entity."""
-        return AlterClientQuotasResponse(
-            entries=tuple(
-                AlteredEntry(
-                    error_code=error.code,
-                    error_message=error.message or None,
-                    entity=_entity(entry.entity),
-                )
-                for entry in request.entries
-            )
-        )
 
     async def _alter(self, request: KafkaAlterRequest) -> AlterClientQuotasResponse:
         deadline = Deadline(TIMEOUT)

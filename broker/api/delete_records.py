@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, milliseconds
+from broker.api.failures import FailsBySchema
 from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class DeleteRecordsResponse(Response, frozen=True, kw_only=True):
     topics: tuple[DeleteRecordsTopicResult, ...]
 
 
-class DeleteRecordsApi:
+class DeleteRecordsApi(FailsBySchema):
     """Asks the replicas."""
 
     def __init__(self, replicas: Replicas) -> None:
@@ -59,20 +59,6 @@ class DeleteRecordsApi:
         ]
         future = self._replicas.delete_records(deletions, milliseconds(request.timeout))
         return Later(future, partial(_response, request))
-
-    def failure(
-        self, request: DeleteRecordsRequest, context: RequestContext, error: KafkaError
-    ) -> DeleteRecordsResponse:
-        """Return the error for every partition."""
-        results = (
-            DeletedRecords(
-                topic_partition=TopicPartition(topic.name, wanted.partition_index),
-                error_code=error.code,
-            )
-            for topic in request.topics
-            for wanted in topic.partitions
-        )
-        return _response(request, results)
 
 
 def _response(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import InParts, RequestContext, Response
+from broker.api.failures import FailsBySchema
 from broker.api.own_configs import OwnConfigs, check_broker
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
@@ -90,7 +91,7 @@ class ListConfigResourcesResponse(Response, frozen=True, kw_only=True):
     config_resources: tuple[ListedConfigResource, ...] = ()
 
 
-class DescribeConfigsApi:
+class DescribeConfigsApi(FailsBySchema):
     """Describes from this broker's metadata and property file."""
 
     def __init__(self, cache: MetadataCache, broker_id: BrokerId, configs: OwnConfigs) -> None:
@@ -108,14 +109,6 @@ class DescribeConfigsApi:
                 for resource in request.resources
             ),
             lambda results: DescribeConfigsResponse(results=tuple(results)),
-        )
-
-    def failure(
-        self, request: DescribeConfigsRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeConfigsResponse:
-        """Return the error for every resource."""
-        return DescribeConfigsResponse(
-            results=tuple(_failed(resource, error) for resource in request.resources)
         )
 
     def _result(
@@ -175,7 +168,7 @@ class DescribeConfigsApi:
         return name, partial(value_sources.describe_broker, layers)
 
 
-class ListConfigResourcesApi:
+class ListConfigResourcesApi(FailsBySchema):
     """Lists what may have settings: topics, brokers, and the groups that have some."""
 
     def __init__(self, cache: MetadataCache) -> None:
@@ -210,12 +203,6 @@ class ListConfigResourcesApi:
                 for name in names.get(kind, ())
             )
         )
-
-    def failure(
-        self, request: ListConfigResourcesRequest, context: RequestContext, error: KafkaError
-    ) -> ListConfigResourcesResponse:
-        """Return the error."""
-        return ListConfigResourcesResponse(error_code=error.code)
 
 
 def _described(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import RequestContext, Response
+from broker.api.failures import FailsBySchema
 from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from jbodlab.error_code import ErrorCode
@@ -52,7 +53,7 @@ class DescribeProducersResponse(Response, frozen=True, kw_only=True):
     topics: tuple[TopicProducers, ...]
 
 
-class DescribeProducersApi:
+class DescribeProducersApi(FailsBySchema):
     """Asks the replicas, leaders or not."""
 
     def __init__(self, replicas: Replicas) -> None:
@@ -70,20 +71,6 @@ class DescribeProducersApi:
                         self._of(TopicPartition(topic.name, index))
                         for index in topic.partition_indexes
                     ),
-                )
-                for topic in request.topics
-            )
-        )
-
-    def failure(
-        self, request: DescribeProducersRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeProducersResponse:
-        """Return the error for every partition."""
-        return DescribeProducersResponse(
-            topics=tuple(
-                TopicProducers(
-                    name=topic.name,
-                    partitions=tuple(_failed(index, error) for index in topic.partition_indexes),
                 )
                 for topic in request.topics
             )

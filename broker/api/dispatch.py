@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from broker.api.answer import Answer, Api, Encoded, InParts, Later, RequestContext, Response
+from broker.api.answer import Answer, Api, InParts, Later, NoAnswer, RequestContext, Response
 from broker.api.api_versions import unsupported_version_response
 from broker.api.helper_thread import HelperThread
 from broker.api.request_handler import (
@@ -137,8 +137,6 @@ class Dispatcher:
                 if not work.begin():
                     return _pending(self._answer_in_turn(call, work))
                 answer = work.response()
-        except CloseConnectionError:
-            raise
         except Exception as error:  # noqa: BLE001 - one request must not end the others; it is logged
             return _encoded(_failed(call, error), context)
         if isinstance(answer, Later):
@@ -169,21 +167,19 @@ class Dispatcher:
 
     async def _answer_in_turn(self, call: _Call, work: SlicedWork) -> Buffers:
         async with self._turn:
-            answer: Response | Encoded
+            answer: Response
             try:
                 answer = await work.finish()
             except Exception as error:  # noqa: BLE001 - as in handle
                 answer = _failed(call, error)
             return await self._thread.run(partial(_encoded, answer, call.context))
 
-    async def _worked_out(self, call: _Call) -> Response | Encoded | Later:
+    async def _worked_out(self, call: _Call) -> Response | Later:
         answer: Answer
         try:
             answer = call.api.answer(call.request, call.context)
             if isinstance(answer, InParts):
                 answer = await SlicedWork(answer, self._monotonic_s).finish()
-        except CloseConnectionError:
-            raise
         except Exception as error:  # noqa: BLE001 - as in handle
             return _failed(call, error)
         return answer
@@ -209,7 +205,7 @@ def _pending(work: Coroutine[Any, Any, Buffers]) -> Pending:
     return Pending(task, task.result, overlaps=False)
 
 
-async def _waited_for(call: _Call, later: Later) -> Response | Encoded:
+async def _waited_for(call: _Call, later: Later) -> Response:
     try:
         await asyncio.wait([later.future])
     except asyncio.CancelledError:
@@ -238,27 +234,26 @@ def as_kafka_error(error: Exception) -> KafkaError:
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _finished(call: _Call, later: Later) -> Response | Encoded:
+def _finished(call: _Call, later: Later) -> Response:
     """Return an answer that came later; a cancelled future ends the connection."""
     try:
         return later.finish(later.future.result())
-    except CloseConnectionError:
-        raise
     except Exception as error:  # noqa: BLE001 - as in handle
         return _failed(call, error)
 
 
-def _failed(call: _Call, error: Exception) -> Response | Encoded:
+def _failed(call: _Call, error: Exception) -> Response:
     return call.api.failure(call.request, call.context, as_kafka_error(error))
 
 
-def _encoded(answer: Response | Encoded, context: RequestContext) -> Buffers:
-    if isinstance(answer, Encoded):
-        return answer.buffers
+def _encoded(answer: Response, context: RequestContext) -> Buffers:
+    if isinstance(answer, NoAnswer):
+        if answer.failure is not None:
+            raise CloseConnectionError(answer.failure)
+        return ()
     header = context.header
-    response = bytearray(SIZE.size)
-    response += response_header(header.api_key, header.api_version, header.correlation_id)
-    # Pieces of a large one would take several times the memory of the whole.
-    response_encoder(header.api_key, header.api_version)(answer, response.extend)
-    SIZE.pack_into(response, 0, len(response) - SIZE.size)
-    return (response,)
+    head = bytearray(SIZE.size)
+    head += response_header(header.api_key, header.api_version, header.correlation_id)
+    buffers = response_encoder(header.api_key, header.api_version)(answer, head)
+    SIZE.pack_into(head, 0, sum(map(len, buffers)) - SIZE.size)
+    return buffers

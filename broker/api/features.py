@@ -8,6 +8,7 @@ import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
@@ -39,7 +40,7 @@ class UpdateFeaturesResponse(Response, frozen=True, kw_only=True):
     results: tuple[UpdatableFeatureResult, ...] = ()
 
 
-class UpdateFeaturesApi:
+class UpdateFeaturesApi(FailsBySchema):
     """Has finalized levels raised and lowered; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -49,12 +50,6 @@ class UpdateFeaturesApi:
     def answer(self, request: KafkaUpdateFeaturesRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows the new levels."""
         return in_background(self._update(request))
-
-    def failure(
-        self, request: KafkaUpdateFeaturesRequest, context: RequestContext, error: KafkaError
-    ) -> UpdateFeaturesResponse:
-        """Return the error for the whole request."""
-        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message or None)
 
     async def _update(self, request: KafkaUpdateFeaturesRequest) -> UpdateFeaturesResponse:
         deadline = Deadline(request.timeout)

@@ -8,14 +8,22 @@ full response.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from broker.api.answer import Answer, Encoded, Later, RequestContext, asking_replica, milliseconds
+from broker.api.answer import (
+    MILLISECOND,
+    Answer,
+    Later,
+    RequestContext,
+    Response,
+    asking_replica,
+    milliseconds,
+)
 from broker.api.leader_hints import LeaderHints
 from broker.api.partition_errors import told
 from broker.api.ports import Replicas
@@ -35,12 +43,8 @@ from jbodlab.client_quota import CONSUMER_RATE
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
-from jbodlab.protocol.fetch_response import (
-    TOPIC_IDS_FROM,
-    FetchedPartition,
-    FetchedTopic,
-    fetch_response,
-)
+from jbodlab.protocol.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
+from jbodlab.protocol.leader_hints import NodeEndpoint
 
 if TYPE_CHECKING:
     from kio.schema.fetch.v18.request import FetchPartition, FetchRequest, FetchTopic
@@ -74,6 +78,15 @@ T = TypeVar("T")
 
 UNKNOWN = -1
 LONG_MAX = 2**63 - 1
+
+
+class FetchResponse(Response, frozen=True, kw_only=True):
+    """What was read of the partitions, or the error of the whole request from version 7 on."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    session_id: int = NO_SESSION
+    responses: Sequence[FetchedTopic] = ()
+    node_endpoints: Collection[NodeEndpoint] = ()
 
 
 class FetchApi:
@@ -133,11 +146,12 @@ class FetchApi:
             partial(self._response, request, context, names, params.is_follower),
         )
 
-    def failure(self, request: FetchRequest, context: RequestContext, error: KafkaError) -> Encoded:
+    def failure(
+        self, request: FetchRequest, context: RequestContext, error: KafkaError
+    ) -> FetchResponse:
         """Return the error for the whole request, or for every partition before version 7."""
-        version, correlation_id = context.version, context.correlation_id
-        if version >= 7:
-            return Encoded(fetch_response(version, correlation_id, (), error_code=told(error.code)))
+        if context.version >= 7:
+            return FetchResponse(error_code=told(error.code))
         topics = [
             FetchedTopic(
                 topic.topic,  # type: ignore[attr-defined]  # versions to 12 have names
@@ -146,7 +160,7 @@ class FetchApi:
             )
             for topic in request.topics
         ]
-        return Encoded(fetch_response(version, correlation_id, topics))
+        return FetchResponse(responses=topics)
 
     def _name(self, topic: FetchTopic, version: int) -> str | None:
         if version < TOPIC_IDS_FROM:
@@ -158,7 +172,7 @@ class FetchApi:
         self,
         fetch: Callable[[list[FetchEntry]], asyncio.Future[T]],
         entries: Iterator[FetchEntry],
-        respond: Callable[[T], Iterator[Encoded | None]],
+        respond: Callable[[T], Iterator[FetchResponse | None]],
         hurry: Callable[[], None] | None = None,
     ) -> Later:
         """Fetch and respond at once, or bit by bit where the request is large."""
@@ -174,8 +188,8 @@ class FetchApi:
         fetch: Callable[[list[FetchEntry]], asyncio.Future[T]],
         first: list[FetchEntry],
         others: Iterator[FetchEntry],
-        respond: Callable[[T], Iterator[Encoded | None]],
-    ) -> Encoded:
+        respond: Callable[[T], Iterator[FetchResponse | None]],
+    ) -> FetchResponse:
         entries, is_all = first, False
         while not is_all:
             await self._turn()
@@ -201,7 +215,7 @@ class FetchApi:
         names: list[str | None],
         by_follower: bool,
         results: list[FetchResult],
-    ) -> Iterator[Encoded | None]:
+    ) -> Iterator[FetchResponse | None]:
         """Yield the response; a None has nothing but taken some time."""
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         redirects = (
@@ -232,14 +246,10 @@ class FetchApi:
             for name, topic in zip(names, request.topics, strict=True)
         ]
         assert next(remaining, None) is None
-        yield Encoded(
-            fetch_response(
-                context.version,
-                context.correlation_id,
-                topics,
-                throttle_ms=throttle_ms,
-                endpoints=hints.endpoints,
-            )
+        yield FetchResponse(
+            responses=topics,
+            node_endpoints=hints.endpoints,
+            throttle_time=throttle_ms * MILLISECOND,
         )
 
     def _session_response(
@@ -248,7 +258,7 @@ class FetchApi:
         context: RequestContext,
         names: list[str | None],
         fetched: SessionFetched,
-    ) -> Iterator[Encoded | None]:
+    ) -> Iterator[FetchResponse | None]:
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         topics = [
             FetchedTopic("", topic.topic_id, _unknown(topic))
@@ -260,14 +270,8 @@ class FetchApi:
             self._count(result, by_follower=True)
             by_topic.setdefault(result.topic_id, []).append(_partition(result, hints))
         topics += [FetchedTopic("", topic_id, found) for topic_id, found in by_topic.items()]
-        yield Encoded(
-            fetch_response(
-                context.version,
-                context.correlation_id,
-                topics,
-                session_id=fetched.session_id,
-                endpoints=hints.endpoints,
-            )
+        yield FetchResponse(
+            session_id=fetched.session_id, responses=topics, node_endpoints=hints.endpoints
         )
 
     def _count(self, result: FetchResult, *, by_follower: bool) -> None:
@@ -278,7 +282,7 @@ class FetchApi:
             self._traffic.fetch_failed(topic, result.error_code)
 
 
-def _last(parts: Iterable[Encoded | None]) -> Encoded:
+def _last(parts: Iterable[FetchResponse | None]) -> FetchResponse:
     *_, response = parts
     assert response is not None
     return response

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import InParts, RequestContext, Response
+from broker.api.failures import FailsBySchema
 from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.replica.client_requests import EpochAnswer, EpochQuery
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class OffsetForLeaderEpochResponse(Response, frozen=True, kw_only=True):
     topics: tuple[OffsetForLeaderTopicResult, ...]
 
 
-class OffsetForLeaderEpochApi:
+class OffsetForLeaderEpochApi(FailsBySchema):
     """Asks the replicas."""
 
     def __init__(self, replicas: Replicas) -> None:
@@ -63,20 +63,6 @@ class OffsetForLeaderEpochApi:
             (_partition(self._replicas.epoch_end_offset(query)) for query in queries),
             lambda partitions: _response(request, partitions),
         )
-
-    def failure(
-        self, request: OffsetForLeaderEpochRequest, context: RequestContext, error: KafkaError
-    ) -> OffsetForLeaderEpochResponse:
-        """Return the error for every partition."""
-        answers = [
-            EpochAnswer(
-                topic_partition=TopicPartition(topic.topic, wanted.partition),
-                error_code=error.code,
-            )
-            for topic in request.topics
-            for wanted in topic.partitions
-        ]
-        return _response(request, map(_partition, answers))
 
 
 def _response(

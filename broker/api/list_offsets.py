@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import Answer, Later, RequestContext, Response, asking_replica
+from broker.api.failures import FailsBySchema
 from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ListOffsetsResponse(Response, frozen=True, kw_only=True):
     topics: tuple[ListOffsetsTopic, ...]
 
 
-class ListOffsetsApi:
+class ListOffsetsApi(FailsBySchema):
     """Asks the replicas."""
 
     def __init__(self, replicas: Replicas, cache: MetadataCache) -> None:
@@ -65,20 +65,6 @@ class ListOffsetsApi:
         replica_id = BrokerId(asking_replica(request, context, self._cache))
         answering = asyncio.get_running_loop().create_task(self._look_up(request, replica_id))
         return Later(answering, partial(_response, request))
-
-    def failure(
-        self, request: ListOffsetsRequest, context: RequestContext, error: KafkaError
-    ) -> ListOffsetsResponse:
-        """Return the error for every partition."""
-        answers = [
-            OffsetAnswer(
-                topic_partition=TopicPartition(topic.name, wanted.partition_index),
-                error_code=error.code,
-            )
-            for topic in request.topics
-            for wanted in topic.partitions
-        ]
-        return _response(request, map(_partition, answers))
 
     async def _look_up(
         self, request: ListOffsetsRequest, replica_id: BrokerId

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from broker.api.answer import RequestContext, Response
+from broker.api.failures import FailsBySchema
 from broker.disk.log_dir import LogDir
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import DirectoryId
 from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
 
@@ -31,7 +31,7 @@ class DescribeLogDirStatesResponse(Response, frozen=True, kw_only=True):
     log_dirs: tuple[LogDirStateEntry, ...] = ()
 
 
-class DescribeLogDirStatesApi:
+class DescribeLogDirStatesApi(FailsBySchema):
     """Answers from memory: no file is touched, so that a hung disk delays nothing."""
 
     def __init__(self, log_dirs: Callable[[], Sequence[LogDir]]) -> None:
@@ -42,12 +42,6 @@ class DescribeLogDirStatesApi:
     ) -> DescribeLogDirStatesResponse:
         """Describe every configured directory."""
         return DescribeLogDirStatesResponse(log_dirs=tuple(map(_entry, self._log_dirs())))
-
-    def failure(
-        self, request: DescribeLogDirStatesRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeLogDirStatesResponse:
-        """Return the error without directories."""
-        return DescribeLogDirStatesResponse(error_code=error.code)
 
 
 def _entry(log_dir: LogDir) -> LogDirStateEntry:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from broker.api.answer import (
     Answer,
     Api,
-    Encoded,
     InParts,
     Later,
     RequestContext,
@@ -81,9 +80,7 @@ class MeasuredApi:
             _told(answer, datetime.timedelta(milliseconds=throttle_ms)) if throttle_ms else answer
         )
 
-    def failure(
-        self, request: Any, context: RequestContext, error: KafkaError
-    ) -> Response | Encoded:
+    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails."""
         self._traffic.errors[self._key, error.code] += 1
         return self._api.failure(request, context, error)
@@ -101,25 +98,12 @@ class MeasuredApi:
 
 
 def _told(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
-    """Return an answer that names a throttle time; Produce and Fetch name that of their bytes."""
-    match answer:
-        case Response():
-            return replace(answer, throttle_time=throttle_time)
-        case InParts():
-            finish_parts = answer.finish
-            return replace(
-                answer,
-                finish=lambda parts: replace(finish_parts(parts), throttle_time=throttle_time),
-            )
-        case Later():
-            finish = answer.finish
+    """Return an answer that names a throttle time, or that of its bytes if that is longer."""
 
-            def finish_told(result: Any) -> Response | Encoded:
-                response = finish(result)
-                if isinstance(response, Encoded):
-                    return response
-                return replace(response, throttle_time=max(response.throttle_time, throttle_time))
+    def told(response: Response) -> Response:
+        return replace(response, throttle_time=max(response.throttle_time, throttle_time))
 
-            return replace(answer, finish=finish_told)
-        case _:
-            return answer
+    if isinstance(answer, Response):
+        return told(answer)
+    finish = answer.finish
+    return replace(answer, finish=lambda result: told(finish(result)))

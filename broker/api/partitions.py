@@ -9,6 +9,7 @@ import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.mutations import mutator, told_to_wait
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
@@ -72,7 +73,7 @@ class ElectLeadersResponse(Response, frozen=True, kw_only=True):
     replica_election_results: tuple[ReplicaElectionResult, ...] = ()
 
 
-class CreatePartitionsApi:
+class CreatePartitionsApi(FailsBySchema):
     """Adds partitions; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -82,19 +83,6 @@ class CreatePartitionsApi:
     def answer(self, request: KafkaCreatePartitionsRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows the new partitions."""
         return in_background(self._create(request, context))
-
-    def failure(
-        self, request: KafkaCreatePartitionsRequest, context: RequestContext, error: KafkaError
-    ) -> CreatePartitionsResponse:
-        """Return the error for every topic."""
-        return CreatePartitionsResponse(
-            results=tuple(
-                CreatePartitionsTopicResult(
-                    name=topic.name, error_code=error.code, error_message=error.message or None
-                )
-                for topic in request.topics
-            )
-        )
 
     async def _create(
         self, request: KafkaCreatePartitionsRequest, context: RequestContext

@@ -9,14 +9,21 @@ applied here.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
+from broker.api.answer import (
+    MILLISECOND,
+    Answer,
+    Later,
+    NoAnswer,
+    RequestContext,
+    Response,
+    milliseconds,
+)
 from broker.api.leader_hints import LeaderHints
 from broker.api.partition_errors import told
-from broker.api.request_handler import CloseConnectionError
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.replica.appends import APPENDED_AT_ONCE
@@ -30,7 +37,8 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
 from jbodlab.protocol.compression import ZSTD
-from jbodlab.protocol.produce_response import ProducedPartition, produce_response
+from jbodlab.protocol.leader_hints import NodeEndpoint
+from jbodlab.protocol.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.protocol.record_batch import codec_of, records_count
 
 if TYPE_CHECKING:
@@ -41,6 +49,13 @@ ALL, LEADER, NONE = -1, 1, 0
 
 ZSTD_FROM = 7
 """First version whose batches may be compressed with zstd (KIP-110)."""
+
+
+class ProduceResponse(Response, frozen=True, kw_only=True):
+    """One entry for each partition of the request."""
+
+    responses: Sequence[ProducedTopic]
+    node_endpoints: Collection[NodeEndpoint]
 
 
 class ProduceApi:
@@ -99,10 +114,10 @@ class ProduceApi:
 
     def failure(
         self, request: ProduceRequest, context: RequestContext, error: KafkaError
-    ) -> Encoded:
+    ) -> Response:
         """Return the error for every partition."""
         if request.acks == NONE:
-            raise CloseConnectionError(f"produce with acks=0 failed: {error}")
+            return NoAnswer(failure=f"produce with acks=0 failed: {error}")
         results = [
             AppendResult(
                 topic_partition=TopicPartition(topic.name, data.index),
@@ -121,7 +136,7 @@ class ProduceApi:
         throttle_ms: int,
         elsewhere: Container[int],
         results: list[AppendResult],
-    ) -> Encoded:
+    ) -> Response:
         remaining = iter(enumerate(results))
         results = []
         for topic in request.topic_data:
@@ -140,7 +155,7 @@ class ProduceApi:
                     self._traffic.produce_failed(name, result.error_code)
                 self._passing_on.refused(self._sender(context), result, records)
         if request.acks == NONE:
-            return _no_response(results)
+            return _no_answer(results)
         return self._response(request, context, results, throttle_ms)
 
     def _is_passed_on(self, context: RequestContext) -> bool:
@@ -162,7 +177,7 @@ class ProduceApi:
         context: RequestContext,
         results: list[AppendResult],
         throttle_ms: int = 0,
-    ) -> Encoded:
+    ) -> ProduceResponse:
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         remaining = iter(results)
         topics = [
@@ -170,14 +185,11 @@ class ProduceApi:
             for topic in request.topic_data
         ]
         assert next(remaining, None) is None
-        response = produce_response(
-            context.version,
-            context.correlation_id,
-            topics,
-            hints.endpoints,
-            throttle_ms=throttle_ms,
+        return ProduceResponse(
+            responses=topics,
+            node_endpoints=hints.endpoints,
+            throttle_time=throttle_ms * MILLISECOND,
         )
-        return Encoded((response,))
 
 
 def _check_no_zstd(request: ProduceRequest, version: int) -> None:
@@ -219,10 +231,10 @@ def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
     )
 
 
-def _no_response(results: list[AppendResult]) -> Encoded:
-    for result in results:
-        if result.error_code != ErrorCode.NONE:
-            raise CloseConnectionError(
-                f"produce with acks=0 to {result.topic_partition} failed: {result.error_code.name}"
-            )
-    return Encoded(())
+def _no_answer(results: list[AppendResult]) -> NoAnswer:
+    failures = (
+        f"produce with acks=0 to {result.topic_partition} failed: {result.error_code.name}"
+        for result in results
+        if result.error_code != ErrorCode.NONE
+    )
+    return NoAnswer(failure=next(failures, None))

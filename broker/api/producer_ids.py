@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response, in_background
+from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
@@ -89,7 +90,7 @@ class InitProducerIdResponse(Response, frozen=True, kw_only=True):
     producer_epoch: int = -1
 
 
-class InitProducerIdApi:
+class InitProducerIdApi(FailsBySchema):
     """Gives an id to every producer that asks."""
 
     def __init__(self, producer_ids: ProducerIds) -> None:
@@ -100,12 +101,6 @@ class InitProducerIdApi:
         if request.transactional_id is not None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         return in_background(self._respond())
-
-    def failure(
-        self, request: InitProducerIdRequest, context: RequestContext, error: KafkaError
-    ) -> InitProducerIdResponse:
-        """Return the error."""
-        return InitProducerIdResponse(error_code=error.code)
 
     async def _respond(self) -> InitProducerIdResponse:
         return InitProducerIdResponse(

@@ -11,10 +11,10 @@ import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import METADATA_TOPIC, NO_LEADER
 from jbodlab.records.cluster_records import BrokerEndpoint
 from jbodlab.requests import DescribeQuorumRequest, QuorumReplica
@@ -75,7 +75,7 @@ class DescribeQuorumResponse(Response, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
 
 
-class DescribeQuorumApi:
+class DescribeQuorumApi(FailsBySchema):
     """Describes the quorum of the metadata log; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -85,12 +85,6 @@ class DescribeQuorumApi:
     def answer(self, request: KafkaDescribeQuorumRequest, context: RequestContext) -> Later:
         """Ask the controller."""
         return in_background(self._describe(request))
-
-    def failure(
-        self, request: KafkaDescribeQuorumRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeQuorumResponse:
-        """Return the error for the whole request."""
-        return DescribeQuorumResponse(error_code=error.code, error_message=error.message or None)
 
     async def _describe(self, request: KafkaDescribeQuorumRequest) -> DescribeQuorumResponse:
         quorum = await Deadline(TIMEOUT).call(

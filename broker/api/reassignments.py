@@ -9,10 +9,10 @@ import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId
 from jbodlab.requests import (
     AlterPartitionReassignmentsRequest,
@@ -79,7 +79,7 @@ class ListPartitionReassignmentsResponse(Response, frozen=True, kw_only=True):
     topics: tuple[OngoingTopicReassignment, ...] = ()
 
 
-class AlterPartitionReassignmentsApi:
+class AlterPartitionReassignmentsApi(FailsBySchema):
     """Gives partitions to other brokers, or cancels that; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -89,16 +89,6 @@ class AlterPartitionReassignmentsApi:
     def answer(self, request: KafkaAlterRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows what it decided."""
         return in_background(self._alter(request))
-
-    def failure(
-        self, request: KafkaAlterRequest, context: RequestContext, error: KafkaError
-    ) -> AlterPartitionReassignmentsResponse:
-        """Return the error for the whole request."""
-        return AlterPartitionReassignmentsResponse(
-            allow_replication_factor_change=_allows_factor_change(request),
-            error_code=error.code,
-            error_message=error.message or None,
-        )
 
     async def _alter(self, request: KafkaAlterRequest) -> AlterPartitionReassignmentsResponse:
         deadline = Deadline(request.timeout)
@@ -141,7 +131,7 @@ class AlterPartitionReassignmentsApi:
         return target == list(wish.replicas)
 
 
-class ListPartitionReassignmentsApi:
+class ListPartitionReassignmentsApi(FailsBySchema):
     """Tells what is under way; any broker takes the request."""
 
     def __init__(self, controller: Controller) -> None:
@@ -150,14 +140,6 @@ class ListPartitionReassignmentsApi:
     def answer(self, request: KafkaListRequest, context: RequestContext) -> Later:
         """Ask the controller, which knows it first."""
         return in_background(self._list(request))
-
-    def failure(
-        self, request: KafkaListRequest, context: RequestContext, error: KafkaError
-    ) -> ListPartitionReassignmentsResponse:
-        """Return the error for the whole request."""
-        return ListPartitionReassignmentsResponse(
-            error_code=error.code, error_message=error.message or None
-        )
 
     async def _list(self, request: KafkaListRequest) -> ListPartitionReassignmentsResponse:
         asked = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from broker.api.answer import Later, RequestContext, Response, in_background
+from broker.api.failures import FailsBySchema
 from broker.api.ports import Revival
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import DirectoryId
 from jbodlab.protocol.revive_log_dir import ReviveLogDirRequest
 
@@ -19,7 +19,7 @@ class ReviveLogDirResponse(Response, frozen=True, kw_only=True):
     replicas: int = 0
 
 
-class ReviveLogDirApi:
+class ReviveLogDirApi(FailsBySchema):
     """Asks the revival; it goes on although the client may not wait for its end."""
 
     def __init__(self, revival: Revival) -> None:
@@ -28,12 +28,6 @@ class ReviveLogDirApi:
     def answer(self, request: ReviveLogDirRequest, context: RequestContext) -> Later:
         """Revive one directory; takes as long as the recovery of its logs."""
         return in_background(self._revive(request.path))
-
-    def failure(
-        self, request: ReviveLogDirRequest, context: RequestContext, error: KafkaError
-    ) -> ReviveLogDirResponse:
-        """Return why the directory stays as it was."""
-        return ReviveLogDirResponse(error_code=error.code, error_message=error.message or None)
 
     async def _revive(self, path: str) -> ReviveLogDirResponse:
         revived = await self._revival.revive(path)

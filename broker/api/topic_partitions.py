@@ -10,10 +10,10 @@ import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import RequestContext, Response
+from broker.api.failures import FailsBySchema
 from broker.api.metadata import leader_or_error
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import INTERNAL_TOPICS
 from jbodlab.image.partition_registration import PartitionRegistration
 
@@ -63,7 +63,7 @@ class DescribeTopicPartitionsResponse(Response, frozen=True, kw_only=True):
     next_cursor: Cursor | None = None
 
 
-class DescribeTopicPartitionsApi:
+class DescribeTopicPartitionsApi(FailsBySchema):
     """Answers from the metadata cache."""
 
     def __init__(self, cache: MetadataCache) -> None:
@@ -102,15 +102,6 @@ class DescribeTopicPartitionsApi:
                 return _page(topics, name, indexes[left])
             left -= len(indexes)
         return DescribeTopicPartitionsResponse(topics=tuple(topics))
-
-    def failure(
-        self, request: DescribeTopicPartitionsRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeTopicPartitionsResponse:
-        """Return the error for every topic."""
-        topics = tuple(
-            TopicDescription(error_code=error.code, name=topic.name) for topic in request.topics
-        )
-        return DescribeTopicPartitionsResponse(topics=topics)
 
     def _partition(
         self,

@@ -10,6 +10,7 @@ import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.mutations import mutator, told_to_wait
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
@@ -83,7 +84,7 @@ class DeleteTopicsResponse(Response, frozen=True, kw_only=True):
     responses: tuple[DeletableTopicResult, ...]
 
 
-class CreateTopicsApi:
+class CreateTopicsApi(FailsBySchema):
     """Creates topics; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -94,21 +95,6 @@ class CreateTopicsApi:
         """Ask the controller, and wait until this broker knows the new topics."""
         _check_count(len(request.topics), RECORDS_PER_TOPIC)
         return in_background(self._create(request, context))
-
-    def failure(
-        self, request: KafkaCreateTopicsRequest, context: RequestContext, error: KafkaError
-    ) -> CreateTopicsResponse:
-        """Return the error for every topic."""
-        return CreateTopicsResponse(
-            topics=tuple(
-                CreatableTopicResult(
-                    name=topic.name,
-                    error_code=error.code,
-                    error_message=error.message or None,
-                )
-                for topic in request.topics
-            )
-        )
 
     async def _create(
         self, request: KafkaCreateTopicsRequest, context: RequestContext
@@ -137,7 +123,7 @@ class CreateTopicsApi:
         )
 
 
-class DeleteTopicsApi:
+class DeleteTopicsApi(FailsBySchema):
     """Deletes topics; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -149,22 +135,6 @@ class DeleteTopicsApi:
         wanted = _to_delete(request, context.version)
         _check_count(len(wanted), 1)
         return in_background(self._delete(request, context, wanted))
-
-    def failure(
-        self, request: KafkaDeleteTopicsRequest, context: RequestContext, error: KafkaError
-    ) -> DeleteTopicsResponse:
-        """Return the error for every topic."""
-        return DeleteTopicsResponse(
-            responses=tuple(
-                DeletableTopicResult(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    error_code=error.code,
-                    error_message=error.message or None,
-                )
-                for topic in _to_delete(request, context.version)
-            )
-        )
 
     async def _delete(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.controller_call import Deadline
+from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
@@ -30,7 +31,7 @@ class UnregisterBrokerResponse(Response, frozen=True, kw_only=True):
     error_message: str | None = None
 
 
-class UnregisterBrokerApi:
+class UnregisterBrokerApi(FailsBySchema):
     """Has a broker removed from the cluster; any broker takes the request."""
 
     def __init__(self, controller: Controller, cache: MetadataCache) -> None:
@@ -40,12 +41,6 @@ class UnregisterBrokerApi:
     def answer(self, request: KafkaUnregisterBrokerRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows it."""
         return in_background(self._unregister(BrokerId(request.broker_id)))
-
-    def failure(
-        self, request: KafkaUnregisterBrokerRequest, context: RequestContext, error: KafkaError
-    ) -> UnregisterBrokerResponse:
-        """Return the error."""
-        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message or None)
 
     async def _unregister(self, broker_id: BrokerId) -> UnregisterBrokerResponse:
         deadline = Deadline(TIMEOUT)

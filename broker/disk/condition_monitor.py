@@ -178,7 +178,7 @@ class ConditionMonitor:
             log_dir.io_samples.take()
             return
         watched = self._watched.get(log_dir) or self._begin(log_dir)
-        log_dir.space.disk.written(self._monotonic_s())
+        log_dir.space.written(self._monotonic_s())
         if found is not None:
             log_dir.space.looked(
                 found.total_bytes, found.free_bytes, tuple(self._neighbours(log_dir))

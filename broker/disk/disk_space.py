@@ -72,6 +72,8 @@ class DiskSpace:
         self.is_full = False
         self.denial: str | None = None
         """Why the disk took no more although it had announced room; None if it did not."""
+        self.denied_to: set[DirectorySpace] = set()
+        """The directories from which it took no more, and that do not know better yet."""
         self._denied_s = self._granted_s = -math.inf
         self._denial_s = 0.0
         self._configured_reserve_bytes = configured_reserve_bytes
@@ -102,22 +104,30 @@ class DiskSpace:
             self.is_full = False
             self._refused_bytes = 0
 
-    def denied(self, cause: str, now_s: float) -> None:
+    def denied(self, directory: DirectorySpace, cause: str, now_s: float) -> None:
         """Take notice that the disk took no more, whatever the looks have shown."""
+        self.denied_to.add(directory)
         if self.denial is None:
             again = now_s - self._granted_s < DENIAL_S_MAX
             longer_s = min(max(2 * self._denial_s, DENIAL_S), DENIAL_S_MAX)
             self._denial_s = longer_s if again else 0.0
         self.is_full, self.denial, self._denied_s = True, cause, now_s
 
-    def written(self, now_s: float) -> None:
+    def written(self, directory: DirectorySpace, now_s: float) -> None:
         """Take notice that the disk took a small file; after a while that is believed."""
         if self.denial is not None and now_s - self._denied_s >= self._denial_s:
-            self.denial, self._granted_s = None, now_s
+            self.taken(directory)
+            if self.denial is None:
+                self._granted_s = now_s
 
-    def taken(self) -> None:
-        """Take notice that the disk took just what it had had no room for: that is believed."""
-        self.denial = None
+    def taken(self, directory: DirectorySpace) -> None:
+        """Take notice that the disk takes from a directory what it had had no room for.
+
+        What it takes from others tells nothing of a directory from which it took no more.
+        """
+        self.denied_to.discard(directory)
+        if not self.denied_to:
+            self.denial = None
 
     def charge(self, size_bytes: int) -> None:
         """Count what goes to the disk from now on."""
@@ -180,6 +190,8 @@ class DirectorySpace:
         self.on_full: Callable[[], None] = _nothing
         self.on_taken: Callable[[], object] = _nothing
         self.refused_count = 0
+        self.logs_wait = False
+        """Whether logs wait for room, and try again all the time: they know if there is any."""
         self._charged_bytes = 0
         self._settled_bytes = 0
         self._settled_at_look_bytes = 0
@@ -200,14 +212,19 @@ class DirectorySpace:
         was_full = self.disk.is_full
         if self.disk.denial is None:
             self.refused_count += 1
-        self.disk.denied(cause, now_s)
+        self.disk.denied(self, cause, now_s)
         if not was_full:
             self.on_full()
+
+    def written(self, now_s: float) -> None:
+        """Take notice that the disk took a small file of this directory."""
+        if not self.logs_wait:
+            self.disk.written(self, now_s)
 
     def taken(self) -> None:
         """Take notice that the disk took all of this directory that it had had no room for."""
         if self.disk.denial is not None:
-            self.disk.taken()
+            self.disk.taken(self)
             self.on_taken()
 
     def charge(self, size_bytes: int) -> None:
@@ -239,6 +256,7 @@ class DirectorySpace:
 
     def leave(self) -> None:
         """Have no part in a file system any more: the directory is offline."""
+        self.disk.taken(self)
         self.disk = DiskSpace()
         self.on_full = self.on_taken = _nothing
 

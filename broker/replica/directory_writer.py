@@ -162,6 +162,7 @@ class DirectoryWriter:
                     self.log_dir.room_again()
             if self._blocked and self._timer is None and not self._is_stopped:
                 self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._try_again)
+        self.log_dir.space.logs_wait = bool(self._blocked)
         self.log_dir.space.settle(sum(change.size for change, _ in finished))
         if self._queue and not self._running:
             # Before the callbacks: the thread shall not idle while they run.

@@ -175,7 +175,10 @@ class InSyncReplicas:
                 self._drop_unusable(leader)
                 return False
             case ErrorCode.OPERATION_NOT_ATTEMPTED | ErrorCode.INELIGIBLE_REPLICA:
-                leader.proposed_isr = None
+                refused, leader.proposed_isr = leader.proposed_isr, None
+                if result.error_code is ErrorCode.INELIGIBLE_REPLICA:
+                    # Such as one whose directory is FULL, which will not fetch any more.
+                    leader.put_out(refused)
                 self._replica.advance_high_watermark()
                 return False
             case (

@@ -97,7 +97,7 @@ class LeaderState(msgspec.Struct, kw_only=True):
         return True
 
     def put_out(self, before: tuple[BrokerId, ...]) -> None:
-        """Wait no longer for those who were in the ISR before and are not any more.
+        """Wait no longer for those who were in the ISR before, or may not join it.
 
         A follower in a full directory has stopped to fetch, and the controller has taken it out.
         It was caught up until just now; the high watermark would wait for it all the same. It

@@ -18,7 +18,8 @@ from typing import get_args
 import msgspec
 
 from jbodlab.errors import UnsupportedVersionError
-from jbodlab.protocol.encoder import Encoder, encoder
+from jbodlab.protocol import fetch_response, produce_response
+from jbodlab.protocol.encoder import Encoder, ResponseEncoder, encoder, in_one_piece
 from jbodlab.protocol.layout import EntityClass, unwrap
 from jbodlab.protocol.reader import EntityReader, reader
 
@@ -216,10 +217,18 @@ def request_reader(api_key: int, api_version: int) -> EntityReader:
     return reader(request_class(api_key, api_version), APIS[api_key].max_items)
 
 
+WRITTEN_BY_HAND = {
+    ApiKey.PRODUCE: produce_response.response_encoder,
+    ApiKey.FETCH: fetch_response.response_encoder,
+}
+"""Encoders of the responses that are sent for every batch; all others are generated."""
+
+
 @cache
-def response_encoder(api_key: int, api_version: int) -> Encoder:
+def response_encoder(api_key: int, api_version: int) -> ResponseEncoder:
     """Return what writes a response body; raises as `request_reader`."""
-    return encoder(response_class(api_key, api_version))
+    make = WRITTEN_BY_HAND.get(ApiKey(api_key), in_one_piece)
+    return make(response_class(api_key, api_version))
 
 
 _loaded: set[tuple[int, int]] = set()

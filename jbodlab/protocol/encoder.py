@@ -13,7 +13,7 @@ may also be given as `bytes`: those that its own class encodes it to.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -21,15 +21,19 @@ from typing import Any, get_args, get_origin
 from jbodlab.protocol.layout import (
     FIXED_FORMATS,
     EntityClass,
+    default_of,
     is_struct,
     tag_of,
-    tagged_default,
     unwrap,
 )
 
 Write = Callable[[bytes], object]
 Encoder = Callable[[Any, Write], None]
 """(value, write): calls `write` with the pieces, such as the `append` of a list."""
+
+Buffer = bytes | bytearray | memoryview
+ResponseEncoder = Callable[[Any, bytearray], Sequence[Buffer]]
+"""(value, head): writes a body behind a header; returns the pieces of both, `head` first."""
 
 CONVERTED = {
     "error_code": ("h", "{0}.value"),
@@ -62,6 +66,20 @@ def encoder(entity_class: EntityClass) -> Encoder:
     generator.line(0, "def encode(value, write):")
     generator.entity(1, entity_class, "value")
     return generator.compiled(entity_class.__module__)
+
+
+def in_one_piece(entity_class: EntityClass) -> ResponseEncoder:
+    """Return what writes a body into the buffer of its header.
+
+    Pieces of a large one would take several times the memory of the whole.
+    """
+    encode_body = encoder(entity_class)
+
+    def encode_response(value: Any, head: bytearray) -> Sequence[Buffer]:
+        encode_body(value, head.extend)
+        return (head,)
+
+    return encode_response
 
 
 def _uvarint(number: int) -> bytes:
@@ -203,7 +221,7 @@ def _tag_section(tagged: list[Field[Any]]) -> Encoder:
         tag = tag_of(field)
         assert tag is not None
         # Compared as bytes: a value need not be of the class that the default is of.
-        tags.append((uvarint(tag), field.name, encode_value, encode_value(tagged_default(field))))
+        tags.append((uvarint(tag), field.name, encode_value, encode_value(default_of(field))))
 
     def section(value: Any, write: Write) -> None:
         present = []

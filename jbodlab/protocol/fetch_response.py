@@ -1,8 +1,7 @@
 """Fetch responses, built by hand around the record batches, which are not copied.
 
-Versions 12 to 18, after the size:
+Versions 12 to 18:
 
-    correlation_id int32, tags
     throttle_time int32, error_code int16, session_id int32
     compact array of topics
         name (12) compact string, or topic id (from 13) 16 bytes
@@ -28,16 +27,16 @@ A session id of 0 makes a client send whole requests (KIP-227).
 
 from __future__ import annotations
 
+import datetime
 import struct
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from jbodlab.protocol.api_table import ApiKey, is_flexible
-from jbodlab.protocol.encoder import uvarint
+from jbodlab.protocol.encoder import Buffer, ResponseEncoder, uvarint
+from jbodlab.protocol.layout import EntityClass
 from jbodlab.protocol.leader_hints import (
     CurrentLeader,
-    NodeEndpoint,
     compact_string,
     current_leader_tag,
     endpoint_tags,
@@ -51,7 +50,7 @@ CURRENT_LEADER_TAG = 1
 NO_SESSION = 0
 NO_REPLICA = -1
 
-Buffer = bytes | bytearray | memoryview
+MILLISECOND = datetime.timedelta(milliseconds=1)
 
 _HEAD = struct.Struct(">ihi")
 _INT16 = struct.Struct(">h")
@@ -91,38 +90,31 @@ class FetchedTopic(NamedTuple):
     partitions: Sequence[FetchedPartition]
 
 
-def fetch_response(
-    version: int,
-    correlation_id: int,
-    topics: Sequence[FetchedTopic],
-    *,
-    error_code: int = 0,
-    session_id: int = NO_SESSION,
-    throttle_ms: int = 0,
-    endpoints: Collection[NodeEndpoint] = (),
-) -> list[Buffer]:
-    """Return the pieces of a Fetch response of version 4 to 18, size field included.
+def response_encoder(entity_class: EntityClass) -> ResponseEncoder:
+    """Return the encoder of version 4 to 18.
 
     The records are among the pieces as they came; what a version lacks is left out.
     """
-    flexible = is_flexible(ApiKey.FETCH, version)
-    # Room for the size, which is known when everything else is there.
-    head = bytearray(_INT32.size) + _INT32.pack(correlation_id)
-    if flexible:
-        head.append(0)
-    if version >= 7:
-        head += _HEAD.pack(throttle_ms, error_code, session_id)
-    else:
-        head += _INT32.pack(throttle_ms)
-    pieces = _Pieces(head)
-    if flexible:
-        _flexible(pieces, version, topics)
-        pieces.tail += endpoint_tags(endpoints if version >= ENDPOINTS_FROM else ())
-    else:
-        _plain(pieces, version, topics)
-    buffers = pieces.finish()
-    _INT32.pack_into(head, 0, sum(map(len, buffers)) - _INT32.size)
-    return buffers
+    version: int = entity_class.__version__
+    is_flexible: bool = entity_class.__flexible__
+
+    def encode_response(response: Any, head: bytearray) -> Sequence[Buffer]:
+        throttle_ms = response.throttle_time // MILLISECOND
+        if version >= 7:
+            head += _HEAD.pack(throttle_ms, response.error_code, response.session_id)
+        else:
+            head += _INT32.pack(throttle_ms)
+        pieces = _Pieces(head)
+        if is_flexible:
+            _flexible(pieces, version, response.responses)
+            pieces.tail += endpoint_tags(
+                response.node_endpoints if version >= ENDPOINTS_FROM else ()
+            )
+        else:
+            _plain(pieces, version, response.responses)
+        return pieces.finish()
+
+    return encode_response
 
 
 class _Pieces:

@@ -15,6 +15,7 @@ answer must be readable by a client that does not know yet what the broker speak
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 import msgspec
 
@@ -88,10 +89,14 @@ def request_header(
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     """Build the header of a response, without the size field before it."""
-    head = CORRELATION_ID.pack(correlation_id)
-    if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version):
-        return head + b"\0"
-    return head
+    return CORRELATION_ID.pack(correlation_id) + _no_tags(api_key, api_version)
+
+
+@cache
+def _no_tags(api_key: int, api_version: int) -> bytes:
+    """Return the end of a response header."""
+    has_tags = api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
+    return b"\0" if has_tags else b""
 
 
 def read_response_header(
@@ -106,7 +111,7 @@ def read_response_header(
         raise BufferUnderflowError(f"response of {len(frame)} bytes has no header")
     correlation_id: int = CORRELATION_ID.unpack_from(frame)[0]
     position = CORRELATION_ID.size
-    if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version):
+    if _no_tags(api_key, api_version):
         position = _skip_tags(frame, position)
     return correlation_id, position
 

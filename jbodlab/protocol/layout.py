@@ -69,8 +69,8 @@ def tag_of(field: Field[Any]) -> int | None:
     return tag
 
 
-def tagged_default(field: Field[Any]) -> Any:
-    """Return what a tagged field means where it is absent.
+def default_of(field: Field[Any]) -> Any:
+    """Return what a field means where it is absent.
 
     The zero value of the type where the schema names no default; for a struct, the defaults of
     its fields.
@@ -82,7 +82,7 @@ def tagged_default(field: Field[Any]) -> Any:
         return None
     if is_dataclass(annotation):
         assert isinstance(annotation, type)
-        return annotation(**{nested.name: tagged_default(nested) for nested in fields(annotation)})
+        return annotation(**{nested.name: default_of(nested) for nested in fields(annotation)})
     if get_origin(annotation) is tuple:
         return ()
     kind = primitive_kind(field.metadata.get("kafka_type"))

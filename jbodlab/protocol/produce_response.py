@@ -1,8 +1,7 @@
 """Produce responses, built by hand: this answer is written once for every batch.
 
-Versions 9 to 12, after the size:
+Versions 9 to 12:
 
-    correlation_id int32, tags
     compact array of topics
         name                compact string
         compact array of partitions
@@ -24,23 +23,23 @@ version 5, `record_errors` and `error_message` from version 8.
 
 from __future__ import annotations
 
+import datetime
 import struct
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from jbodlab.protocol.api_table import APIS, ApiKey
-from jbodlab.protocol.encoder import uvarint
+from jbodlab.protocol.encoder import Buffer, ResponseEncoder, uvarint
+from jbodlab.protocol.layout import EntityClass
 from jbodlab.protocol.leader_hints import (
     CurrentLeader,
-    NodeEndpoint,
     compact_string,
     current_leader_tag,
     endpoint_tags,
 )
 
-FLEXIBLE_FROM = APIS[ApiKey.PRODUCE].flexible_from
 LEADER_HINTS_FROM = 10
 CURRENT_LEADER_TAG = 0
+MILLISECOND = datetime.timedelta(milliseconds=1)
 
 _FLEXIBLE_PARTITION = struct.Struct(">ihqqqB")
 _PLAIN_PARTITION = struct.Struct(">ihqq")
@@ -61,34 +60,28 @@ class ProducedPartition(NamedTuple):
     current_leader: CurrentLeader | None = None
 
 
-def produce_response(
-    version: int,
-    correlation_id: int,
-    topics: Sequence[tuple[str, Sequence[ProducedPartition]]],
-    endpoints: Collection[NodeEndpoint] = (),
-    *,
-    throttle_ms: int = 0,
-) -> bytes:
-    """Return a whole Produce response of version 3 to 12, size field included.
+ProducedTopic = tuple[str, Sequence[ProducedPartition]]
+"""The name of a topic, and the answers for its partitions."""
+
+
+def response_encoder(entity_class: EntityClass) -> ResponseEncoder:
+    """Return the encoder of version 3 to 12.
 
     Leader hints are left out of versions that have none.
     """
-    flexible = version >= FLEXIBLE_FROM
-    build = _flexible if flexible else _plain
-    hints = endpoints if version >= LEADER_HINTS_FROM else ()
-    body = build(version, topics, hints, _INT32.pack(throttle_ms))
-    head = _INT32.pack(correlation_id) + (b"\0" if flexible else b"")
-    return _INT32.pack(len(head) + len(body)) + head + body
+    version: int = entity_class.__version__
+    encode = _flexible if entity_class.__flexible__ else _plain
+
+    def encode_response(response: Any, head: bytearray) -> Sequence[Buffer]:
+        encode(version, response, head)
+        return (head,)
+
+    return encode_response
 
 
-def _flexible(
-    version: int,
-    topics: Sequence[tuple[str, Sequence[ProducedPartition]]],
-    endpoints: Collection[NodeEndpoint],
-    throttle: bytes,
-) -> bytes:
-    out = bytearray(uvarint(len(topics) + 1))
-    for name, partitions in topics:
+def _flexible(version: int, response: Any, out: bytearray) -> None:
+    out += uvarint(len(response.responses) + 1)
+    for name, partitions in response.responses:
         out += compact_string(name)
         out += uvarint(len(partitions) + 1)
         for partition in partitions:
@@ -102,19 +95,13 @@ def _flexible(
             else:
                 out += b"\x01" + current_leader_tag(CURRENT_LEADER_TAG, leader)
         out.append(0)
-    return bytes(out + throttle + endpoint_tags(endpoints))
+    out += _INT32.pack(response.throttle_time // MILLISECOND)
+    out += endpoint_tags(response.node_endpoints if version >= LEADER_HINTS_FROM else ())
 
 
-def _plain(
-    version: int,
-    topics: Iterable[tuple[str, Sequence[ProducedPartition]]],
-    endpoints: Collection[NodeEndpoint],
-    throttle: bytes,
-) -> bytes:
-    assert not endpoints
-    topics = tuple(topics)
-    out = bytearray(_INT32.pack(len(topics)))
-    for name, partitions in topics:
+def _plain(version: int, response: Any, out: bytearray) -> None:
+    out += _INT32.pack(len(response.responses))
+    for name, partitions in response.responses:
         out += _string(name) + _INT32.pack(len(partitions))
         for partition in partitions:
             out += _PLAIN_PARTITION.pack(*partition[:4])
@@ -123,7 +110,7 @@ def _plain(
             if version >= 8:
                 message = partition.error_message
                 out += bytes(4) + (b"\xff\xff" if message is None else _string(message))
-    return bytes(out + throttle)
+    out += _INT32.pack(response.throttle_time // MILLISECOND)
 
 
 def _string(text: str) -> bytes:

@@ -21,10 +21,10 @@ from jbodlab.protocol.kio_import import SerialError, entity_reader
 from jbodlab.protocol.layout import (
     FIXED_FORMATS,
     EntityClass,
+    default_of,
     is_struct,
     read_uvarint,
     tag_of,
-    tagged_default,
     unwrap,
 )
 from jbodlab.protocol.message_bounds import ANY_NUMBER, NULL_STRUCT, bounds_check
@@ -70,7 +70,7 @@ def tolerant_reader(entity_class: EntityClass) -> EntityReader:
     ordinary = [(f.name, _field_reader(f, flexible)) for f in _fields(entity_class, tagged=False)]
     tagged_fields = _fields(entity_class, tagged=True)
     tagged = {tag_of(f): (f.name, _field_reader(f, flexible)) for f in tagged_fields}
-    defaults = {f.name: tagged_default(f) for f in tagged_fields}
+    defaults = {f.name: default_of(f) for f in tagged_fields}
 
     def read(data: bytes | memoryview, position: int) -> tuple[Any, int]:
         values = dict(defaults)

@@ -10,6 +10,7 @@ import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import Later, RequestContext, Response
+from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
 from broker.groups import requests, responses
 from jbodlab.error_code import ErrorCode
@@ -40,7 +41,7 @@ class DescribeGroupsResponse(Response, frozen=True, kw_only=True):
     groups: tuple[DescribedGroup, ...]
 
 
-class DescribeGroupsApi:
+class DescribeGroupsApi(FailsBySchema):
     """Describes classic groups."""
 
     def __init__(self, groups: GroupCoordinators) -> None:
@@ -62,13 +63,6 @@ class DescribeGroupsApi:
             return DescribeGroupsResponse(groups=in_order(request.groups, each, entries))
 
         return Later(self._groups.submit_each(request.groups, request_for), finish)
-
-    def failure(
-        self, request: DescribeGroupsRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeGroupsResponse:
-        """Return the error for every group."""
-        described = _described(request.groups, error, authorized_operations.NOT_ASKED_FOR)
-        return DescribeGroupsResponse(groups=tuple(described))
 
 
 def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:
@@ -98,7 +92,7 @@ class ListGroupsResponse(Response, frozen=True, kw_only=True):
     groups: tuple[responses.ListedGroup, ...] = ()
 
 
-class ListGroupsApi:
+class ListGroupsApi(FailsBySchema):
     """Lists groups of every kind."""
 
     def __init__(self, groups: GroupCoordinators) -> None:
@@ -118,12 +112,6 @@ class ListGroupsApi:
 
         return Later(self._groups.submit_to_all(asked), finish)
 
-    def failure(
-        self, request: ListGroupsRequest, context: RequestContext, error: KafkaError
-    ) -> ListGroupsResponse:
-        """Return the error."""
-        return ListGroupsResponse(error_code=error.code)
-
 
 class DeleteGroupsResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
@@ -131,7 +119,7 @@ class DeleteGroupsResponse(Response, frozen=True, kw_only=True):
     results: tuple[responses.DeletableGroupResult, ...]
 
 
-class DeleteGroupsApi:
+class DeleteGroupsApi(FailsBySchema):
     """Deletes groups with their offsets."""
 
     def __init__(self, groups: GroupCoordinators) -> None:
@@ -154,12 +142,6 @@ class DeleteGroupsApi:
             )
 
         return Later(self._groups.submit_each(request.groups_names, request_for), finish)
-
-    def failure(
-        self, request: DeleteGroupsRequest, context: RequestContext, error: KafkaError
-    ) -> DeleteGroupsResponse:
-        """Return the error for every group."""
-        return DeleteGroupsResponse(results=tuple(_deleted(request.groups_names, error)))
 
 
 def _deleted(group_ids: Iterable[str], answer: Any) -> Iterable[responses.DeletableGroupResult]:

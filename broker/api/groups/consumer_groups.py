@@ -13,6 +13,7 @@ import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import NO_TIME, Later, RequestContext, Response, milliseconds
+from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
     Each,
     GroupCoordinators,
@@ -59,7 +60,7 @@ class ConsumerGroupHeartbeatResponse(Response, frozen=True, kw_only=True):
     assignment: Assignment | None = None
 
 
-class ConsumerGroupHeartbeatApi:
+class ConsumerGroupHeartbeatApi(FailsBySchema):
     """Takes signs of life, with which members join, leave and confirm what they gave up."""
 
     def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
@@ -99,14 +100,6 @@ class ConsumerGroupHeartbeatApi:
             client_host=client_host(context.connection),
         )
         return Later(self._groups.submit(request.group_id, asked), _told)
-
-    def failure(
-        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, error: KafkaError
-    ) -> ConsumerGroupHeartbeatResponse:
-        """Return the error."""
-        return ConsumerGroupHeartbeatResponse(
-            error_code=error.code, error_message=error.message or None
-        )
 
 
 def _told(told: responses.ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
@@ -161,7 +154,7 @@ class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
     groups: tuple[DescribedGroup, ...]
 
 
-class ConsumerGroupDescribeApi:
+class ConsumerGroupDescribeApi(FailsBySchema):
     """Describes groups of KIP-848; to all others the answer is that there is no such group."""
 
     def __init__(self, groups: GroupCoordinators) -> None:
@@ -185,13 +178,6 @@ class ConsumerGroupDescribeApi:
             return ConsumerGroupDescribeResponse(groups=in_order(request.group_ids, each, entries))
 
         return Later(self._groups.submit_each(request.group_ids, request_for), finish)
-
-    def failure(
-        self, request: ConsumerGroupDescribeRequest, context: RequestContext, error: KafkaError
-    ) -> ConsumerGroupDescribeResponse:
-        """Return the error for every group."""
-        described = _described(request.group_ids, error, authorized_operations.NOT_ASKED_FOR)
-        return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
 def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.api.answer import Later, RequestContext, Response, milliseconds
+from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
     GroupCoordinators,
     as_response,
@@ -186,7 +187,7 @@ class LeaveGroupResponse(Response, frozen=True, kw_only=True):
     members: tuple[responses.MemberResponse, ...] = ()
 
 
-class LeaveGroupApi:
+class LeaveGroupApi(FailsBySchema):
     """Takes members out of their group."""
 
     def __init__(self, groups: GroupCoordinators) -> None:
@@ -204,12 +205,6 @@ class LeaveGroupApi:
             self._groups.submit(request.group_id, asked),
             lambda found: as_response(LeaveGroupResponse, found),
         )
-
-    def failure(
-        self, request: LeaveGroupRequest, context: RequestContext, error: KafkaError
-    ) -> LeaveGroupResponse:
-        """Return the error."""
-        return LeaveGroupResponse(error_code=error.code)
 
 
 def _leaving(request: Any, version: int) -> tuple[requests.LeavingMember, ...]:

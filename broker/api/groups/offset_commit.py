@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from broker.api.answer import Answer, Later, RequestContext, Response, milliseconds
+from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import GroupCoordinators, check_group_id
 from broker.groups import requests
 from broker.metadata_cache import MetadataCache
@@ -136,7 +137,7 @@ class OffsetCommitApi:
         return OffsetCommitResponse(topics=asked.results(lambda _topic, _index: error.code))
 
 
-class OffsetDeleteApi:
+class OffsetDeleteApi(FailsBySchema):
     """Has offsets taken away."""
 
     def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
@@ -163,12 +164,6 @@ class OffsetDeleteApi:
             return OffsetDeleteResponse(topics=asked.results(_codes(done)))
 
         return Later(self._groups.submit(request.group_id, delete), finish)
-
-    def failure(
-        self, request: OffsetDeleteRequest, context: RequestContext, error: KafkaError
-    ) -> OffsetDeleteResponse:
-        """Return the error."""
-        return OffsetDeleteResponse(error_code=error.code)
 
 
 def _find(topic: Any, known: TopicsImage) -> TopicImage | ErrorCode:

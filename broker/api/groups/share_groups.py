@@ -6,10 +6,10 @@ coordinator again, for ever and in silence; the answer ends it with an error tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from broker.api.answer import RequestContext
-from broker.api.groups.consumer_groups import ConsumerGroupHeartbeatResponse
+from broker.api.failures import FailsBySchema
 from broker.api.groups.find_coordinator import NO_SHARE_GROUPS
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -18,19 +18,9 @@ if TYPE_CHECKING:
     from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatRequest
 
 
-class ShareGroupHeartbeatApi:
+class ShareGroupHeartbeatApi(FailsBySchema):
     """Takes no members."""
 
-    def answer(
-        self, request: ShareGroupHeartbeatRequest, context: RequestContext
-    ) -> ConsumerGroupHeartbeatResponse:
+    def answer(self, request: ShareGroupHeartbeatRequest, context: RequestContext) -> NoReturn:
         """Refuse."""
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_SHARE_GROUPS)
-
-    def failure(
-        self, request: ShareGroupHeartbeatRequest, context: RequestContext, error: KafkaError
-    ) -> ConsumerGroupHeartbeatResponse:
-        """Return the error; the fields are those of a consumer group's heartbeat."""
-        return ConsumerGroupHeartbeatResponse(
-            error_code=error.code, error_message=error.message or None
-        )

@@ -18,6 +18,7 @@ from jbodlab import requests
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import Offset, TopicPartition
 from jbodlab.image.settings_image import Quotas
+from jbodlab.protocol.api_table import ApiKey
 from tests.broker.api.test_fetch import fetch
 from tests.broker.api.test_metadata import metadata
 from tests.broker.api.test_produce import produce
@@ -180,14 +181,26 @@ def test_consumers_are_told_how_long_to_wait_and_followers_are_free(
     run(scenario)
 
 
-def test_who_keeps_the_broker_busy_is_told_so_in_any_answer(run: Callable[..., None]) -> None:
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        (ApiKey.PRODUCE, produce(12, records=bytes(100))),
+        (ApiKey.FETCH, fetch(12, ("t", [0]))),
+        (ApiKey.METADATA, metadata(12, "t")),
+    ],
+)
+def test_who_keeps_the_broker_busy_is_told_so_in_any_answer(
+    run: Callable[..., None], key: ApiKey, wanted: Any
+) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         cluster.publish_topic("t")
+        cluster.replicas.results["append"] = [AppendResult(topic_partition=T0, base_offset=0)] * 2
+        cluster.replicas.results["fetch"] = [FetchResult(topic_partition=T0, topic_id=None)]
         publish(cluster, {frozenset({("client-id", None)}): {"request_percentage": 1_000.0}})
         # Each look at the clock finds it twelve seconds later.
         cluster.traffic.now_s = itertools.count(0.0, 12.0).__next__
 
-        answer = await client.call(3, 12, metadata(12, "t"))
+        answer = await client.call(key, 12, wanted)
 
         assert NO_TIME < answer.throttle_time <= datetime.timedelta(milliseconds=200)
 

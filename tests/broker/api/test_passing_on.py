@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from broker.api.request_handler import CloseConnectionError
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from broker.serving import other_leaders
@@ -317,8 +316,11 @@ def test_what_has_come_of_a_batch_is_open_when_the_connection_breaks(
 ) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         await ask(client, (T0, batch(b"1")))
-        leader.replicas.results["append"] = CloseConnectionError("it breaks")
-        assert await codes(client, (T0, batch(b"1"))) == [TIMED_OUT]
+        never = leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
+        asked = asyncio.create_task(codes(client, (T0, batch(b"1"))))
+        await called(leader.replicas.calls)
+        never.cancel()
+        assert await asked == [TIMED_OUT]
         leader.replicas.results["append"] = appended(T0)
 
         # Else the second would overtake the first.

@@ -740,7 +740,7 @@ def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
         await until(lambda: disk.failures > 0)
         await until(lambda: each.log_dir.space.disk.denial is not None)
         disk.is_armed = False
-        each.log_dir.space.disk.written(real().monotonic_s() + 1_000)
+        each.log_dir.space.written(real().monotonic_s() + 1_000)
         each.log_dir.space.disk.looked(1 << 40, 1 << 39)
 
         await until(lambda: not each.log.is_blocked)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from broker.disk.disk_space import (
@@ -141,24 +143,25 @@ def test_a_directory_that_leaves_has_no_part_in_the_disk_any_more() -> None:
 
 
 def test_a_disk_that_soon_takes_no_more_again_is_full_for_longer() -> None:
-    disk = DiskSpace(100)
+    found = DirectorySpace()
+    disk = found.disk = DiskSpace(100)
     disk.looked(1_000_000, 500_000)
     now_s, pauses = 0.0, []
     for _ in range(7):
-        disk.denied("[Errno 122] Disk quota exceeded", now_s)
+        found.denied("[Errno 122] Disk quota exceeded", now_s)
         assert not disk.takes(1)
         assert not disk.has_room(1)
         assert not disk.takes_files()
         begun_s = now_s
         while disk.denial is not None:
             now_s += 1
-            disk.written(now_s)
+            found.written(now_s)
             disk.looked(1_000_000, 500_000)
         assert disk.takes(1)
         pauses.append(now_s - begun_s)
     assert pauses == [1, 5, 10, 20, 40, 60, 60]
-    disk.denied("[Errno 28] No space left on device", now_s + DENIAL_S_MAX)
-    disk.written(now_s + DENIAL_S_MAX)
+    found.denied("[Errno 28] No space left on device", now_s + DENIAL_S_MAX)
+    found.written(now_s + DENIAL_S_MAX)
     assert disk.denial is None
 
 
@@ -175,3 +178,45 @@ def test_a_disk_that_took_what_it_had_no_room_for_is_believed_at_once() -> None:
 
     assert found.takes(1)
     assert told == ["taken"]
+
+
+def test_what_a_disk_takes_from_one_directory_tells_nothing_of_another() -> None:
+    one, two = DirectorySpace(), DirectorySpace()
+    one.disk = two.disk = disk(50_000)
+    two.denied("[Errno 28] No space left on device", 0.0)
+
+    one.written(1.0)
+    one.looked(100_000, 50_000, (two,))
+    assert one.disk.is_full
+
+    two.written(1.1)
+    one.looked(100_000, 50_000, (two,))
+    assert not one.disk.is_full
+
+
+def test_a_small_file_tells_nothing_while_logs_wait_for_room() -> None:
+    found = space(50_000)
+    found.denied("[Errno 28] No space left on device", 0.0)
+    found.logs_wait = True
+    found.written(1.0)
+    assert found.disk.denial is not None
+
+    found.logs_wait = False
+    found.written(1.1)
+    assert found.disk.denial is None
+
+
+@pytest.mark.parametrize("end", [DirectorySpace.taken, DirectorySpace.leave])
+def test_a_disk_has_room_again_when_no_directory_knows_otherwise(
+    end: Callable[[DirectorySpace], None],
+) -> None:
+    one, two = DirectorySpace(), DirectorySpace()
+    shared = one.disk = two.disk = disk(50_000)
+    for each in (one, two):
+        each.denied("[Errno 28] No space left on device", 0.0)
+
+    one.taken()
+    assert shared.denial is not None
+
+    end(two)
+    assert shared.denial is None

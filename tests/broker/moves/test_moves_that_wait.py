@@ -145,8 +145,8 @@ def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
         disk.left = None
 
         def looked() -> bool:
-            target.space.disk.written(time.monotonic())
-            return moving.mover.move_of(TP) is None
+            target.space.written(time.monotonic())
+            return moving.mover.move_of(TP) is None and target.space.disk.denial is None
 
         await until(looked)
         assert partition.log is not None
@@ -205,7 +205,7 @@ def test_a_cut_that_waits_for_room_on_either_side_is_made_before_more_is_copied(
             callback()
 
         def looked() -> bool:
-            target.space.disk.written(time.monotonic())
+            target.space.written(time.monotonic())
             return moving.mover.move_of(TP) is None
 
         await until(looked)

@@ -283,6 +283,26 @@ def test_what_waits_for_room_is_confirmed_to_nobody_until_it_is_written(tmp_path
     boxed(tmp_path, test)
 
 
+def test_a_directory_stays_full_while_a_log_waits_whatever_the_probe_writes(
+    tmp_path: Path,
+) -> None:
+    async def test(box: Box) -> None:
+        await blocked(box)
+        space, disk = box.log_dir.space, box.log_dir.space.disk
+        space.written(box.log_dir.outside.monotonic_s())
+        assert disk.denial is not None
+
+        await box.make_room()
+        assert disk.denial is None
+        await blocked(box)
+        box.log.writer.give_up(box.log.files)
+        await until(lambda: not box.log.is_blocked)
+        space.written(box.log_dir.outside.monotonic_s() + disk_space.DENIAL_S)
+        assert disk.denial is None
+
+    boxed(tmp_path, test)
+
+
 def test_other_logs_go_on(tmp_path: Path) -> None:
     async def test(box: Box) -> None:
         other = Box(box.disk, box.log_dir, await Box.new_log(box.log_dir, box.log.writer, 1))

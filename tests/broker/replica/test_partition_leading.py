@@ -97,6 +97,11 @@ def code_of(future: asyncio.Future[list[AppendResult]]) -> ErrorCode:
     return result.error_code
 
 
+def refused(code: ErrorCode) -> IsrChangeResult:
+    """Return the controller's answer to an ISR that it does not write."""
+    return IsrChangeResult(topic_id=TOPIC_ID, partition=0, error_code=code)
+
+
 def test_acks_all_is_answered_when_the_whole_isr_has_the_record(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         future = await cluster.waiting()
@@ -301,10 +306,7 @@ def test_caught_up_follower_outside_the_isr_holds_back_until_its_directory_fails
         cluster.fetched(TWO, 0)
         cluster.fetched(THREE, 0)
         partition = await cluster.host.online()
-        refused = IsrChangeResult(
-            topic_id=TOPIC_ID, partition=0, error_code=ErrorCode.INELIGIBLE_REPLICA
-        )
-        partition.in_sync.answered(0, refused)
+        partition.in_sync.answered(0, refused(ErrorCode.OPERATION_NOT_ATTEMPTED))
         future = await cluster.waiting()
         cluster.fetched(TWO, 1)
         assert not future.done()
@@ -312,6 +314,29 @@ def test_caught_up_follower_outside_the_isr_holds_back_until_its_directory_fails
         cluster.metadata.apply(directories_left(3, directory_id(31)))
 
         assert code_of(future) is ErrorCode.NONE
+
+    run(tmp_path, test, isr=(1, 2))
+
+
+def test_caught_up_follower_that_may_not_join_holds_back_nothing_until_it_fetches_again(
+    tmp_path: Path,
+) -> None:
+    """One whose directory is FULL again has stopped to fetch, and the controller refuses it."""
+
+    async def test(cluster: Cluster) -> None:
+        cluster.fetched(TWO, 0)
+        cluster.fetched(THREE, 0)
+        future = await cluster.waiting()
+        cluster.fetched(TWO, 1)
+        assert not future.done()
+
+        partition = await cluster.host.online()
+        partition.in_sync.answered(0, refused(ErrorCode.INELIGIBLE_REPLICA))
+
+        assert code_of(future) is ErrorCode.NONE
+        cluster.fetched(THREE, 1)
+        assert partition.leader is not None
+        assert partition.leader.proposed_isr == (1, 2, 3)
 
     run(tmp_path, test, isr=(1, 2))
 
@@ -638,14 +663,10 @@ def test_refused_proposal_is_given_up_and_an_unknown_error_asks_again(tmp_path: 
         partition = await cluster.host.online()
         cluster.fetched(THREE, 0)
         assert partition.leader is not None
-        refused = IsrChangeResult(
-            topic_id=TOPIC_ID, partition=0, error_code=ErrorCode.INELIGIBLE_REPLICA
-        )
-        busy = IsrChangeResult(topic_id=TOPIC_ID, partition=0, error_code=ErrorCode.NOT_CONTROLLER)
 
-        assert partition.in_sync.answered(0, busy)
+        assert partition.in_sync.answered(0, refused(ErrorCode.NOT_CONTROLLER))
         assert partition.leader.proposed_isr == (1, 2, 3)
-        assert not partition.in_sync.answered(0, refused)
+        assert not partition.in_sync.answered(0, refused(ErrorCode.INELIGIBLE_REPLICA))
 
         assert partition.leader.proposed_isr is None
 

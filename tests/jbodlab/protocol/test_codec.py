@@ -16,7 +16,7 @@ from kio.serial import entity_reader, entity_writer
 from jbodlab.errors import DecodeError
 from jbodlab.protocol import api_table
 from jbodlab.protocol.encoder import encode, uvarint
-from jbodlab.protocol.layout import tag_of, tagged_default, unwrap
+from jbodlab.protocol.layout import default_of, tag_of, unwrap
 from jbodlab.protocol.reader import reader, tolerant_reader
 
 VERSIONS = [
@@ -67,7 +67,7 @@ def random_entity(entity_class: Any, rng: random.Random) -> Any:
         annotation, optional = unwrap(field.type)
         kind = field.metadata.get("kafka_type")
         if tag_of(field) is not None and rng.random() < 0.5:
-            values[field.name] = tagged_default(field)
+            values[field.name] = default_of(field)
         elif optional and kind not in ("uuid",) and rng.random() < 0.3:
             values[field.name] = None
         elif get_origin(annotation) is tuple:
@@ -141,7 +141,7 @@ def test_unknown_tag_at_the_end_of_a_request_is_skipped(api_key: int, version: i
     entity = random_entity(entity_class, rng)
     tagged = [field for field in fields(entity_class) if tag_of(field) is not None]
     for field in tagged:
-        object.__setattr__(entity, field.name, tagged_default(field))
+        object.__setattr__(entity, field.name, default_of(field))
     encoded = encode(entity_class, entity)
     assert encoded[-1] == 0
     with_tag = encoded[:-1] + b"\x01" + uvarint(9999) + b"\x03abc"

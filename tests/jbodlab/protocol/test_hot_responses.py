@@ -1,10 +1,9 @@
-"""The two responses built by hand have the bytes that kio's writer gives."""
+"""The two responses whose encoders are written by hand have the bytes that kio's writer gives."""
 
 from __future__ import annotations
 
 import datetime
 import io
-import struct
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -13,21 +12,29 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from jbodlab.protocol.fetch_response import FetchedPartition, FetchedTopic, fetch_response
-from jbodlab.protocol.headers import response_header
+from broker.api.fetch import FetchResponse
+from broker.api.produce import ProduceResponse
+from jbodlab.error_code import ErrorCode as JbodlabErrorCode
+from jbodlab.protocol.api_table import ApiKey, response_encoder
+from jbodlab.protocol.fetch_response import FetchedPartition, FetchedTopic
 from jbodlab.protocol.leader_hints import CurrentLeader, NodeEndpoint
-from jbodlab.protocol.produce_response import ProducedPartition, produce_response
+from jbodlab.protocol.produce_response import ProducedPartition, ProducedTopic
 
 TOPIC_ID = UUID("12345678-1234-5678-1234-567812345678")
 LEADER = CurrentLeader(3, 17)
+SECOND = datetime.timedelta(seconds=1)
 ENDPOINTS = (NodeEndpoint(3, "broker-3", 9093, None), NodeEndpoint(4, "ö", 1, "rack"))
 
 
-def framed(api_key: int, version: int, correlation_id: int, entity: Any) -> bytes:
+def by_kio(entity: Any) -> bytes:
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)
-    message = response_header(api_key, version, correlation_id) + buffer.getvalue()
-    return struct.pack(">i", len(message)) + message
+    return buffer.getvalue()
+
+
+def produce_response(version: int, topics: list[ProducedTopic]) -> bytes:
+    response = ProduceResponse(responses=topics, node_endpoints=ENDPOINTS, throttle_time=SECOND)
+    return b"".join(response_encoder(ApiKey.PRODUCE, version)(response, bytearray()))
 
 
 def only_known(entity_class: Any, **values: Any) -> Any:
@@ -39,7 +46,7 @@ def test_produce_response_is_what_kio_writes(version: int) -> None:
     kio = import_module(f"kio.schema.produce.v{version}.response")
     message = "not leader any more" if version >= 8 else None
     hint = LEADER if version >= 10 else None
-    topics = [
+    topics: list[ProducedTopic] = [
         ("small", [ProducedPartition(0, 0, 123456789012, -1, 5)]),
         (
             "größer",
@@ -52,6 +59,7 @@ def test_produce_response_is_what_kio_writes(version: int) -> None:
     ]
 
     expected = kio.ProduceResponse(
+        throttle_time=SECOND,
         responses=tuple(
             kio.TopicProduceResponse(
                 name=name,
@@ -85,14 +93,14 @@ def test_produce_response_is_what_kio_writes(version: int) -> None:
         ),
         **{"node_endpoints": kio_endpoints(kio)} if version >= 10 else {},
     )
-    assert produce_response(version, 99, topics, ENDPOINTS) == framed(0, version, 99, expected)
+    assert produce_response(version, topics) == by_kio(expected)
 
 
 def test_hints_are_left_out_of_versions_without_them() -> None:
-    topics = [("t", [ProducedPartition(0, 6, -1, -1, -1, None, LEADER)])]
-    bare = [("t", [ProducedPartition(0, 6, -1, -1, -1)])]
+    topics: list[ProducedTopic] = [("t", [ProducedPartition(0, 6, -1, -1, -1, None, LEADER)])]
+    bare: list[ProducedTopic] = [("t", [ProducedPartition(0, 6, -1, -1, -1)])]
     for version in (3, 8, 9):
-        assert produce_response(version, 1, topics, ENDPOINTS) == produce_response(version, 1, bare)
+        assert produce_response(version, topics) == produce_response(version, bare)
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -118,7 +126,7 @@ def test_fetch_response_is_what_kio_writes(version: int) -> None:
 
     expected = only_known(
         kio.FetchResponse,
-        throttle_time=datetime.timedelta(0),
+        throttle_time=SECOND,
         error_code=ErrorCode(0),
         session_id=0,
         responses=tuple(
@@ -132,8 +140,9 @@ def test_fetch_response_is_what_kio_writes(version: int) -> None:
         ),
         **{"node_endpoints": kio_endpoints(kio)} if version >= 16 else {},
     )
-    buffers = fetch_response(version, -7, topics, endpoints=ENDPOINTS)
-    assert b"".join(buffers) == framed(1, version, -7, expected)
+    response = FetchResponse(throttle_time=SECOND, responses=topics, node_endpoints=ENDPOINTS)
+    buffers = response_encoder(ApiKey.FETCH, version)(response, bytearray(b"head"))
+    assert b"".join(buffers) == b"head" + by_kio(expected)
     assert any(piece is records[1] for piece in buffers)
 
 
@@ -145,8 +154,9 @@ def test_error_of_the_whole_fetch_stands_at_the_top(version: int) -> None:
         error_code=ErrorCode.fetch_session_id_not_found,
         responses=(),
     )
-    got = b"".join(fetch_response(version, 1, (), error_code=70))
-    assert got == framed(1, version, 1, expected)
+    response = FetchResponse(error_code=JbodlabErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    got = b"".join(response_encoder(ApiKey.FETCH, version)(response, bytearray()))
+    assert got == by_kio(expected)
 
 
 def kio_endpoints(kio: Any) -> tuple[Any, ...]:

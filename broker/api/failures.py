@@ -1,0 +1,127 @@
+"""The response in which a request fails, derived from the schema of its version.
+
+The error code goes where the schema has a place for it: to the top of the message, or else into
+each element that answers an element of the request. Such an element repeats the fields by which the
+client identifies it. Every other field has the default of the schema, or the zero of its type; an
+offset, an id or an epoch without a default is -1.
+
+An API of which clients expect something else has a `failure` of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from broker.api.answer import RequestContext
+from broker.api.partition_errors import told
+from jbodlab.errors import KafkaError
+from jbodlab.protocol.api_table import response_class
+from jbodlab.protocol.layout import EntityClass, default_of, is_struct, unwrap
+
+PARTITION_FIELDS = frozenset({"partition", "partition_index"})
+IDENTITY_FIELDS = PARTITION_FIELDS | {
+    "entity",
+    "group_id",
+    "name",
+    "resource_name",
+    "resource_type",
+    "topic",
+    "topic_id",
+}
+UNKNOWN_IS_NEGATIVE = frozenset({"int16", "int64"})
+"""Types of offsets, ids and epochs."""
+
+Value = Callable[[Any, KafkaError], Any]
+"""(asked, error): the value of one field of the response to what was asked."""
+
+
+class FailsBySchema:
+    """A handler whose failures follow from the schema of the response."""
+
+    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Any:
+        """Return the response in which every part of the request fails with an error."""
+        header = context.header
+        entity_class = response_class(header.api_key, header.api_version)
+        return _failed(entity_class, is_element=False)(request, error)
+
+
+@cache
+def _failed(entity_class: EntityClass, *, is_element: bool) -> Value:
+    """Return what makes a response, or an element of one."""
+    values = {each.name: _value(entity_class, each, is_element) for each in fields(entity_class)}
+
+    def failed(asked: Any, error: KafkaError) -> Any:
+        return entity_class(**{name: value(asked, error) for name, value in values.items()})
+
+    return failed
+
+
+def _value(entity_class: EntityClass, field: Field[Any], is_element: bool) -> Value:
+    if field.metadata.get("kafka_type") == "error_code":
+        is_partition = not PARTITION_FIELDS.isdisjoint(entity_class.__slots__)
+        return _code_of_partition if is_partition else _code
+    if field.name == "error_message":
+        return _message
+    item = _struct_in_array(field)
+    if item is not None and not _has_code(entity_class) and _has_code_within(item):
+        failed = _failed(item, is_element=True)
+        return lambda asked, error: tuple(failed(each, error) for each in _elements(asked))
+    absent = _absent(field)
+    if is_element and field.name in IDENTITY_FIELDS:
+        return lambda asked, _: _identity(asked, field.name, absent)
+    return lambda _asked, _error: absent
+
+
+def _code(_: Any, error: KafkaError) -> int:
+    return error.code
+
+
+def _code_of_partition(_: Any, error: KafkaError) -> int:
+    return told(error.code)
+
+
+def _message(_: Any, error: KafkaError) -> str | None:
+    return error.message or None
+
+
+def _elements(asked: Any) -> Iterable[Any]:
+    """Return the first array of a request, or of an element of it: it lists what is asked for."""
+    for field in fields(asked):
+        if get_origin(unwrap(field.type)[0]) is tuple:
+            return getattr(asked, field.name) or ()
+    return ()
+
+
+def _identity(asked: Any, name: str, absent: Any) -> Any:
+    """Return a field by which a client identifies an element; simple ones are given alone."""
+    return asked if isinstance(asked, str | int) else getattr(asked, name, absent)
+
+
+def _absent(field: Field[Any]) -> Any:
+    if field.default is MISSING:
+        if get_origin(unwrap(field.type)[0]) is tuple:
+            return ()
+        if field.metadata.get("kafka_type") in UNKNOWN_IS_NEGATIVE:
+            return -1
+    return default_of(field)
+
+
+def _struct_in_array(field: Field[Any]) -> EntityClass | None:
+    annotation, _ = unwrap(field.type)
+    if get_origin(annotation) is not tuple:
+        return None
+    item, _ = unwrap(get_args(annotation)[0])
+    return item if is_struct(item) else None
+
+
+def _has_code(entity_class: EntityClass) -> bool:
+    return any(each.metadata.get("kafka_type") == "error_code" for each in fields(entity_class))
+
+
+def _has_code_within(entity_class: EntityClass) -> bool:
+    """Return whether an element, or one below it, has an error code."""
+    items = filter(None, map(_struct_in_array, fields(entity_class)))
+    return _has_code(entity_class) or any(map(_has_code_within, items))
