@@ -16,9 +16,7 @@ from lab.rehearsal.targets import Place
 SAMPLES_MAX = 3_600
 """Samples of the clocks that are kept: an hour, as one is taken each second."""
 NOT_ANSWERED = -1
-"""`done_ns` of a message without any answer."""
-PENDING = -2
-"""`done_ns` of a message that was handed over a moment ago."""
+"""`done_ns` of a message without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,6 +214,8 @@ class Load:
             deadline_s = COMMAND_DEADLINE_S if name in self._commands else STOP_DEADLINE_S
             code = process.end(deadline_s)
             self._exit_codes.setdefault(name, 0 if code in GONE_BY_US else code)
+        for series in self._sent.values():
+            series.close()
 
     def kill(self) -> None:
         """End all at once."""
