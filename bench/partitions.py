@@ -81,7 +81,7 @@ def many_partitions(make: MAKE, partitions: int, sync_ms: float) -> ManyPartitio
             broker.preload()
         cluster.start()
         for log_dir in (one for broker in cluster.brokers for one in broker.log_dirs):
-            log_dir.slows(sync_ms)
+            log_dir.fails("slow", delay=sync_ms / 1000, calls="sync")
         created_s = _create(cluster, partitions)
         time.sleep(SETTLE_S)
         cpu = cpu_seconds(cluster)

@@ -106,7 +106,7 @@ def slow_disks(make: MAKE, partitions: int, delay_ms: float) -> SlowDisks:
             broker.preload()
         cluster.start()
         for log_dir in (one for broker in cluster.brokers for one in broker.log_dirs):
-            log_dir.slows(delay_ms)
+            log_dir.fails("slow", delay=delay_ms / 1000, calls="sync")
         begin = time.monotonic()
         cluster.create_topic(KEPT, kept, FACTOR, min_insync_replicas="2")
         cluster.create_topic(

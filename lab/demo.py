@@ -76,7 +76,7 @@ def plan(cluster_name: str) -> Plan:
     return Plan(
         name="jbodlab demo",
         hypothesis="a disk that dies under load costs no message",
-        cluster=Attach(name=cluster_name),
+        cluster=Attach(cluster=cluster_name),
         topics=(topic,),
         load=(Writers(name="writers", topic=topic.name, rate=RATE_PER_S, keys=24), *members),
         steady=Steady(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,16 @@ from typing import Any
 from fault_injection.journal import Fault, read_faults
 from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states
+from jbodlab.cli.output import Output
 from jbodlab.ids import METADATA_TOPIC
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.protocol.describe_log_dir_states import LogDirStateEntry
 from jbodlab.protocol.record_batch import iterate_headers
 from lab.cluster import processes, questions
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
+from lab.commands import clusters
+from lab.interrupts import Interrupts
+from lab.state_files import StateFiles
 
 TIMEOUT_S = 3.0
 
@@ -127,6 +132,15 @@ class Status:
                 for partition, found in sorted((self.view.partitions if self.view else {}).items())
             ],
         }
+
+
+def run(options: Namespace, output: Output, _: Interrupts) -> int:
+    """Show the state of a cluster; returns 1 if something is missing, else 0."""
+    files = StateFiles.open()
+    state = clusters.read(files, options.cluster)
+    found = look(state, lab_state.journal_file(files.directory))
+    output.result(found.to_json(), found.text())
+    return 0 if found.is_healthy else 1
 
 
 def look(state: ClusterState, journal: Path) -> Status:

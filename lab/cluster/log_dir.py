@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fault_injection import kinds, operations
 from fault_injection.mechanism import Patient, Target
-from fault_injection.preload import CallClass, Rule
 from jbodlab.ids import DirectoryId, TopicPartition
 from jbodlab.log import meta_properties, names
 from jbodlab.log.names import DirKind
 from jbodlab.log.posix_filesystem import PosixFileSystem
 from lab.cluster.faults import Fault, Faults
-from lab.cluster.preload import CallFault, Preload
 from lab.errors import LabError
 
 
@@ -24,12 +21,10 @@ class LogDir:
 
     Attributes:
         path: Where it lies.
-        preload: The rules that its broker's calls follow; None unless it was started with them.
     """
 
     def __init__(self, path: Path, faults: Faults, patient: Callable[[], Patient]) -> None:
         self.path = path
-        self.preload: Preload | None = None
         self._faults = faults
         self._patient = patient
 
@@ -83,32 +78,3 @@ class LogDir:
             FaultError: only root could prove a fault as the servers' user.
         """
         return operations.directory_target(str(self.path), None, self._patient())
-
-    def errs(
-        self, code: int = errno.EIO, calls: CallClass = CallClass.ALL, **rule: Any
-    ) -> CallFault:
-        """Let its broker's calls fail with an error number, on open files too.
-
-        Args:
-            code: The `errno`.
-            calls: Which calls.
-            rule: Further values of `Rule`, such as `name`, `after`, `percent`.
-
-        Raises:
-            LabError: its broker was not started with `preload`.
-        """
-        return self._impose(Rule(directory=self.path, calls=calls, errno=code, **rule))
-
-    def slows(self, delay_ms: float, calls: CallClass = CallClass.SYNC, **rule: Any) -> CallFault:
-        """Let its broker's calls take so much longer; otherwise as `errs`."""
-        return self._impose(Rule(directory=self.path, calls=calls, delay_ms=delay_ms, **rule))
-
-    def hangs(self, for_s: float = 60, calls: CallClass = CallClass.ALL, **rule: Any) -> CallFault:
-        """Let its broker's calls not return, until healed or for so long; otherwise as `errs`."""
-        return self._impose(Rule(directory=self.path, calls=calls, hang_s=for_s, **rule))
-
-    def _impose(self, rule: Rule) -> CallFault:
-        if self.preload is None:
-            patient = self._patient()
-            raise LabError(patient.advice.not_preloaded(patient.name))
-        return self.preload.impose(rule)

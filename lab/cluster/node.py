@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from fault_injection import kinds, operations
 from fault_injection.mechanism import Advice, Patient, Peer, Target
+from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
 from jbodlab import properties
 from jbodlab.lab_state import NodeState
 from lab.cluster import processes
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
-from lab.cluster.preload import Preload
 from lab.cluster.processes import ServerUser
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
@@ -246,33 +246,30 @@ class Broker(Node):
     def __init__(self, state: NodeState, around: Surroundings, faults: Faults) -> None:
         super().__init__(state, around)
         self._faults = faults
-        self._preload: Preload | None = None
+        self._preload: Control | None = None
         self.log_dirs = [LogDir(Path(path), faults, self.patient) for path in state.log_dirs]
 
     def log_dir(self, number: int) -> LogDir:
         """Return a log directory; the first is number 1."""
         return self.log_dirs[number - 1]
 
-    def preload(self) -> Preload:
+    def preload(self) -> Control:
         """Start it, from its next start on, so that its calls can be broken; returns the rules.
 
         Raises:
             FaultError: the library cannot be built, where a clone has no C compiler.
         """
         if self._preload is None:
-            self._preload = Preload(self.folder / PRELOADED)
-            self._follow(self._preload)
+            path = self.folder / PRELOADED
+            path.parent.mkdir(mode=0o755, exist_ok=True)
+            self._preload = Control.open(path) if path.exists() else Control.create(path)
+            self.variables.update(self._preload.environment())
         return self._preload
 
     def follow_again(self) -> None:
         """Go on following the rules that a broker of this folder was started with before."""
         if (self.folder / PRELOADED).exists():
             self.preload()
-
-    def _follow(self, rules: Preload) -> None:
-        self.variables.update(rules.variables)
-        for one in self.log_dirs:
-            one.preload = rules
 
     def heal(self) -> None:
         """Take back all that was preloaded, and let it go on if it was frozen."""
@@ -307,7 +304,7 @@ class Broker(Node):
             name=f"broker-{self.id}",
             port=self.port,
             pid=self.pid if self.is_running else 0,
-            rules=None if self._preload is None else self._preload.path,
+            rules=None if self._preload is None else self.folder / PRELOADED,
         )
 
     def target(self) -> Target:

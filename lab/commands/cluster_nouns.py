@@ -73,26 +73,6 @@ def _add_logs(parser: Parser) -> None:
     )
 
 
-def _add_started(parser: Parser) -> None:
-    add_nodes(parser, needed=False, default="all")
-    _add_no_wait(parser)
-
-
-def _add_restarted(parser: Parser) -> None:
-    add_nodes(parser, needed=True)
-    _add_no_wait(parser)
-
-
-def _add_no_wait(parser: Parser) -> None:
-    parser.add_argument(
-        "--no-wait", action="store_true", help="do not wait until the brokers serve again"
-    )
-
-
-def _add_ended(parser: Parser) -> None:
-    add_nodes(parser, needed=True)
-
-
 def _add_ui(parser: Parser) -> None:
     parser.add_argument(
         "--allow-faults",
@@ -131,7 +111,7 @@ DOWN = Command(
 )
 LIST = Command(
     help="list the clusters of this machine",
-    run=on_linux(carried_out_by("commands.listing")),
+    run=on_linux(carried_out_by("commands.clusters", "list_all")),
     reads=True,
     examples=("list", "list --output json"),
 )
@@ -147,7 +127,7 @@ def _add_status(parser: Parser) -> None:
 STATUS = Command(
     help="show brokers, directories and leaders",
     arguments=_add_status,
-    run=on_linux(carried_out_by("commands.state")),
+    run=on_linux(carried_out_by("status")),
     about=About.MACHINE,
     reads=True,
     examples=("status", "status --cluster five --output json"),
@@ -160,37 +140,38 @@ LOGS = Command(
     reads=True,
     examples=("logs", "logs --follow broker-1 controller", "logs --lines 100 --output json"),
 )
-START = Command(
-    help="start brokers that do not run",
-    arguments=_add_started,
-    run=on_linux(carried_out_by("commands.lifecycle", "start")),
-    about=About.MACHINE,
-    reads=True,
-    examples=("start", "start broker-2"),
+
+
+def _of_servers(verb: str, text: str, *examples: str, waits: bool, default: str = "") -> Command:
+    """Return a command for servers of a cluster, which are named unless there is a default."""
+
+    def add(parser: Parser) -> None:
+        add_nodes(parser, needed=not default, default=default)
+        if waits:
+            parser.add_argument(
+                "--no-wait", action="store_true", help="do not wait until the brokers serve again"
+            )
+
+    return Command(
+        help=text,
+        arguments=add,
+        run=on_linux(carried_out_by("commands.lifecycle", verb)),
+        about=About.MACHINE,
+        reads=True,
+        examples=tuple(f"{verb} {example}".strip() for example in examples),
+    )
+
+
+START = _of_servers(
+    "start", "start brokers that do not run", "", "broker-2", waits=True, default="all"
 )
-STOP = Command(
-    help="stop brokers in order",
-    arguments=_add_ended,
-    run=on_linux(carried_out_by("commands.lifecycle", "stop")),
-    about=About.MACHINE,
-    reads=True,
-    examples=("stop broker-2", "stop all"),
-)
-KILL = Command(
-    help="kill brokers with SIGKILL",
-    arguments=_add_ended,
-    run=on_linux(carried_out_by("commands.lifecycle", "kill")),
-    about=About.MACHINE,
-    reads=True,
-    examples=("kill broker-2", "kill controller"),
-)
-RESTART = Command(
-    help="stop brokers in order and start them again",
-    arguments=_add_restarted,
-    run=on_linux(carried_out_by("commands.lifecycle", "restart")),
-    about=About.MACHINE,
-    reads=True,
-    examples=("restart broker-2", "restart all --no-wait"),
+STOP = _of_servers("stop", "stop brokers in order", "broker-2", "all", waits=False)
+KILL = _of_servers("kill", "kill brokers with SIGKILL", "broker-2", "controller", waits=False)
+RESTART = _of_servers(
+    "restart",
+    "stop brokers in order and start them again",
+    *("broker-2", "all --no-wait"),
+    waits=True,
 )
 UI = Command(
     help="show a cluster on a live page",

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 
 from jbodlab.cli.output import Output
-from lab.cluster import Broker, Cluster, Node, NotInTimeError
+from lab.cluster import Broker, Node, NotInTimeError
 from lab.commands import clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
-
-
-def start(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """Start servers that do not run; returns the exit code."""
-    return _carry_out("start", options, output, interrupts)
-
-
-def stop(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """End servers cleanly; returns the exit code."""
-    return _carry_out("stop", options, output, interrupts)
-
-
-def kill(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """Kill servers; returns the exit code."""
-    return _carry_out("kill", options, output, interrupts)
-
-
-def restart(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """End servers cleanly and start them again; returns the exit code."""
-    return _carry_out("restart", options, output, interrupts)
 
 
 def _carry_out(command: str, options: Namespace, output: Output, interrupts: Interrupts) -> int:
@@ -39,8 +20,10 @@ def _carry_out(command: str, options: Namespace, output: Output, interrupts: Int
         chosen = clusters.nodes(cluster, options.nodes)
         try:
             done = {_name(node): _act(command, node) for node in _ordered(command, chosen)}
-            if command in ("start", "restart") and not options.no_wait:
-                _wait_served(cluster, chosen)
+            # Those that do not run stay as they are.
+            brokers = [node for node in chosen if isinstance(node, Broker)]
+            if command in ("start", "restart") and not options.no_wait and brokers:
+                cluster.wait_served(*brokers)
         except NotInTimeError as error:
             raise LabError(str(error).splitlines()[0]) from error
     output.result(done, "\n".join(f"{name} {what}" for name, what in done.items()))
@@ -72,12 +55,10 @@ def _act(command: str, node: Node) -> str:
     return f"restarted, pid {node.pid}"
 
 
-def _wait_served(cluster: Cluster, chosen: list[Node]) -> None:
-    """Wait until the brokers that run answer; those that do not run stay as they are."""
-    brokers = [node for node in chosen if isinstance(node, Broker)]
-    if brokers:
-        cluster.wait_served(*brokers)
-
-
 def _name(node: Node) -> str:
     return f"{node.state.role}-{node.id}"
+
+
+start, stop, kill, restart = (
+    partial(_carry_out, command) for command in ("start", "stop", "kill", "restart")
+)

@@ -35,10 +35,10 @@ from lab.rehearsal.metrics import Measured
 from lab.rehearsal.plan import (
     At,
     Attach,
-    Command,
     End,
     Entry,
     Exit,
+    ForegroundCommand,
     Plan,
     Readers,
     Steady,
@@ -138,10 +138,10 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
     words = {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
     broker, directory = clusters.target(cluster, options.fail)
     number = 0 if directory is None else broker.log_dirs.index(directory) + 1
-    others = {}
+    other = None
     if spec.other is not None:
         del words["with"]
-        others["with"] = targets.Directory(broker.id, broker.paths.index(spec.other) + 1)
+        other = targets.Directory(broker.id, broker.paths.index(spec.other) + 1)
     partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
     replicas = min(3, len(cluster.brokers))
     topic = Topic(
@@ -155,9 +155,7 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
         Readers(name=f"consumer-{one}", topic=topic.name, group=topic.name)
         for one in range(1, CONSUMERS + 1)
     ]
-    program = Command(
-        name=APP, command=tuple(options.rest), waits_for_steady=True, owns_terminal=True
-    )
+    program = ForegroundCommand(name=APP, command=tuple(options.rest))
     fault = Entry(
         name=FAULT,
         do=spec.kind,
@@ -166,11 +164,11 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
         length_s=spec.length_s,
         spec=spec,
         given={key: value for key, value in words.items() if value is not None},
-        targets=others,
+        other=other,
     )
     return Plan(
         name="run",
-        cluster=Attach(name=options.cluster),
+        cluster=Attach(cluster=options.cluster),
         topics=(topic,),
         load=(
             Writers(name="producer", topic=topic.name, rate=rate(partitions), keys=4 * partitions),

@@ -64,21 +64,19 @@ def carry_out(
         LabError: it was refused, or did not end in time.
         ValueError: its target is not there now.
     """
-    cluster, told = target_cluster.cluster, entry.details
+    cluster, given = target_cluster.cluster, entry.details
     match entry.do:
         case "note":
-            return told["text"]
+            return str(given["text"])
         case "create-topic":
             topic = Topic(
-                name=told["topic"],
-                partitions=int(told["partitions"]),
-                replicas=int(told["replicas"]),
+                name=given["topic"], partitions=given["partitions"], replicas=given["replicas"]
             )
             create_topic(cluster, topic)
             return f"topic {topic.name} is created"
         case "delete-topic":
-            delete_topic(cluster, told["topic"])
-            return f"topic {told['topic']} is deleted"
+            delete_topic(cluster, given["topic"])
+            return f"topic {given['topic']} is deleted"
         case "elect":
             return _elect(cluster, _partition(entry))
         case "revive":
@@ -92,8 +90,7 @@ def carry_out(
 
 
 def _partition(entry: Entry) -> TopicPartition:
-    assert entry.partition is not None
-    return entry.partition
+    return TopicPartition(entry.details["topic"], entry.details["partition"])
 
 
 def _elect(cluster: Cluster, partition: TopicPartition) -> str:
@@ -127,10 +124,8 @@ def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: rand
     assert entry.where is not None
     place = targets.resolve(entry.where, observer.picture, chance, directories=False)[0]
     entries = [
-        ConfigEntry(
-            name.removeprefix("config."), value, incremental_operation=AlterConfigOpType.SET
-        )
-        for name, value in entry.details.items()
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in entry.details["config"].items()
     ]
     resource = ConfigResource(ResourceType.BROKER, str(place.broker), incremental_configs=entries)
     _asked(
@@ -146,7 +141,7 @@ def _move(
 ) -> str:
     """Move a replica to another directory of its broker (KIP-113)."""
     partition, picture = _partition(entry), observer.picture
-    target = targets.resolve(entry.targets["to"], picture, chance, directories=True)[0]
+    target = targets.resolve(entry.details["to"], picture, chance, directories=True)[0]
     replicas = picture.replicas.get(partition, ())
     if target.broker not in replicas:
         raise LabError(f"{partition} has no replica on broker-{target.broker}")
@@ -166,7 +161,7 @@ def _reassign(entry: Entry, target_cluster: TargetCluster, observer: Observer) -
     """Give a partition other replicas, each in a directory where one is named."""
     partition = _partition(entry)
     replicas, log_dirs = [], []
-    for word in entry.details["replicas"].split(","):
+    for word in entry.details["replicas"]:
         broker, _, directory = word.partition("/dir-")
         replicas.append(int(broker))
         place = Place(int(broker), int(directory or 0))
@@ -178,7 +173,7 @@ def _reassign(entry: Entry, target_cluster: TargetCluster, observer: Observer) -
         return set(now) == set(replicas) and observer.isr_is_full(partition)
 
     _wait_until(f"{partition} on brokers {replicas}", is_done)
-    return f"{partition} has the replicas {entry.details['replicas']}"
+    return f"{partition} has the replicas {','.join(entry.details['replicas'])}"
 
 
 def _execute(

@@ -1,19 +1,21 @@
-"""YAML as values that know where they stand, so that a mistake is said with its line and its keys.
+"""YAML as values with their lines, and as the structs of a schema; each mistake has line and keys.
 
 Read with PyYAML's safe loader: scalars are what YAML 1.1 makes of them, tags of programs are
-refused. A key that stands twice in one mapping is a mistake, of which YAML says nothing.
+refused. A duplicate key, of which YAML says nothing, is a mistake.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
+import msgspec
 import yaml
+from msgspec import UNSET, Struct, structs
 
-T = TypeVar("T")
+from fault_injection.kinds import meant
 
 SHOWN_MAX = 60
 
@@ -75,13 +77,13 @@ class Item:
             return "a mapping"
         return "a list" if isinstance(self.value, list) else repr(self.value)[:SHOWN_MAX]
 
-    def items(self) -> list[Item]:
-        """Return the entries of a list; a mistake, and none, where it is no list."""
-        if isinstance(self.value, list):
-            return self.value
-        if self.value is not None:
-            self.wrong(f"expected a list, got {self.shown}")
-        return []
+    def child(self, key: str) -> Item:
+        """Return what is written under a key of a mapping; the mapping itself without."""
+        return self.value.get(key, self) if isinstance(self.value, dict) else self
+
+    def children(self) -> Iterator[Item]:
+        """Return the entries of a list; none where it is not one."""
+        return iter(self.value if isinstance(self.value, list) else ())
 
 
 def read(text: str, mistakes: Mistakes) -> Item | None:
@@ -137,97 +139,109 @@ def _mapping(
     return found
 
 
-class Fields:
-    """The keys of one mapping: each is asked for once, and what nobody asked for is a mistake."""
+def decode(item: Item, wanted: Any) -> Any:
+    """Return a value of the wanted type; UNSET, and a mistake, where the item is wrong.
 
-    def __init__(self, item: Item) -> None:
-        self.item = item
-        self._asked: list[str] = []
-        self._given: dict[str, Item] = item.value if isinstance(item.value, dict) else {}
-        if not isinstance(item.value, dict) and item.value is not None:
-            item.wrong(f"expected a mapping, got {item.shown}")
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._given
-
-    def get(self, key: str, *, needed: bool = False) -> Item | None:
-        """Return what stands under a key; None where nothing does."""
-        self._asked.append(key)
-        found = self._given.get(key)
-        if found is None and needed and isinstance(self.item.value, dict):
-            self.item.wrong(f"missing key {key!r}")
-        return found
-
-    def read(self, key: str, parse: Callable[[Any], T], default: T, *, needed: bool = False) -> T:
-        """Return a value that `parse` understands, which raises ValueError for others."""
-        found = self.get(key, needed=needed)
-        if found is None or found.value is None:
-            return default
-        try:
-            return parse(found.plain)
-        except ValueError as error:
-            found.wrong(str(error))
-            return default
-
-    def rest(self, known: Iterable[str]) -> dict[str, Item]:
-        """Return what stands under further keys that are known."""
-        found = {key: item for key in known if (item := self.get(key)) is not None}
-        return {key: item for key, item in found.items() if item.value is not None}
-
-    def done(self) -> None:
-        """Note the keys that nobody asked for."""
-        for key, item in self._given.items():
-            if key not in self._asked:
-                near = difflib.get_close_matches(key, self._asked, 1)
-                hint = f" (did you mean {near[0]!r}?)" if near else ""
-                item.wrong(f"unknown key {key!r}{hint}")
+    Args:
+        item: What is written.
+        wanted: A struct, `tuple[X, ...]`, `dict[str, X]`, or a type that msgspec converts. Its
+            `Meta.extra` may have `read`, a function that reads the value, or `choose`, one that
+            gives the type of this item.
+    """
+    if item.value is None:
+        return UNSET
+    if NoneType in get_args(wanted):
+        wanted = get_args(wanted)[0]
+    kind: Any = wanted
+    extra: dict[str, Any] = {}
+    if get_origin(wanted) is Annotated:
+        kind, *metas = get_args(wanted)
+        extra = metas[-1].extra or {}
+    if "choose" in extra:
+        kind = extra["choose"](item)
+        return UNSET if kind is None else decode(item, kind)
+    if "read" in extra:
+        return _read(item, extra["read"])
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _struct(item, kind)
+    if get_origin(kind) is tuple:
+        return _list(item, get_args(kind)[0], is_needed=kind is not wanted)
+    if get_origin(kind) is dict:
+        return _dictionary(item, get_args(kind)[1])
+    return _read(item, lambda value: msgspec.convert(value, wanted), wanted)
 
 
-def text(value: Any) -> str:
-    """Return a text that is not empty."""
-    if isinstance(value, str) and value.strip():
-        return value
-    raise ValueError(f"expected a text, got {value!r:.{SHOWN_MAX}}")
+def fields(item: Item, wanted: type[Struct]) -> dict[str, Any] | None:
+    """Return the fields of a struct that are written and right; None where no mapping is written.
+
+    A missing key, and one that the struct does not have, are mistakes.
+    """
+    if not isinstance(item.value, dict):
+        item.wrong(f"expected a mapping, got {item.shown}")
+        return None
+    known = {each.encode_name: each for each in structs.fields(wanted)}
+    tag = wanted.__struct_config__.tag_field
+    for key, each in item.value.items():
+        if key not in known and key != tag:
+            hint = meant(key, known) or f"; expected one of {', '.join(known)}"
+            each.wrong(f"unknown key {key!r}{hint}")
+    for key, field_ in known.items():
+        if field_.required and key not in item.value:
+            item.wrong(f"missing key {key!r}")
+    found = {
+        field_.name: decode(item.value[key], field_.type)
+        for key, field_ in known.items()
+        if key in item.value
+    }
+    return {name: value for name, value in found.items() if value is not UNSET}
 
 
-def whole(least: int, most: int) -> Callable[[Any], int]:
-    """Return what reads a whole number of a range."""
-
-    def parse(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            got = f"{value!r:.{SHOWN_MAX}}"
-            wanted = f"{least}" if least == most else f"a number from {least} to {most}"
-            raise ValueError(f"expected {wanted}, got {got}")
-        return value
-
-    return parse
-
-
-def truth(value: Any) -> bool:
-    """Return true or false."""
-    if isinstance(value, bool):
-        return value
-    raise ValueError(f"expected true or false, got {value!r:.{SHOWN_MAX}}")
+def _struct(item: Item, wanted: type[Struct]) -> Any:
+    found = fields(item, wanted)
+    needed = {each.name for each in structs.fields(wanted) if each.required}
+    if found is None or not needed <= set(found):
+        return UNSET
+    try:
+        return wanted(**found)
+    except ValueError as error:
+        # What is wrong may be the default of a key with a mistake of its own.
+        if all(
+            each.name in found for each in structs.fields(wanted) if each.encode_name in item.value
+        ):
+            item.wrong(str(error))
+        return UNSET
 
 
-def one_of(*words: str) -> Callable[[Any], str]:
-    """Return what reads one of some words."""
-
-    def parse(value: Any) -> str:
-        if str(value) in words:
-            return str(value)
-        raise ValueError(f"expected one of {', '.join(words)}, got {value!r:.{SHOWN_MAX}}")
-
-    return parse
+def _list(item: Item, wanted: Any, *, is_needed: bool) -> Any:
+    if not isinstance(item.value, list):
+        item.wrong(f"expected a list, got {item.shown}")
+        return UNSET
+    if is_needed and not item.value:
+        item.wrong("expected at least one entry")
+    return tuple(decode(each, wanted) for each in item.value)
 
 
-def texts(value: Any) -> dict[str, str]:
-    """Return a mapping of texts to texts, such as Kafka's settings."""
-    if not isinstance(value, dict):
-        raise ValueError(f"expected a mapping, got {value!r:.{SHOWN_MAX}}")
-    found = {}
-    for key, each in value.items():
-        if isinstance(each, dict | list):
-            raise ValueError(f"expected one word for {key!r}")
-        found[key] = str(each).lower() if isinstance(each, bool) else str(each)
-    return found
+def _dictionary(item: Item, wanted: Any) -> Any:
+    if not isinstance(item.value, dict):
+        item.wrong(f"expected a mapping of names, got {item.shown}")
+        return UNSET
+    return {key: decode(each, wanted) for key, each in item.value.items()}
+
+
+def _read(item: Item, parse: Callable[[Any], Any], wanted: Any = None) -> Any:
+    try:
+        return parse(item.plain)
+    except msgspec.ValidationError:
+        item.wrong(f"expected {_expected(wanted)}, got {item.shown}")
+    except ValueError as error:
+        item.wrong(str(error))
+    return UNSET
+
+
+def _expected(wanted: Any) -> str:
+    """Return what a plain type takes, by its JSON Schema."""
+    schema = msgspec.json.schema(wanted)
+    if schema["type"] != "integer":
+        return {"boolean": "true or false", "string": "a text"}[schema["type"]]
+    least, most = schema["minimum"], schema["maximum"]
+    return f"{least}" if least == most else f"a number from {least} to {most}"

@@ -179,7 +179,7 @@ class Rehearsal:
             return f"{name} has ended: {why}"
         facts = self.facts(int(since_s * 1e9))
         for load in self._plan.load:
-            if isinstance(load, Command) and load.probe and not load.waits_for_steady:
+            if isinstance(load, Command) and load.probe and not load.is_foreground:
                 probes = facts.commands[load.name].probes
                 if not probes or not probes[-1].is_good:
                     return f"{load.name} does not answer its probe"

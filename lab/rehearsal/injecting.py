@@ -162,9 +162,9 @@ class Injector:
         if ends_by_itself and entry.length_s is not None:
             # Should this process not be there any more to revert it.
             words["for"] = entry.length_s + MARGIN_S
-        for key, target in entry.targets.items():
-            other = targets.resolve(target, picture, self._chance, directories=True)[0]
-            words[key] = self._target_cluster.path(other)
+        if entry.other is not None:
+            other = targets.resolve(entry.other, picture, self._chance, directories=True)[0]
+            words["with"] = self._target_cluster.path(other)
         if place.broker == CONTROLLER and entry.do == "cut":
             # It never connects to anybody: those that connect to it are what can be broken.
             return [

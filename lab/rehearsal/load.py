@@ -183,13 +183,13 @@ class Load:
                     client = self._client(load.name, self._reader(load))
                     series = GrowingSeries(client.output, Received, RECEIVED)
                     self._received[load.name] = series
-                case Command() if not load.waits_for_steady:
+                case Command() if not load.is_foreground:
                     self._start_command(load)
 
     def go_on(self) -> None:
         """Start the commands that wait for the steady state, which is reached."""
         for load in self._plan.load:
-            if isinstance(load, Command) and load.waits_for_steady:
+            if isinstance(load, Command) and load.is_foreground:
                 self._start_command(load)
 
     def check(self) -> dict[str, str]:
@@ -347,7 +347,7 @@ class Load:
             "client": {
                 "bootstrap.servers": self._bootstrap,
                 "acks": load.acks,
-                "enable.idempotence": load.idempotent,
+                "enable.idempotence": load.is_idempotent,
                 # What waits for a partition without leader must not hold up the others.
                 "queue.buffering.max.messages": 1_000_000,
                 **_QUIET,
@@ -401,7 +401,7 @@ class Load:
             "JBODLAB_BOOTSTRAP": self._bootstrap,
         }
         self._commands[load.name] = Process(
-            load.name, self._folder, filled, variables, owns_terminal=load.owns_terminal
+            load.name, self._folder, filled, variables, owns_terminal=load.is_foreground
         )
         if load.probe:
             self._probers[load.name] = Prober(

@@ -6,12 +6,33 @@ Instants are seconds from the end of the steady state, lengths are seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct, field, structs
 
 from fault_injection.kinds import KINDS, FaultSpec
-from jbodlab.expressions import Expression
-from jbodlab.ids import TopicPartition
+from lab.cluster import disks
 from lab.rehearsal.targets import Target
+from lab.rehearsal.values import parse_rate
+from lab.rehearsal.written import (
+    RATE_MAX,
+    Addresses,
+    Condition,
+    DiskBytes,
+    LongerThanZero,
+    MessageBytes,
+    NodeSettings,
+    Probe,
+    Rate,
+    Seconds,
+    Settings,
+    Text,
+    Words,
+    one_of,
+    written,
+)
+
+BROKERS_MAX, DISKS_MAX, PARTITIONS_MAX = 20, 64, 1000
 
 MOMENTS = ("injected", "proved", "detected", "reported", "elected", "first_ack", "healed")
 """What of an entry another one may come after."""
@@ -19,80 +40,138 @@ LAST = "last"
 """In place of a name: all entries of the timeline; to an entry itself, those above it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterNeed:
+class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mapping of a plan: its fields are the keys, and there are no others."""
+
+
+class Disks(Keys, frozen=True, kw_only=True):
+    """The log directories of each broker; an empty kind follows from the mechanism."""
+
+    each: Annotated[int, Meta(ge=1, le=DISKS_MAX)] = 3
+    kind: Annotated[str, one_of(*disks.KINDS)] = ""
+    size_bytes: DiskBytes | None = field(default=None, name="size")
+
+
+class ClusterNeed(Keys, frozen=True, kw_only=True):
     """A cluster that is started for the rehearsal and gone afterwards."""
 
-    brokers: int = 3
-    disks: int = 3
-    kind: str = "folder"
-    size_bytes: int = 256 << 20
-    mechanism: str = "auto"
-    config: Mapping[str, str] = field(default_factory=dict)
+    brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 3
+    mechanism: Annotated[str, one_of("auto", "preload", "loop", "fuse")] = "auto"
+    config: NodeSettings = {}
+    disks: Disks = Disks()
+
+    def __post_init__(self) -> None:
+        if self.disks.size_bytes is not None and self.kind not in disks.SIZED:
+            kinds = " or ".join(disks.SIZED)
+            raise ValueError(f"'size' is for disks of the kind {kinds}, a {self.kind} has none")
+        if self.mechanism == disks.FUSE != self.kind:
+            raise ValueError(
+                f"the mechanism fuse needs disks of the kind fuse, and these are {self.kind}"
+            )
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of a disk of a kind that has one."""
+        return self.disks.size_bytes or 256 << 20
+
+    @property
+    def kind(self) -> str:
+        """The kind of the disks."""
+        default = disks.FUSE if self.mechanism == disks.FUSE else disks.FOLDER
+        return self.disks.kind or default
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerThere:
+class AttachedBroker(Keys, frozen=True, kw_only=True):
     """What is known of a broker that somebody else started; what is missing is empty."""
 
-    number: int
-    log_dirs: tuple[str, ...] = ()
-    pid: int = 0
-    output: str = ""
+    log_dirs: Words = ()
+    pid: Annotated[int, Meta(ge=2, le=2**22)] = 0
+    output: Text = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attach:
-    """A cluster that is there: one of `jbodlab up` by its name, or any by its addresses."""
+class Attach(Keys, frozen=True, kw_only=True):
+    """A cluster that is there: one of `jbodlab up` by its name, or any by its addresses.
 
-    name: str = ""
-    bootstrap: str = ""
-    controller_log: str = ""
-    brokers: tuple[BrokerThere, ...] = ()
+    Attributes:
+        brokers: What is known of them, by their numbers.
+    """
+
+    cluster: Text = ""
+    bootstrap: Addresses = ""
+    controller_log: Text = ""
+    brokers: dict[str, AttachedBroker] = {}
+
+    def __post_init__(self) -> None:
+        if bool(self.cluster) == bool(self.bootstrap):
+            raise ValueError(
+                "expected either 'cluster', the name of one of `jbodlab up`, or 'bootstrap'"
+            )
+        for number in self.brokers:
+            if not number.isdecimal():
+                raise ValueError(f"expected the number of a broker, got {number!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A topic that the rehearsal makes."""
+class TopicKeys(Keys, frozen=True, kw_only=True):
+    """What a plan says of a topic that the rehearsal makes, under its name."""
+
+    partitions: Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)] = 1
+    replicas: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 1
+    config: Settings = {}
+
+
+class Topic(TopicKeys, frozen=True, kw_only=True):
+    """A topic with its name."""
 
     name: str
-    partitions: int
-    replicas: int
-    config: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writers:
+class Writers(Keys, frozen=True, kw_only=True):
     """A producer: an unmodified client that sends by a schedule.
 
     Attributes:
         rate: Messages a second, over all partitions.
+        idempotent: None: as `acks` allow.
         client: Further settings of the client library.
     """
 
-    name: str
-    topic: str
-    rate: float
-    size_bytes: int = 100
-    acks: str = "all"
-    idempotent: bool = True
-    keys: int = 100
-    client: Mapping[str, str] = field(default_factory=dict)
+    name: Text = "writers"
+    topic: Text
+    rate: Rate
+    size_bytes: MessageBytes = field(default=100, name="size")
+    acks: Annotated[str, one_of("all", "-1", "1", "0")] = "all"
+    idempotent: bool | None = None
+    keys: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    client: Settings = {}
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rate, str):
+            structs.force_setattr(self, "rate", parse_rate(self.rate, self.size_bytes))
+        if self.rate > RATE_MAX:
+            raise ValueError(
+                f"expected a rate of at most {RATE_MAX} messages a second, got {self.rate:.0f}"
+            )
+        if self.acks == "0":
+            raise ValueError("acks: 0 acknowledges nothing, so nothing could be judged")
+        if self.idempotent and self.acks == "1":
+            raise ValueError(f"an idempotent producer needs acks: all, got {self.acks}")
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the broker drops what the client sends twice."""
+        return self.acks != "1" if self.idempotent is None else self.idempotent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readers:
+class Readers(Keys, frozen=True, kw_only=True):
     """A consumer: by its partitions, or as member of a group where one is named."""
 
-    name: str
-    topic: str
-    group: str = ""
-    isolation: str = "read_uncommitted"
-    client: Mapping[str, str] = field(default_factory=dict)
+    name: Text = "readers"
+    topic: Text
+    group: Text = ""
+    isolation: Annotated[str, one_of("read_uncommitted", "read_committed")] = "read_uncommitted"
+    client: Settings = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Keys, frozen=True, kw_only=True):
     """The user's own application, as a client like others.
 
     Attributes:
@@ -101,41 +180,49 @@ class Command:
         every_s: Time between two probes.
         timeout_s: After which a probe has failed.
         ready_s: How long the first good probe may take.
-        waits_for_steady: Whether it is started at the end of the steady state, not before it.
-        owns_terminal: Whether it reads and writes where the lab does, and not into a log.
+        is_foreground: Whether it is started at the end of the steady state, not before it, and
+            reads and writes where the lab does, not into a log.
     """
 
-    name: str
-    command: tuple[str, ...]
-    probe: str = ""
-    every_s: float = 0.1
-    timeout_s: float = 1.0
-    ready_s: float = 10.0
-    waits_for_steady: bool = False
-    owns_terminal: bool = False
+    name: Text = "app"
+    command: Words
+    probe: Probe = ""
+    every_s: LongerThanZero = field(default=0.1, name="every")
+    timeout_s: LongerThanZero = field(default=1.0, name="timeout")
+    ready_s: LongerThanZero = field(default=10.0, name="ready")
+    is_foreground: ClassVar[bool] = False
+
+
+class ForegroundCommand(Command, frozen=True, kw_only=True):
+    """The program of `jbodlab run`."""
+
+    is_foreground: ClassVar[bool] = True
 
 
 Load = Writers | Readers | Command
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steady:
+class Steady(Keys, frozen=True, kw_only=True):
     """What must hold before the first fault, for `hold_s` without a break."""
 
-    within_s: float = 20.0
-    hold_s: float = 2.0
-    that: tuple[Expression, ...] = ()
+    within_s: LongerThanZero = field(default=20.0, name="within")
+    hold_s: Seconds = field(default=2.0, name="hold")
+    that: tuple[Condition, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.hold_s > self.within_s:
+            raise ValueError(
+                f"expected hold <= within, got {self.hold_s:g} s and {self.within_s:g} s"
+            )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class At:
+class At(Struct, frozen=True, kw_only=True):
     """So long after the steady state."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class After:
+class After(Struct, frozen=True, kw_only=True):
     """So long after a moment of another entry; `LAST` for all entries."""
 
     name: str
@@ -143,19 +230,63 @@ class After:
     plus_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class When:
+def read_moment(value: object) -> After:
+    """Return a moment of an entry, such as `first.healed`.
+
+    Raises:
+        ValueError: it is not written so.
+    """
+    name, _, moment = str(value).rpartition(".")
+    if moment not in MOMENTS:
+        moments = ", ".join(MOMENTS)
+        raise ValueError(f"expected NAME.MOMENT with a moment of {moments}, got {value!r}")
+    return After(name=name, moment=moment)
+
+
+class When(Struct, frozen=True, kw_only=True):
     """As soon as an expression holds, at most so long after the entry before was made."""
 
-    expression: Expression
+    expression: Condition
     within_s: float
 
 
 Instant = At | After | When
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+Moment = Annotated[Any, written(read_moment, "string", examples=["first.healed"])]
+
+
+class Repeat(Keys, frozen=True, kw_only=True):
+    """How often an entry is carried out."""
+
+    times: Annotated[int, Meta(ge=2, le=100)]
+    every_s: LongerThanZero = field(name="every")
+
+
+class EntryKeys(Keys, frozen=True, kw_only=True):
+    """The keys that all entries of the timeline have."""
+
+    name: Text = field(default="", name="as")
+    at_s: Seconds | None = field(default=None, name="at")
+    after: Moment | None = None
+    when: Condition | None = None
+    plus_s: Seconds | None = field(default=None, name="plus")
+    within_s: LongerThanZero | None = field(default=None, name="within")
+    repeat: Repeat | None = None
+
+    def __post_init__(self) -> None:
+        instants = {"at": self.at_s, "after": self.after, "when": self.when}
+        given = [key for key, value in instants.items() if value is not None]
+        if len(given) != 1:
+            which = " and ".join(map(repr, given)) if given else "none"
+            raise ValueError(f"expected one of 'at', 'after', 'when', got {which}")
+        if self.plus_s is not None and not self.after:
+            raise ValueError("'plus' goes with 'after' only")
+        if self.within_s is not None and not self.when:
+            raise ValueError("'within' goes with 'when' only")
+
+
+class Entry(Struct, frozen=True, kw_only=True):
     """One line of the timeline.
 
     Attributes:
@@ -163,10 +294,11 @@ class Entry:
         do: A kind of fault, or an action.
         instant: When.
         where: On what; None for actions that say it otherwise.
-        length_s: How long a fault stands; None: until the end.
+        length_s: How long a fault lasts; None: until the end.
         spec: The fault; None for an action.
-        given: The fault's own words, as `fault_injection.kinds.spec` takes them.
-        details: What an action is told.
+        given: The fault's own keys, as `fault_injection.kinds.spec` takes them.
+        other: The second directory of a fault.
+        details: The keys of an action.
     """
 
     name: str
@@ -175,10 +307,9 @@ class Entry:
     where: Target | None = None
     length_s: float | None = None
     spec: FaultSpec | None = None
-    given: Mapping[str, object] = field(default_factory=dict)
-    details: Mapping[str, str] = field(default_factory=dict)
-    targets: Mapping[str, Target] = field(default_factory=dict)
-    partition: TopicPartition | None = None
+    given: Mapping[str, object] = {}
+    other: Target | None = None
+    details: Mapping[str, Any] = {}
 
     @property
     def is_fault(self) -> bool:
@@ -186,44 +317,45 @@ class Entry:
         return self.do in KINDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class Exit(Struct, frozen=True, kw_only=True):
     """As soon as a command of the load has ended."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     """When the load ends: so long after a moment or the steady state, or with a command."""
 
-    instant: At | After | Exit = field(default_factory=lambda: After(name=LAST, moment="healed"))
+    instant: At | After | Exit = After(name=LAST, moment="healed")
     within_s: float = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """What is held against the run."""
+class Objective(Keys, frozen=True, kw_only=True):
+    """A condition that the run is judged by."""
 
-    that: Expression
-    is_warning: bool = False
-    aborts: bool = False
+    that: Condition
+    severity: Annotated[str, one_of("fail", "warn")] = "fail"
+    aborts: bool = field(default=False, name="abort")
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the run passes without it."""
+        return self.severity == "warn"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """A whole plan; `text` is the file as it was read."""
 
     name: str
     hypothesis: str = ""
     source: str = ""
     seed: int = 0
-    cluster: ClusterNeed | Attach = field(default_factory=ClusterNeed)
+    cluster: ClusterNeed | Attach = ClusterNeed()
     topics: tuple[Topic, ...] = ()
     load: tuple[Load, ...] = ()
-    steady: Steady = field(default_factory=Steady)
+    steady: Steady = Steady()
     timeline: tuple[Entry, ...] = ()
-    end: End = field(default_factory=End)
+    end: End = End()
     objectives: tuple[Objective, ...] = ()
     text: str = ""
 

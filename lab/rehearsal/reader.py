@@ -1,23 +1,40 @@
-"""From the text of a plan to its values, or to all of its mistakes at once.
-
-A plan is read from the top down; each part has a module of its own, `read_...`.
-"""
+"""From the text of a plan to its values, or to all of its mistakes at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from jbodlab.durations import duration_s
+from msgspec import UNSET, UnsetType, structs
+
 from jbodlab.errors import JbodlabError
 from lab.rehearsal import document
-from lab.rehearsal.document import Fields, Item, Mistakes, one_of, text, truth, whole
-from lab.rehearsal.known import Known
-from lab.rehearsal.plan import After, At, End, Entry, Objective, Plan, Steady
-from lab.rehearsal.read_cluster import read_cluster, read_topics
-from lab.rehearsal.read_load import positive, read_load
-from lab.rehearsal.read_timeline import Timeline
+from lab.rehearsal.document import Item, Mistakes
+from lab.rehearsal.plan import (
+    At,
+    ClusterNeed,
+    Command,
+    End,
+    Entry,
+    Load,
+    Objective,
+    Plan,
+    Readers,
+    Steady,
+    Topic,
+    Writers,
+)
+from lab.rehearsal.plan_file import (
+    EndKeys,
+    PlanKeys,
+    choose_client,
+)
+from lab.rehearsal.timeline import Names, Timeline
+from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
 
-VERSION = 1
+METRICS = {Writers: OF_WRITERS, Readers: OF_READERS, Command: OF_COMMAND}
+WITHOUT_ENTRIES_S = 10.0
+"""How long a plan without entries runs where it has no end."""
 
 
 class PlanError(JbodlabError):
@@ -36,101 +53,95 @@ def read(source: str, file: str) -> Plan:
     """
     mistakes = Mistakes(file)
     item = document.read(source, mistakes)
-    plan = None if item is None else _plan(Fields(item), source)
+    plan = None if item is None else _plan(item, source)
     if mistakes.lines:
         raise PlanError("\n".join(mistakes.lines))
     assert plan is not None
     return plan
 
 
-def _plan(top: Fields, source: str) -> Plan:
-    top.read("rehearsal", whole(VERSION, VERSION), VERSION, needed=True)
-    name = top.read("name", text, "", needed=True)
-    hypothesis = top.read("hypothesis", text, "")
-    about = top.read("source", text, "")
-    seed = top.read("seed", whole(0, 2**63 - 1), 0)
-    known = Known(cluster=read_cluster(top))
-    topics = read_topics(top, known)
-    load = tuple(read_load(item, known) for item in _list(top, "load", needed=True))
-    timeline = Timeline(_list(top, "timeline"), known)
-    steady = _steady(top, known)
+def _plan(top: Item, source: str) -> Plan | None:
+    found = document.fields(top, PlanKeys)
+    if found is None:
+        return None
+    if "cluster" in top.value and "attach" in top.value:
+        top.child("attach").wrong(
+            "expected 'cluster', which starts one, or 'attach', which takes one that runs; got both"
+        )
+    names = Names(found.get("attach") or found.get("cluster") or ClusterNeed())
+    for name, keys in found.get("topics", {}).items():
+        if keys is not UNSET:
+            topic = Topic(name=name, **structs.asdict(keys))
+            names.add_topic(top.child("topics").child(name), topic)
+    topics = tuple(names.topics.values())
+    load = found.get("load", ())
+    for item, client in zip(top.child("load").children(), load, strict=False):
+        _name_client(item, client, names)
+    items = list(top.child("timeline").children())
+    timeline = Timeline(items, found.get("timeline", ()), names)
+    steady = _steady(top.child("steady"), found.get("steady", Steady()), names)
     entries = timeline.entries()
-    end = _end(top, timeline, entries)
-    objectives = tuple(filter(None, (_objective(item, known) for item in _list(top, "objectives"))))
-    top.done()
+    end = _end(top.child("end"), found.get("end"), entries, names)
+    objectives = [
+        _objective(item, keys, names)
+        for item, keys in zip(
+            top.child("objectives").children(), found.get("objectives", ()), strict=False
+        )
+    ]
     return Plan(
-        name=name,
-        hypothesis=hypothesis,
-        source=about,
-        seed=seed,
-        cluster=known.cluster,
+        name=found.get("name", ""),
+        hypothesis=found.get("hypothesis", ""),
+        source=found.get("source", ""),
+        seed=found.get("seed", 0),
+        cluster=names.cluster,
         topics=topics,
         load=load,
         steady=steady,
         timeline=entries,
         end=end,
-        objectives=objectives,
+        objectives=tuple(filter(None, objectives)),
         text=source,
     )
 
 
-def _list(top: Fields, key: str, *, needed: bool = False) -> list[Item]:
-    found = top.get(key, needed=needed)
-    entries = [] if found is None else found.items()
-    if needed and found is not None and isinstance(found.value, list) and not entries:
-        found.wrong("expected at least one entry")
-    return entries
-
-
-def _steady(top: Fields, known: Known) -> Steady:
-    item = top.get("steady")
-    if item is None:
-        return Steady()
-    fields = Fields(item)
-    within = fields.read("within", positive, 20.0)
-    hold = fields.read("hold", duration_s, 2.0)
-    if hold > within:
-        item.wrong(f"expected hold <= within, got {hold:g} s and {within:g} s")
-    that = fields.get("that")
-    found = [known.expression(each, live=True) for each in (that.items() if that else [])]
-    fields.done()
-    return Steady(within_s=within, hold_s=hold, that=tuple(filter(None, found)))
-
-
-def _end(top: Fields, timeline: Timeline, entries: Sequence[Entry]) -> End:
-    item = top.get("end")
-    if item is None:
-        return End() if entries else End(instant=At(seconds=10.0))
-    fields = Fields(item)
-    if ("at" in fields) == ("after" in fields):
-        item.wrong("expected either 'at' or 'after'")
-    elif "plus" in fields and "after" not in fields:
-        item.wrong("'plus' goes with 'after' only")
-    plus = fields.read("plus", duration_s, 0.0)
-    after = fields.read("after", timeline.moment, None)
-    at = fields.read("at", duration_s, 0.0)
-    within = fields.read("within", positive, 600.0)
-    fields.done()
-    if after is not None:
-        instant = After(name=after.name, moment=after.moment, plus_s=plus)
-        return End(instant=instant, within_s=within)
-    for entry in entries:
-        if "at" in fields and isinstance(entry.instant, At) and entry.instant.seconds >= at:
-            item.wrong(f"the run ends at {at:g} s, before {entry.name!r} is carried out")
-            break
-    return End(instant=At(seconds=at), within_s=within)
-
-
-def _objective(item: Item, known: Known) -> Objective | None:
+def _name_client(item: Item, client: Load | UnsetType, names: Names) -> None:
+    """Add the name of a client, also of one with mistakes, since objectives may name it."""
     if not isinstance(item.value, dict):
-        that = known.expression(item, live=False)
+        return
+    kind = choose_client(item)
+    (default,) = (each.default for each in structs.fields(kind) if each.name == "name")
+    name = item.child("name")
+    names.add_owner(item, default if name is item else str(name.plain), METRICS[kind])
+    if isinstance(client, Writers | Readers):
+        names.topic(item.child("topic"), client.topic)
+
+
+def _steady(item: Item, keys: Steady, names: Names) -> Steady:
+    that = [
+        names.expression(each, text, live=True)
+        for each, text in zip(item.child("that").children(), keys.that, strict=False)
+    ]
+    return structs.replace(keys, that=tuple(filter(None, that)))
+
+
+def _end(item: Item, keys: EndKeys | None, entries: Sequence[Entry], names: Names) -> End:
+    if keys is None:
+        return End() if entries else End(instant=At(seconds=WITHOUT_ENTRIES_S))
+    if keys.after:
+        names.moment(item.child("after"), keys.after)
+        instant = structs.replace(keys.after, plus_s=keys.plus_s or 0.0)
+        return End(instant=instant, within_s=keys.within_s)
+    at_s = keys.at_s or 0.0
+    for entry in entries:
+        if isinstance(entry.instant, At) and entry.instant.seconds >= at_s:
+            item.wrong(f"the run ends at {at_s:g} s, before {entry.name!r} is carried out")
+            break
+    return End(instant=At(seconds=at_s), within_s=keys.within_s)
+
+
+def _objective(item: Item, keys: Any, names: Names) -> Objective | None:
+    if not isinstance(keys, Objective):
+        that = names.expression(item, keys, live=False)
         return None if that is None else Objective(that=that)
-    fields = Fields(item)
-    severity = fields.read("severity", one_of("fail", "warn"), "fail")
-    aborts = fields.read("abort", truth, False)
-    that_item = fields.get("that", needed=True)
-    fields.done()
-    that = None if that_item is None else known.expression(that_item, live=aborts)
-    if that is None:
-        return None
-    return Objective(that=that, is_warning=severity == "warn", aborts=aborts)
+    that = names.expression(item.child("that"), keys.that, live=keys.aborts)
+    return None if that is None else structs.replace(keys, that=that)

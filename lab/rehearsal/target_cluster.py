@@ -24,7 +24,7 @@ from lab.cluster.node import Servers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import targets
-from lab.rehearsal.plan import Attach, BrokerThere, ClusterNeed, Entry, Plan
+from lab.rehearsal.plan import Attach, AttachedBroker, ClusterNeed, Entry, Plan
 from lab.rehearsal.targets import CONTROLLER, Node, Place
 from lab.state_files import StateFiles
 from lab.up_and_down import Shape, make_breakable, make_disks
@@ -157,17 +157,17 @@ def prepared(
     assert isinstance(need, ClusterNeed)
     shape = Shape(
         brokers=need.brokers,
-        log_dirs=need.disks,
+        log_dirs=need.disks.each,
         disk_mb=max(1, need.size_bytes >> 20),
         kind=need.kind,
         mechanism=need.mechanism,
     )
     machine = limits.this_machine(root)
     if reason := limits.refusal(
-        machine, brokers=need.brokers, disks=need.disks, size_mb=shape.disk_mb, kind=need.kind
+        machine, brokers=need.brokers, disks=need.disks.each, size_mb=shape.disk_mb, kind=need.kind
     ):
         raise LabError(reason)
-    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks, servers=servers)
+    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks.each, servers=servers)
     try:
         cluster.make_folders({**(KAFKA_SETTINGS if servers else {}), **need.config})
         if servers is None:
@@ -195,7 +195,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
     """
     attach = plan.cluster
     assert isinstance(attach, Attach)
-    state = _known(attach.name) if attach.name else _described(attach)
+    state = _known(attach.cluster) if attach.cluster else _described(attach)
     if not is_mine:
         _refuse_foreign(state)
     journal = lab_state.journal_file(StateFiles.open().directory)
@@ -206,7 +206,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
     missing = dict(_missing(state))
     yield TargetCluster(
         cluster=cluster,
-        may_start=bool(attach.name),
+        may_start=bool(attach.cluster),
         outlives_us=True,
         revives=_revives(state),
         metadata_log=None if "elected" in missing else Path(state.controller.metadata_log_dir),
@@ -232,7 +232,7 @@ def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
         if target is None or entry.spec is None:
             continue
         wanted = entry.spec
-        if entry.targets:
+        if entry.other is not None:
             # Which one it will be is resolved in the moment; any other one tells as much.
             wanted = replace(wanted, other=cluster.brokers[0].log_dirs[-1].path)
         if problem := cluster.faults.check(wanted, target):
@@ -296,14 +296,17 @@ def _described(attach: Attach) -> ClusterState:
         found = asyncio.run(questions.addresses(first, ASK_DEADLINE_S))
     except questions.NO_ANSWER as error:
         raise LabError(f"no cluster answers at {first}: {error}") from error
-    told = {broker.number: broker for broker in attach.brokers}
-    if unknown := sorted(set(told) - set(found)):
+    described = {int(number): broker for number, broker in attach.brokers.items()}
+    if unknown := sorted(described.keys() - found.keys()):
         raise LabError(f"the cluster at {first} has the brokers {sorted(found)}, not {unknown}")
     if sorted(found) != list(range(1, len(found) + 1)):
         raise LabError(
             f"brokers must be numbered from 1 without gaps, and there are {sorted(found)}"
         )
-    nodes = [_node(number, address, told.get(number)) for number, address in sorted(found.items())]
+    nodes = [
+        _node(number, address, described.get(number, AttachedBroker()))
+        for number, address in sorted(found.items())
+    ]
     controller = NodeState(
         role="controller",
         node_id=layout.CONTROLLER_ID,
@@ -326,8 +329,7 @@ def _described(attach: Attach) -> ClusterState:
     )
 
 
-def _node(number: int, address: tuple[str, int], told: BrokerThere | None) -> NodeState:
-    known = told or BrokerThere(number=number)
+def _node(number: int, address: tuple[str, int], known: AttachedBroker) -> NodeState:
     # What all directories of a broker lie in is where its faults are known by.
     folder = Path(known.log_dirs[0]).parent if known.log_dirs else Path("/nonexistent")
     return NodeState(

@@ -74,18 +74,6 @@ LATENCIES = frozenset({"p50", "p99", "max"})
 OF_CONTROLLER = ("kill", "stop", "restart", "cut")
 """The faults that a controller can have too."""
 
-ACTIONS: Mapping[str, tuple[str, ...]] = {
-    "move": ("topic", "partition", "to"),
-    "reassign": ("topic", "partition", "replicas"),
-    "create-topic": ("topic", "partitions", "replicas"),
-    "delete-topic": ("topic",),
-    "elect": ("topic", "partition"),
-    "revive": ("where",),
-    "set-config": ("where", "config"),
-    "note": ("text",),
-}
-"""What is done beside faults, and what each has to be told."""
-
 
 class Owners:
     """Who has metrics in a plan, and which.

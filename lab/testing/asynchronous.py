@@ -7,11 +7,11 @@ killed by the kernel when the thread that started them ends. Files are read by a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import aiofiles
 
@@ -31,6 +31,18 @@ async def _away(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await loop.run_in_executor(_thread(), partial(work, *args, **kwargs))
 
 
+def _awaited(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a method that awaits the one of `inner`."""
+
+    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await _away(method, self.inner, *args, **kwargs)
+
+    call.__name__, call.__doc__ = method.__name__, method.__doc__
+    return call
+
+
 async def _last_lines(file: Path, count: int) -> list[str]:
     """Return the last lines of a file; none where it does not exist yet."""
     try:
@@ -43,20 +55,12 @@ async def _last_lines(file: Path, count: int) -> list[str]:
 class AsyncFault:
     """A fault; heals at the end of an `async with` block."""
 
+    heal = _awaited(Fault.heal)
+    wait_detected = _awaited(Fault.wait_detected)
+    wait_broken = _awaited(Fault.wait_broken)
+
     def __init__(self, inner: Fault) -> None:
         self.inner = inner
-
-    async def heal(self) -> None:
-        """As `Fault.heal`."""
-        await _away(self.inner.heal)
-
-    async def wait_detected(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
-        """As `Fault.wait_detected`."""
-        await _away(self.inner.wait_detected, timeout)
-
-    async def wait_broken(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
-        """As `Fault.wait_broken`."""
-        await _away(self.inner.wait_broken, timeout)
 
     async def __aenter__(self) -> AsyncFault:
         return self
@@ -84,6 +88,9 @@ class AsyncLogDir:
 class AsyncBroker:
     """One broker."""
 
+    kill = _awaited(Broker.kill)
+    start = _awaited(Broker.start)
+
     def __init__(self, inner: Broker) -> None:
         self.inner = inner
         self.id = inner.id
@@ -101,25 +108,22 @@ class AsyncBroker:
         """As `Broker.log_lines`."""
         return await _last_lines(self.inner.output, count)
 
-    async def kill(self) -> None:
-        """As `Broker.kill`."""
-        await _away(self.inner.kill)
-
-    async def start(self) -> None:
-        """As `Broker.start`."""
-        await _away(self.inner.start)
-
     async def fails(self, kind: str = "kill", **parameters: Any) -> AsyncFault:
         """As `Broker.fails`."""
         return AsyncFault(await _away(self.inner.fails, kind, **parameters))
 
 
 class AsyncCluster:
-    """A cluster whose waiting is awaited; `sync` is the one below, for what is not here."""
+    """A cluster whose waiting is awaited; `inner` is the one below, for what is not here."""
 
-    def __init__(self, sync: Cluster) -> None:
-        self.sync = sync
-        self.bootstrap = sync.bootstrap
+    wait_leaders = _awaited(Cluster.wait_leaders)
+    wait_isr = _awaited(Cluster.wait_isr)
+    heal = _awaited(Cluster.heal)
+    close = _awaited(Cluster.close)
+
+    def __init__(self, inner: Cluster) -> None:
+        self.inner = inner
+        self.bootstrap = inner.bootstrap
 
     @classmethod
     async def started(cls, **need: Any) -> AsyncCluster:
@@ -128,38 +132,22 @@ class AsyncCluster:
 
     def broker(self, number: int) -> AsyncBroker:
         """As `Cluster.broker`."""
-        return AsyncBroker(self.sync.broker(number))
+        return AsyncBroker(self.inner.broker(number))
 
     async def new_topic(self, partitions: int = 1, replicas: int = 3, **config: str) -> str:
         """As `Cluster.new_topic`."""
-        return await _away(self.sync.new_topic, partitions, replicas, **config)
+        return await _away(self.inner.new_topic, partitions, replicas, **config)
 
     async def leader(self, topic: str, partition: int = 0) -> AsyncBroker:
         """As `Cluster.leader`."""
-        return AsyncBroker(await _away(self.sync.leader, topic, partition))
-
-    async def wait_leaders(self, topic: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the name of the sync one
-        """As `Cluster.wait_leaders`."""
-        await _away(self.sync.wait_leaders, topic, timeout)
-
-    async def wait_isr(self, topic: str, timeout: float = 60.0) -> None:  # noqa: ASYNC109 - the name of the sync one
-        """As `Cluster.wait_isr`."""
-        await _away(self.sync.wait_isr, topic, timeout)
+        return AsyncBroker(await _away(self.inner.leader, topic, partition))
 
     async def events(self, count: int = 20) -> list[str]:
         """As `Cluster.events`."""
-        lines = await _last_lines(self.sync.journal, count)
-        for broker in map(AsyncBroker, self.sync.brokers):
+        lines = await _last_lines(self.inner.journal, count)
+        for broker in map(AsyncBroker, self.inner.brokers):
             lines += [f"--- {broker.inner!r}", *await broker.log_lines(count)]
         return lines
-
-    async def heal(self) -> None:
-        """As `Cluster.heal`."""
-        await _away(self.sync.heal)
-
-    async def close(self) -> None:
-        """As `Cluster.close`."""
-        await _away(self.sync.close)
 
     async def __aenter__(self) -> AsyncCluster:
         return self

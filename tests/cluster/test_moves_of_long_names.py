@@ -6,7 +6,6 @@ id in `partition.metadata` tells otherwise.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection.preload import CallClass
 from jbodlab.admin_requests import revive_log_dir
 from jbodlab.error_code import ErrorCode
 from lab.cluster.folders import make_folder, remove_folder
@@ -85,12 +83,12 @@ def test_what_a_move_has_left_is_found_by_the_topic_id_where_its_name_is_cut(
     lie_in(cluster, source, name, other.topic)
     disk = broker.log_dir_at(target)
     if ends == "with the power":
-        fault = disk.hangs(calls=CallClass.SYNC, name="*.log")
+        fault = disk.fails("hang", calls="sync", files="*.log")
     else:
-        fault = disk.errs(errno.EIO, CallClass.SYNC, name="*.log")
+        fault = disk.fails("eio", calls="sync", files="*.log")
 
     assert alter(cluster, BROKER, {(name, 0): target}) == {ErrorCode.NONE}
-    wait_for("a sync of the copy that does not end well", lambda: fault.counters.broken > 0)
+    wait_for("a sync of the copy that does not end well", lambda: fault.broken.count > 0)
     if ends == "with the power":
         assert [each.name[:209] for each in source.glob("*-stray")] == [other.topic]
         broker.kill()

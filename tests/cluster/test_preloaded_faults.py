@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
 import shutil
 import signal
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fault_injection.preload import CallClass
 from jbodlab.client import KafkaConnection
 from jbodlab.error_code import ErrorCode
 from jbodlab.protocol.api_table import ApiKey
@@ -99,10 +97,10 @@ def test_a_slow_disk_costs_time_and_nothing_else(cluster: Cluster) -> None:
     directory, _ = first_directory(cluster, 1, "slow")
 
     with (
-        cluster.broker(1).log_dir_at(directory).slows(40) as fault,
+        cluster.broker(1).log_dir_at(directory).fails("slow", delay="40ms", calls="sync") as fault,
         Load(cluster.bootstrap, "slow") as load,
     ):
-        wait_for("a few slow syncs", lambda: fault.counters.broken >= 3)
+        wait_for("a few slow syncs", lambda: fault.broken.count >= 3)
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "slow", PARTITIONS))
     assert "went offline" not in cluster.broker(1).output()
@@ -115,12 +113,12 @@ def test_any_number_of_slow_syncs_in_a_row_is_no_hang(cluster: Cluster) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 1})
     said = len(broker.output())
 
-    with broker.log_dir_of("segments", 0).slows(40) as fault:
+    with broker.log_dir_of("segments", 0).fails("slow", delay="40ms", calls="sync") as fault:
         for _ in range(120):
             producer.produce("segments", bytes(14_000))
         assert producer.flush(30) == 0
         # Of each segment the log and its indexes: more than twice as long as one step may take.
-        wait_for("many slow syncs", lambda: fault.counters.broken >= 120)
+        wait_for("many slow syncs", lambda: fault.broken.count >= 120)
         producer.produce("segments", b"last")
         assert producer.flush(30) == 0
 
@@ -130,12 +128,12 @@ def test_any_number_of_slow_syncs_in_a_row_is_no_hang(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("fault", "calls", "code"),
     [
-        ("blocks", CallClass.WRITE, errno.ENOSPC),
-        ("inodes", CallClass.CREATE, errno.EDQUOT),
+        ("blocks", "write", "ENOSPC"),
+        ("inodes", "create", "EDQUOT"),
     ],
 )
 def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
-    cluster: Cluster, fault: str, calls: CallClass, code: int
+    cluster: Cluster, fault: str, calls: str, code: str
 ) -> None:
     """`statvfs` tells of room all the time, and the disk stops in the middle of appends."""
     many, alone = f"many-{fault}", f"alone-{fault}"
@@ -156,7 +154,7 @@ def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
         Load(cluster.bootstrap, many) as load,
         Load(cluster.bootstrap, alone) as load_alone,
     ):
-        with broker.log_dir_at(directory).errs(code, calls) as broken:
+        with broker.log_dir_at(directory).fails("eio", errno=code, calls=calls) as broken:
             wait_for(f"{directory} is FULL", lambda: condition() == "FULL", last_seen=condition)
             wait_for(
                 f"replicas in {directory} out of leadership and ISR",
@@ -169,7 +167,7 @@ def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
             )
             # What is there is read, to its end.
             there = read_all(cluster.bootstrap, alone, PARTITIONS)
-            assert broken.counters.broken >= 1
+            assert broken.broken.count >= 1
         wait_for(f"{directory} is HEALTHY", lambda: condition() == "HEALTHY", last_seen=condition)
         healed = time.monotonic()
         wait_for(
@@ -193,7 +191,7 @@ def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(
 
     with Load(cluster.bootstrap, "failing") as load:
         # The probe of the directory goes on well: it writes to no log.
-        fault = cluster.broker(2).log_dir_at(directory).errs(calls=CallClass.WRITE, name="*.log")
+        fault = cluster.broker(2).log_dir_at(directory).fails("eio", calls="write", files="*.log")
         wait_for(
             f"replicas in {directory} out of leadership and ISR",
             lambda: in_sync_without(cluster, 2, "failing", touched),
@@ -202,7 +200,7 @@ def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(
         wait_for("an acknowledgement", lambda: load.acknowledged_after(failed, 0))
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "failing", PARTITIONS))
-    assert fault.counters.broken >= 1
+    assert fault.broken.count >= 1
     assert f"log directory {directory}" in cluster.broker(2).output()
 
 
@@ -212,7 +210,7 @@ def test_a_disk_that_hangs_is_left_and_the_other_serves_on(cluster: Cluster) -> 
     others = set(range(PARTITIONS)) - touched
 
     with Load(cluster.bootstrap, "hanging") as load:
-        fault = cluster.broker(3).log_dir_at(directory).hangs(120)
+        fault = cluster.broker(3).log_dir_at(directory).fails("hang", for_=120)
         wait_for(
             f"replicas in {directory} out of leadership and ISR",
             lambda: in_sync_without(cluster, 3, "hanging", touched),
@@ -220,7 +218,7 @@ def test_a_disk_that_hangs_is_left_and_the_other_serves_on(cluster: Cluster) -> 
         hung = time.monotonic()
         wait_for("an acknowledgement", lambda: load.acknowledged_after(hung, 0))
     isr = cluster.isr("hanging")
-    assert fault.counters.broken >= 1
+    assert fault.broken.count >= 1
     fault.heal()
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "hanging", PARTITIONS))
@@ -232,7 +230,9 @@ def test_a_clean_stop_answers_what_is_written(cluster: Cluster) -> None:
     """As many requests of one connection as a broker takes, on a disk that writes slowly."""
     cluster.create_topic("stopping", 1, 1)
     broker = cluster.leader("stopping", 0)
-    fault = broker.log_dir_of("stopping", 0).slows(300, CallClass.WRITE, name="*.log")
+    fault = broker.log_dir_of("stopping", 0).fails(
+        "slow", delay="300ms", calls="write", files="*.log"
+    )
 
     async def answers() -> list[Any]:
         connection = await KafkaConnection.open(
@@ -240,13 +240,13 @@ def test_a_clean_stop_answers_what_is_written(cluster: Cluster) -> None:
         )
         # The first of its kind that a broker gets is worked on alone.
         first = await connection.call(ApiKey.PRODUCE, 9, produce("stopping", VALUES[0]))
-        slow = fault.counters.broken
+        slow = fault.broken.count
         calls = [
             asyncio.create_task(connection.call(ApiKey.PRODUCE, 9, produce("stopping", value)))
             for value in VALUES[1:]
         ]
         async with asyncio.timeout(10):
-            while fault.counters.broken == slow:  # noqa: ASYNC110 - nobody tells of it
+            while fault.broken.count == slow:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.005)
         broker.signal(signal.SIGTERM)
         answers = [first, *await asyncio.gather(*calls)]
