@@ -459,18 +459,24 @@ class Rehearsal:
             self._doubt(f"no leader after the end: {', '.join(sorted(gone))}")
             return
 
-        # A replica that comes back after the load has ended does come back.
-        def is_in_sync() -> bool:
+        # A replica that comes back after the load has ended does come back, and so does a directory
+        # without any.
+        def is_whole() -> bool:
             self._tell_seen()
             self._revive_due(time.monotonic_ns())
+            if hit & self._observer.offline:
+                return False
             return all(map(self._observer.isr_is_full, self._observer.picture.leaders))
 
         with contextlib.suppress(NotInTimeError):
-            wait_for("every replica in sync", is_in_sync, RESTORED_DEADLINE_S)
+            wait_for("every replica in sync", is_whole, RESTORED_DEADLINE_S)
 
     def _judge_messages(self) -> None:
         self._load.judge()
         for topic, unread in self._load.unread.items():
+            if topic in self._load.deleted:
+                self._doubt(f"topic {topic} was deleted during the run")
+                continue
             shown = ", ".join(f"{topic}-{partition}" for partition in unread)
             self._doubt(f"could not be read to the end: {shown}")
 

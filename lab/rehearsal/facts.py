@@ -132,6 +132,7 @@ class WriterFacts:
         errors: What the numbers in `Sent.error` mean.
         verdict: Acknowledged against read, after the run; None while it lasts.
         failure: Why the process ended by itself; empty if it did not.
+        is_topic_deleted: Whether somebody deleted the topic during the run.
     """
 
     topic: str
@@ -142,6 +143,7 @@ class WriterFacts:
     errors: Mapping[int, str] = field(default_factory=dict)
     verdict: Verdict | None = None
     failure: str = ""
+    is_topic_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,6 +163,8 @@ class Load:
         self._topic_ids: dict[str, str] = {}
         self.unread: dict[str, list[int]] = {}
         """Partitions that could not be read to their ends, by topic."""
+        self.deleted: set[str] = set()
+        """Topics that somebody deleted during the run."""
 
     def start(self) -> None:
         """Start all but the commands that wait for the steady state.
@@ -235,6 +237,7 @@ class Load:
             read: list[Received] = []
             if ids and ids.get(topic) != self._topic_ids.get(topic):
                 # It was deleted; one of the same name that is there is another topic.
+                self.deleted.add(topic)
                 self.unread[topic] = list(range(self._partitions[topic]))
             else:
                 read = self._drain(topic, isolation.get(topic, "read_uncommitted"))
@@ -291,6 +294,7 @@ class Load:
                 errors=_names(series.errors),
                 verdict=self._verdicts.get(load.name),
                 failure=self._ended_early.get(load.name, ""),
+                is_topic_deleted=load.topic in self.deleted,
             )
         return found
 

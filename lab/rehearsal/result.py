@@ -82,7 +82,13 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
     for name, unit in OF_CLUSTER.items():
         wanted[Metric("", name)] = unit
     for load in plan.load:
-        fields = {Writers: OF_WRITERS, Readers: OF_READERS, Command: OF_COMMAND}[type(load)]
+        match load:
+            case Writers():
+                fields = OF_WRITERS
+            case Readers():
+                fields = OF_READERS
+            case Command():
+                fields = OF_COMMAND
         for name, unit in fields.items():
             is_windowed = isinstance(load, Writers) and name in WINDOW
             wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
