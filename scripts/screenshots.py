@@ -53,21 +53,20 @@ def main() -> None:
         # The servers' user enters it.
         folder.chmod(0o755)
         os.environ["JBODLAB_STATE_DIR"] = str(folder / "state")
-        with _cluster() as root:
+        with _cluster():
             _live_page(browser)
-            _incident(browser, root, folder / "replay")
+            _incident(browser, folder / "replay")
         _rehearsal(browser, folder / "rehearsal")
 
 
 @contextlib.contextmanager
-def _cluster() -> Iterator[Path]:
-    """Start a cluster with a topic; yields its folder."""
-    up = ("up", "--cluster", CLUSTER, "--kind", "folder", "--output", "json")
-    root = Path(json.loads(_jbodlab(*up))["root"])
+def _cluster() -> Iterator[None]:
+    """Start a cluster with a topic."""
+    _jbodlab("up", "--cluster", CLUSTER, "--kind", "folder")
     try:
         topic = ("topics", "create", "orders", "--partitions", "12")
         _jbodlab(*topic, "--cluster", CLUSTER)
-        yield root
+        yield
     finally:
         _jbodlab("down", "--cluster", CLUSTER)
 
@@ -86,7 +85,7 @@ def _live_page(browser: Browser) -> None:
             page.send_signal(signal.SIGINT)
 
 
-def _incident(browser: Browser, root: Path, results: Path) -> None:
+def _incident(browser: Browser, results: Path) -> None:
     """The page of the replay, at its incidents."""
     _jbodlab("replay", "--cluster", CLUSTER, "--results", str(results))
     browser.open(results / "report.html", WIDTH)
@@ -110,16 +109,9 @@ def _wait_for(browser: Browser, condition: str) -> None:
     browser.settle()
 
 
-def _jbodlab(*words: str) -> str:
-    done = subprocess.run(
-        [*PROGRAM, *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=DEADLINE_S,
-        check=True,
-    )
-    return done.stdout
+def _jbodlab(*words: str) -> None:
+    command = [*PROGRAM, *words]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, timeout=DEADLINE_S, check=True)
 
 
 if __name__ == "__main__":
