@@ -50,10 +50,10 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     node_id: int
     host: str
     port: int
-    properties_file: str
-    log_file: str
-    metadata_log_dir: str
-    log_dirs: tuple[str, ...]
+    properties_file: str = ""
+    log_file: str = ""
+    metadata_log_dir: str = ""
+    log_dirs: tuple[str, ...] = ()
     process: ProcessState | None = None
 
 

@@ -15,7 +15,6 @@ import contextlib
 import json
 import shutil
 import tempfile
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,56 +25,24 @@ from jbodlab.protocol.record_batch import iterate_headers
 from lab.errors import LabError
 
 
-@dataclass(frozen=True, slots=True)
 class Results:
-    """The folder of one demo."""
+    """The folder of one demo, and the paths of what is kept in it."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.printed = folder / "demo.txt"
+        self.figures = folder / "result.json"
+        self.page = folder / "report.html"
+        self.faults = folder / "faults.jsonl"
+        self.metadata = folder / "controller-metadata"
+        self.tables = folder / "tables"
+        self.report = folder / "report.txt"
+        self.logs = folder / "logs"
 
     def remove_if_empty(self) -> None:
         """Leave no folder behind when there is nothing to keep."""
         with contextlib.suppress(OSError):
             self.folder.rmdir()  # Only an empty directory lets itself be removed.
-
-    @property
-    def printed(self) -> Path:
-        """Where the text that was printed goes."""
-        return self.folder / "demo.txt"
-
-    @property
-    def figures(self) -> Path:
-        """Where the figures go."""
-        return self.folder / "result.json"
-
-    @property
-    def page(self) -> Path:
-        """Where the page of the run goes."""
-        return self.folder / "report.html"
-
-    @property
-    def faults(self) -> Path:
-        """Where the journal's lines go."""
-        return self.folder / "faults.jsonl"
-
-    @property
-    def metadata(self) -> Path:
-        """Where the controller's metadata directory goes."""
-        return self.folder / "controller-metadata"
-
-    @property
-    def tables(self) -> Path:
-        """Where the tables go."""
-        return self.folder / "tables"
-
-    @property
-    def report(self) -> Path:
-        """Where the replay's report goes."""
-        return self.folder / "report.txt"
-
-    @property
-    def logs(self) -> Path:
-        """Where the output of processes goes."""
-        return self.folder / "logs"
 
 
 def make_folder(wanted: Path | None) -> Results:

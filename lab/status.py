@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fault_injection.journal import Fault, read_faults
 from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states
-from jbodlab.cli.output import Output
 from jbodlab.ids import METADATA_TOPIC
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.protocol.describe_log_dir_states import LogDirStateEntry
 from jbodlab.protocol.record_batch import iterate_headers
 from lab.cluster import processes, questions
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
-from lab.commands import clusters
-from lab.interrupts import Interrupts
-from lab.state_files import StateFiles
 
 TIMEOUT_S = 3.0
+LOG_DIR_KEYS = ("path", "state", "conditions", "cause")
+FAULT_KEYS = ("kind", "mechanism", "since", "length_s")
+"""What programs are given of directories and of faults."""
 
 States = Mapping[int, Sequence[LogDirStateEntry]]
 
@@ -97,12 +95,7 @@ class Status:
                     "pid": node.process.pid if node.process else None,
                     "running": node.node_id in self.alive,
                     "log_dirs": [
-                        {
-                            "path": entry.path,
-                            "state": entry.state,
-                            "conditions": list(entry.conditions),
-                            "cause": entry.cause,
-                        }
+                        {key: getattr(entry, key) for key in LOG_DIR_KEYS}
                         for entry in self.states.get(node.node_id, ())
                     ],
                 }
@@ -110,37 +103,15 @@ class Status:
             ],
             "metadata_log": {"path": str(folder), "bytes": size, "last_offset": offset},
             "open_faults": [
-                {
-                    "id": fault.fault_id,
-                    "kind": fault.kind,
-                    "mechanism": fault.mechanism,
-                    "path": str(fault.path),
-                    "since": fault.since,
-                    "length_s": fault.length_s,
-                }
+                {"id": fault.fault_id, "path": str(fault.path)}
+                | {key: getattr(fault, key) for key in FAULT_KEYS}
                 for fault in self.faults
             ],
             "partitions": [
-                {
-                    "topic": partition.topic,
-                    "partition": partition.partition,
-                    "leader": found.leader,
-                    "replicas": found.replicas,
-                    "isr": found.isr,
-                    "offline": found.offline,
-                }
+                {"topic": partition.topic, "partition": partition.partition, **asdict(found)}
                 for partition, found in sorted((self.view.partitions if self.view else {}).items())
             ],
         }
-
-
-def run(options: Namespace, output: Output, _: Interrupts) -> int:
-    """Show the state of a cluster; returns 1 if something is missing, else 0."""
-    files = StateFiles.open()
-    state = clusters.read(files, options.cluster)
-    found = look(state, lab_state.journal_file(files.directory))
-    output.result(found.to_json(), found.text())
-    return 0 if found.is_healthy else 1
 
 
 def look(state: ClusterState, journal: Path) -> Status:

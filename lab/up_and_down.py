@@ -32,8 +32,8 @@ from lab.cluster import (
     Cluster,
     NotInTimeError,
     disks,
+    folders,
     layout,
-    leftovers,
     limits,
     processes,
     programs,
@@ -162,7 +162,7 @@ def down(name: str, files: StateFiles) -> list[str]:
     if not problems:
         problems = _remove(root)
     if not problems:
-        problems = leftovers.of(root)
+        problems = folders.left_of(root)
     if not problems:
         files.remove(name)
     return problems

@@ -2,14 +2,16 @@
 
 `Cluster` is the door; its nodes, their log directories and the faults of these hang below it:
 
-    with Cluster.running(folder, brokers=3, log_dirs=2) as cluster:
-        cluster.create_topic("orders", partitions=6, replicas=3)
-        with cluster.leader("orders", 0).log_dir_of("orders", 0).fails("permission"):
-            cluster.wait_leaders("orders")
-        cluster.broker(2).kill()
-        cluster.broker(2).start()
+    cluster = Cluster.plan(folder, brokers=3, log_dirs=2)
+    cluster.make_folders()
+    cluster.make_directories()
+    cluster.start()
+    cluster.create_topic("orders", partitions=6, replicas=3)
+    with cluster.leader("orders", 0).log_dir_of("orders", 0).fails("permission"):
+        cluster.wait_leaders("orders")
+    cluster.close()
 
-The command line, the tests and the measurements all stand on it. Servers run the sources that the
+The command line, the tests and the measurements all use it. Servers run the sources that the
 caller runs, as an unprivileged user where the caller is root, on ports that nobody else is given
 while the cluster lives. Whatever waits has a deadline, and says at its end what it waited for and
 what every node printed last.

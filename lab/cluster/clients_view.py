@@ -64,10 +64,6 @@ class ClientsView:
         """Return the leader of each partition of a topic, -1 where there is none."""
         return {index: found.leader for index, found in self.partitions(topic).items()}
 
-    def isr(self, topic: str) -> dict[int, set[int]]:
-        """Return the ISR of each partition of a topic."""
-        return {index: set(found.isr) for index, found in self.partitions(topic).items()}
-
     def leader(self, topic: str, partition: int) -> Broker:
         """Return the broker that leads a partition, waiting until there is one."""
         return self.broker(

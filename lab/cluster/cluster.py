@@ -8,11 +8,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Self
 
 from msgspec.structs import replace
 
@@ -21,31 +21,18 @@ from fault_injection.journal import Fault as InjectedFault
 from fault_injection.mechanism import COMMAND_LINE, Advice
 from jbodlab import kafka_uuid
 from jbodlab.lab_state import ClusterState
-from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
-from lab.cluster import disks, layout, leftovers, processes, programs
+from jbodlab.log.names import META_PROPERTIES_FILE
+from lab.cluster import disks, folders, layout, processes, programs
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
 from lab.cluster.faults import Faults
-from lab.cluster.log_dir import LogDir
-from lab.cluster.node import Broker, Node, Servers, Surroundings
-from lab.cluster.own_servers import OwnServers
+from lab.cluster.node import Broker, Node, OwnServers, Servers, Surroundings
 from lab.cluster.ports import HeldPorts
 from lab.cluster.processes import ServerUser
 from lab.cluster.waiting import wait_for, witnesses
 from lab.errors import LabError
 
-if TYPE_CHECKING:
-    from jbodlab.image.metadata_image import MetadataImage
-    from lab.cluster.controllers_log import ControllersLog
-
 SERVED_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
-
-
-class Disk(Protocol):
-    """What log directories lie on."""
-
-    def close(self) -> None:
-        """Give it back."""
 
 
 class Cluster(ClientsView):
@@ -57,7 +44,6 @@ class Cluster(ClientsView):
         nodes: All nodes by id, the controller first.
         brokers: The brokers, by rising id.
         faults: The faults of their directories.
-        disks: What was made for directories, by the directory; empty for plain folders.
     """
 
     def __init__(
@@ -93,7 +79,6 @@ class Cluster(ClientsView):
         self.faults = Faults(
             journal or self.root / "faults.jsonl", start=self._revive, outlives_us=outlives_us
         )
-        self.disks: dict[Path, Disk] = {}
         self._state = state
         self._record = record
         self._guard = guard
@@ -117,7 +102,6 @@ class Cluster(ClientsView):
             advice=advice,
         )
         self.controller = Node(state.controller, around)
-        self._metadata: ControllersLog | None = None
         self.brokers = [Broker(node, around, self.faults) for node in state.brokers]
         self.nodes: dict[int, Node] = {node.id: node for node in (self.controller, *self.brokers)}
         witnesses.add(self)
@@ -162,32 +146,6 @@ class Cluster(ClientsView):
         )
         return cls(state, ports=ports, **options)
 
-    @classmethod
-    @contextlib.contextmanager
-    def running(
-        cls,
-        root: Path,
-        *,
-        settings: Mapping[str, str] | None = None,
-        disk: Callable[[Path], Disk] | None = None,
-        **options: Any,
-    ) -> Iterator[Self]:
-        """Make and start a cluster that is gone afterwards, whatever happened.
-
-        Args:
-            root: Its folder; removed with all that is in it.
-            settings: As for `make`.
-            disk: As for `make`.
-            options: As for `plan`.
-        """
-        cluster = cls.plan(root, **options)
-        try:
-            cluster.make(settings, disk=disk)
-            cluster.start()
-            yield cluster
-        finally:
-            cluster.close()
-
     def __repr__(self) -> str:
         return f"cluster {self._state.name} in {self.root}"
 
@@ -208,62 +166,20 @@ class Cluster(ClientsView):
         """The ids of the brokers, rising."""
         return [broker.id for broker in self.brokers]
 
-    def node(self, node_id: int) -> Node:
-        """Return a node; the controller's id is `layout.CONTROLLER_ID`."""
-        return self.nodes[node_id]
-
-    def log_dir_at(self, path: Path) -> LogDir:
-        """Return the log directory of one of the brokers with this path."""
-        for broker in self.brokers:
-            if broker.folder in path.parents or path in broker.paths:
-                return broker.log_dir_at(path)
-        raise LabError(f"no broker of {self} has the directory {path}")
-
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of what belongs to this cluster."""
         return programs.environment(
             self.root, self.user, self._state_dir, **self._variables, **(more or {})
         )
 
-    def more_ports(self, count: int) -> tuple[int, ...]:
-        """Return further ports that are held as long as those of the nodes."""
-        held = HeldPorts.hold(count)
-        self._ports.append(held)
-        return held.numbers
-
     # Making
 
-    def make(
-        self,
-        settings: Mapping[str, str] | None = None,
-        *,
-        disk: Callable[[Path], Disk] | None = None,
-    ) -> Self:
-        """Make all folders, disks and property files, and format the directories.
-
-        Args:
-            settings: Kafka's keys that all nodes get, before their own.
-            disk: Makes the disk at a path for one log directory of a broker; None for folders.
-
-        Raises:
-            LabError: something could not be made.
-        """
-        self.make_folders(settings)
-        self.make_directories(disk=disk)
-        return self
-
-    def make_directories(self, *, disk: Callable[[Path], Disk] | None = None) -> None:
+    def make_directories(self) -> None:
         """Make the directories of a cluster whose folders are there, and format them.
 
-        Args:
-            disk: As for `make`.
-
         Raises:
             LabError: something could not be made.
         """
-        if disk is not None:
-            for path in (path for broker in self.brokers for path in broker.paths):
-                self.disks[path] = disk(path.parent)
         disks.make_plain(layout.directories(self._state), self.user)
         self.format()
 
@@ -425,9 +341,6 @@ class Cluster(ClientsView):
             self.heal()
         finally:
             self.kill()
-            for disk in self.disks.values():
-                disk.close()
-            self.disks.clear()
             disks.unmount_below(self.root)
             for process in self._serving:
                 _end_of(process)
@@ -435,18 +348,8 @@ class Cluster(ClientsView):
             shutil.rmtree(self.root, ignore_errors=True)
             for held in self._ports:
                 held.close()
-        if left := leftovers.of(self.root):
+        if left := folders.left_of(self.root):
             raise LabError(f"something is left of {self}: {'; '.join(left)}")
-
-    # What its files tell
-
-    def image(self) -> MetadataImage:
-        """Return the metadata as the controller's disk has it, snapshots included."""
-        if self._metadata is None:
-            from lab.cluster.controllers_log import ControllersLog
-
-            self._metadata = ControllersLog(self.controller.metadata_dir / METADATA_DIR_NAME)
-        return self._metadata.image()
 
     def last_words(self) -> str:
         """Return what every node printed last."""

@@ -11,7 +11,8 @@ ROOT/controller-100/metadata-disk/metadata
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jbodlab import properties
@@ -20,6 +21,8 @@ from lab.cluster.ports import HOST
 from lab.cluster.processes import ServerUser
 
 CONTROLLER_ID = 100
+NOWHERE = Path("/nonexistent")
+"""Where files would be that are not known."""
 
 
 def plan(
@@ -54,6 +57,19 @@ def plan(
         gid=user.gid,
         mounts=(),
         nodes=(controller, *brokers),
+    )
+
+
+def foreign(name: str, nodes: Iterable[NodeState]) -> ClusterState:
+    """Return the description of a cluster that somebody else has started."""
+    return ClusterState(
+        name=name,
+        root=str(NOWHERE),
+        cluster_id="",
+        uid=os.geteuid(),
+        gid=os.getegid(),
+        mounts=(),
+        nodes=tuple(nodes),
     )
 
 

@@ -18,8 +18,9 @@ from fault_injection.mechanism import Advice, Patient, Peer, Target
 from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
 from jbodlab import properties
+from jbodlab.errors import FormatError
 from jbodlab.lab_state import NodeState
-from lab.cluster import processes
+from lab.cluster import processes, programs
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
 from lab.cluster.processes import ServerUser
@@ -43,6 +44,26 @@ class Servers(Protocol):
         Raises:
             LabError: that failed.
         """
+
+
+class OwnServers:
+    """Our controller and brokers, formatted in this process."""
+
+    def command(self, node: NodeState) -> list[str]:
+        """Return the command that runs a node."""
+        return [*programs.command(node.role), "-c", node.properties_file]
+
+    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+        """Format directories, each without `meta.properties`."""
+        from jbodlab.metadata_log.formatting import format_directories
+        from jbodlab.records.metadata_version import LATEST
+
+        try:
+            format_directories(
+                directories, cluster_id=cluster_id, node_id=node.node_id, level=LATEST
+            )
+        except FormatError as error:
+            raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,20 +229,7 @@ class Node:
         self._around.changed()
         return code
 
-    def run_to_end(self, deadline_s: float = STOP_DEADLINE_S) -> tuple[int, str]:
-        """Start a node that cannot run; returns its exit code and its last line."""
-        before = len(self.output())
-        self.start()
-        code = self.wait_ended(deadline_s)
-        lines = [line for line in self.output()[before:].splitlines() if line.strip()]
-        return code, lines[-1] if lines else ""
-
     # Settings and output
-
-    def set_property(self, key: str, value: str) -> None:
-        """Change a setting; it counts from the next start."""
-        known = properties.parse(self.properties_file.read_text("utf-8"))
-        self.properties_file.write_text(properties.render({**known, key: value}), "utf-8")
 
     @property
     def configured_dirs(self) -> list[Path]:
@@ -276,12 +284,6 @@ class Broker(Node):
         if self._preload is not None:
             self._preload.clear()
         self.thaw()
-
-    def log_dir_at(self, path: Path) -> LogDir:
-        """Return the log directory with this path."""
-        return next((one for one in self.log_dirs if one.path == path), None) or LogDir(
-            path, self._faults, self.patient
-        )
 
     def patient(self) -> Patient:
         """Return it as faults know it, with the process that runs it now."""

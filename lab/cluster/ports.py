@@ -8,8 +8,9 @@ after every restart. Nodes inherit the sockets, so that the ports stay held whil
 
 from __future__ import annotations
 
+import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 from lab.errors import LabError
@@ -31,18 +32,7 @@ class HeldPorts:
         Raises:
             LabError: there are not that many.
         """
-        sockets: list[socket.socket] = []
-        try:
-            for _ in range(count):
-                one = socket.socket()
-                sockets.append(one)
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind((HOST, 0))
-        except OSError as error:
-            for one in sockets:
-                one.close()
-            raise LabError(f"no {count} free ports on {HOST}: {error}") from error
-        return cls(sockets)
+        return cls._of([0] * count, f"no {count} free ports on {HOST}: {{}}")
 
     @classmethod
     def hold_from(cls, first: int, count: int) -> HeldPorts:
@@ -51,23 +41,24 @@ class HeldPorts:
         Raises:
             LabError: one of them is taken, or may not be used.
         """
-        sockets: list[socket.socket] = []
-        for port in range(first, first + count):
-            one = socket.socket()
-            sockets.append(one)
-            try:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind((HOST, port))
-                # Somebody who listens there allows others to bind, but not to listen.
-                one.listen(1)
-            except OSError as error:
-                for held in sockets:
-                    held.close()
-                raise LabError(f"port {port} on {HOST} cannot be used: {error.strerror}") from error
-            one.close()
-            sockets[-1] = socket.socket()
-            sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sockets[-1].bind((HOST, port))
+        wanted = range(first, first + count)
+        return cls._of(wanted, f"port {{}} on {HOST} cannot be used: {{}}")
+
+    @classmethod
+    def _of(cls, wanted: Iterable[int], failure: str) -> HeldPorts:
+        with contextlib.ExitStack() as stack:
+            sockets = []
+            for port in wanted:
+                try:
+                    if port:
+                        # Somebody who listens there allows others to bind, but not to listen.
+                        with _bound(port) as tried:
+                            tried.listen(1)
+                    sockets.append(stack.enter_context(_bound(port)))
+                except OSError as error:
+                    told = (port, error.strerror) if port else (error,)
+                    raise LabError(failure.format(*told)) from error
+            stack.pop_all()
         return cls(sockets)
 
     @property
@@ -85,3 +76,14 @@ class HeldPorts:
         """Let go; nodes that inherited the ports go on holding them."""
         for one in self._sockets:
             one.close()
+
+
+def _bound(port: int) -> socket.socket:
+    one = socket.socket()
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind((HOST, port))
+    except OSError:
+        one.close()
+        raise
+    return one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
-from lab.commands.declaring import add_nodes, carried_out_by, count, mebibytes, on_linux, port
+from lab.commands.declaring import add_nodes, carried_out_by, count, mebibytes, port
 
 FOLDER = "folder"
 DISK_KINDS = (FOLDER, "tmpfs", "loop", "fuse")
@@ -91,7 +91,7 @@ def _add_ui(parser: Parser) -> None:
 UP = Command(
     help="start a cluster and leave it running",
     arguments=_add_up,
-    run=on_linux(carried_out_by("commands.up", "up")),
+    run=carried_out_by("commands.up", "up"),
     about=About.NEW,
     reads=True,
     examples=(
@@ -103,7 +103,7 @@ UP = Command(
 DOWN = Command(
     help="stop a cluster and remove it",
     arguments=_add_down,
-    run=on_linux(carried_out_by("commands.up", "down")),
+    run=carried_out_by("commands.up", "down"),
     about=About.EITHER,
     reads=True,
     asks=True,
@@ -111,7 +111,7 @@ DOWN = Command(
 )
 LIST = Command(
     help="list the clusters of this machine",
-    run=on_linux(carried_out_by("commands.clusters", "list_all")),
+    run=carried_out_by("commands.clusters", "list_all"),
     reads=True,
     examples=("list", "list --output json"),
 )
@@ -127,7 +127,7 @@ def _add_status(parser: Parser) -> None:
 STATUS = Command(
     help="show brokers, directories and leaders",
     arguments=_add_status,
-    run=on_linux(carried_out_by("status")),
+    run=carried_out_by("commands.clusters", "show_status"),
     about=About.MACHINE,
     reads=True,
     examples=("status", "status --cluster five --output json"),
@@ -135,7 +135,7 @@ STATUS = Command(
 LOGS = Command(
     help="show what the servers have logged",
     arguments=_add_logs,
-    run=on_linux(carried_out_by("commands.logs")),
+    run=carried_out_by("commands.logs"),
     about=About.MACHINE,
     reads=True,
     examples=("logs", "logs --follow broker-1 controller", "logs --lines 100 --output json"),
@@ -155,7 +155,7 @@ def _of_servers(verb: str, text: str, *examples: str, waits: bool, default: str 
     return Command(
         help=text,
         arguments=add,
-        run=on_linux(carried_out_by("commands.lifecycle", verb)),
+        run=carried_out_by("commands.lifecycle", verb),
         about=About.MACHINE,
         reads=True,
         examples=tuple(f"{verb} {example}".strip() for example in examples),
@@ -176,7 +176,7 @@ RESTART = _of_servers(
 UI = Command(
     help="show a cluster on a live page",
     arguments=_add_ui,
-    run=carried_out_by("commands.page"),
+    run=carried_out_by("commands.page", anywhere=True),
     about=About.SERVERS,
     reads=True,
     examples=("ui", "ui --allow-faults", "ui --bootstrap-server kafka:9092 --port 8080"),

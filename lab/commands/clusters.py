@@ -16,6 +16,7 @@ from fault_injection.journal import read_faults
 from jbodlab import lab_state
 from jbodlab.cli.output import Output, table
 from jbodlab.lab_state import ClusterState
+from lab import status
 from lab.cluster import Broker, Cluster, LogDir, Node
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -33,6 +34,14 @@ def list_all(_: Namespace, output: Output, __: Interrupts) -> int:
     rows = [[one[key] for key in keys] for one in found]
     output.result(found, table(columns, rows) if found else "no clusters")
     return 0
+
+
+def show_status(options: Namespace, output: Output, _: Interrupts) -> int:
+    """Show the state of a cluster; returns 1 if something is missing, else 0."""
+    files = StateFiles.open()
+    found = status.look(read(files, options.cluster), lab_state.journal_file(files.directory))
+    output.result(found.to_json(), found.text())
+    return 0 if found.is_healthy else 1
 
 
 def _described(files: StateFiles, name: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from lab.interrupts import Interrupts
 
 LAB = __package__.rpartition(".")[0]
 """The package of the lab, which has another name in a wheel."""
-COUNT_MAX = 100_000
-PORT_MAX = 65_535
 
 
-def carried_out_by(module: str, function: str = "run") -> Callable[[Namespace, Output], int]:
+def carried_out_by(
+    module: str, function: str = "run", *, anywhere: bool = False
+) -> Callable[[Namespace, Output], int]:
     """Return the `run` of a command: a function of a module that is imported when it is called.
 
     The function takes options, output and the signals that end the command.
@@ -28,9 +28,15 @@ def carried_out_by(module: str, function: str = "run") -> Callable[[Namespace, O
     Args:
         module: Name of a module of the lab, such as `commands.up`.
         function: The function's name.
+        anywhere: Whether it works without a cluster of this machine, which has to run Linux.
     """
 
     def run(options: Namespace, output: Output) -> int:
+        if sys.platform != "linux" and not anywhere:
+            raise LabError(
+                f"clusters of jbodlab need Linux, and this is {sys.platform}; in a clone "
+                "`docker compose up` starts one in containers"
+            )
         interrupts = Interrupts()
         # The servers' user must be able to enter the folders that are made here.
         os.umask(0o022)
@@ -40,20 +46,6 @@ def carried_out_by(module: str, function: str = "run") -> Callable[[Namespace, O
         return code
 
     return run
-
-
-def on_linux(run: Callable[[Namespace, Output], int]) -> Callable[[Namespace, Output], int]:
-    """Return the `run` of a command that needs a cluster of this machine."""
-
-    def checked(options: Namespace, output: Output) -> int:
-        if sys.platform != "linux":
-            raise LabError(
-                f"clusters of jbodlab need Linux, and this is {sys.platform}; in a clone "
-                "`docker compose up` starts one in containers"
-            )
-        return run(options, output)
-
-    return checked
 
 
 def add_nodes(parser: Parser, *, needed: bool, default: str = "") -> None:
@@ -67,26 +59,19 @@ def add_nodes(parser: Parser, *, needed: bool, default: str = "") -> None:
     )
 
 
-def count(text: str) -> int:
-    """Return a number of things, as an argument's type.
+def number(most: int, noun: str = "a number") -> Callable[[str], int]:
+    """Return what reads a number from 1 on, as an argument's type."""
 
-    Raises:
-        ArgumentTypeError: it is not in the range.
-    """
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= COUNT_MAX):
-        raise argparse.ArgumentTypeError(f"expected a number from 1 to {COUNT_MAX}, got {text!r}")
-    return int(text)
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"expected {noun} from 1 to {most}, got {text!r}")
+        return int(text)
+
+    return read
 
 
-def port(text: str) -> int:
-    """Return a port, as an argument's type.
-
-    Raises:
-        ArgumentTypeError: it is not in the range.
-    """
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= PORT_MAX):
-        raise argparse.ArgumentTypeError(f"expected a port from 1 to {PORT_MAX}, got {text!r}")
-    return int(text)
+count = number(100_000)
+port = number(65_535, "a port")
 
 
 def mebibytes(text: str) -> int:

@@ -7,8 +7,10 @@ from pathlib import Path
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
 from lab.commands.cluster_nouns import add_disks
-from lab.commands.declaring import carried_out_by, on_linux
-from lab.rehearsal.arguments import WRONG_USE, add_arguments
+from lab.commands.declaring import carried_out_by, number
+from lab.errors import WRONG_USE
+
+REPEATS_MAX = 1000
 
 
 def add_target(parser: Parser) -> None:
@@ -95,13 +97,34 @@ def _add_rehearse(parser: Parser) -> None:
         "Carry out a plan of faults under load, and judge what happened.\n"
         "Exit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 64 a wrong plan or call."
     )
-    add_arguments(parser)
+    parser.add_argument("plan", nargs="?", metavar="PLAN", help="a YAML file, or a shipped plan")
+    parser.add_argument("--list", action="store_true", help="list the shipped plans")
+    parser.add_argument(
+        "--results", type=Path, metavar="DIR", help="folder for the results (default: a new one)"
+    )
+    parser.add_argument(
+        "--repeat", type=number(REPEATS_MAX), default=1, metavar="N", help="run it N times"
+    )
+    parser.add_argument(
+        "--against", choices=("kafka",), help="run it on Apache Kafka as well, and compare"
+    )
+    parser.add_argument(
+        "--compare", nargs=2, type=Path, metavar=("A", "B"), help="compare two result.json"
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the verdict as JUnit XML")
+    parser.add_argument("--check", action="store_true", help="read the plan, run nothing")
+    parser.add_argument(
+        "--i-know-this-cluster-is-mine",
+        dest="is_mine",
+        action="store_true",
+        help="break an attached cluster that is not on this machine",
+    )
 
 
 INJECT = Command(
     help="break a directory or a broker",
     arguments=_add_inject,
-    run=on_linux(carried_out_by("commands.breaking", "inject")),
+    run=carried_out_by("commands.breaking", "inject"),
     about=About.EITHER,
     reads=True,
     examples=(
@@ -114,7 +137,7 @@ INJECT = Command(
 HEAL = Command(
     help="revert faults",
     arguments=_add_heal,
-    run=on_linux(carried_out_by("commands.breaking", "heal")),
+    run=carried_out_by("commands.breaking", "heal"),
     about=About.EITHER,
     reads=True,
     examples=("heal", "heal --revive", "heal 3", "heal --path /data/d1", "heal --all"),
@@ -129,21 +152,21 @@ FAULTS = {
     "list": Command(
         help="list open faults",
         arguments=_add_faults_list,
-        run=carried_out_by("commands.fault_lists", "list_open"),
+        run=carried_out_by("commands.fault_lists", "list_open", anywhere=True),
         about=About.EITHER,
         reads=True,
         examples=("faults list", "faults list --cluster five --output json"),
     ),
     "kinds": Command(
         help="list the kinds of faults",
-        run=carried_out_by("commands.fault_lists", "list_kinds"),
+        run=carried_out_by("commands.fault_lists", "list_kinds", anywhere=True),
         reads=True,
         examples=("faults kinds",),
     ),
     "check": Command(
         help="tell whether a fault can be injected; changes nothing",
         arguments=add_target,
-        run=on_linux(carried_out_by("commands.breaking", "check")),
+        run=carried_out_by("commands.breaking", "check"),
         about=About.EITHER,
         reads=True,
         examples=("faults check eio broker-1/2", "faults check full --path /data/d1"),
@@ -152,7 +175,7 @@ FAULTS = {
 RUN = Command(
     help="break a disk while a program of yours runs",
     arguments=_add_run,
-    run=on_linux(carried_out_by("commands.running")),
+    run=carried_out_by("commands.running"),
     about=About.MACHINE,
     reads=True,
     wrong_use=WRONG_USE,
@@ -165,14 +188,14 @@ RUN = Command(
 DEMO = Command(
     help="start a cluster, break a disk, show what happens",
     arguments=_add_demo,
-    run=on_linux(carried_out_by("demo")),
+    run=carried_out_by("demo"),
     reads=True,
     examples=("demo", "demo --keep --results /tmp/demo"),
 )
 REHEARSE = Command(
     help="carry out a plan of faults under load",
     arguments=_add_rehearse,
-    run=on_linux(carried_out_by("rehearsal.command")),
+    run=carried_out_by("rehearsal.command"),
     reads=True,
     wrong_use=WRONG_USE,
     examples=(

@@ -9,10 +9,9 @@ import asyncio
 import contextlib
 import secrets
 import sys
-import threading
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from fault_injection import kinds
@@ -50,70 +49,43 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     if actions is not None:
         actions.seen = server.seen
     serving: Future[int] = Future()
-    thread = _Thread(server, options.port, serving)
-    thread.start()
-    try:
-        url = f"http://{HOST}:{serving.result()}/"
-        if actions is not None:
-            url += f"#token={token}"
-        name = patient.state.name
-        if output.is_json:
-            output.json_line({"url": url, "name": name})
-        else:
-            output.line(f"cluster {name}: {url}\nuntil Ctrl-C")
-        thread.ended.wait()
-        if thread.failure is not None:
-            raise thread.failure
-    finally:
-        # The page asks for nothing any more, so that what is healed now stays so.
-        thread.end()
-        if actions is not None:
-            with interrupts.deferred():
-                for line in actions.end():
-                    print(f"jbodlab: {line}", file=sys.stderr)
-    return 0
+    running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
-
-class _Thread(threading.Thread):
-    """The server's event loop; the main thread is left to signals."""
-
-    def __init__(self, server: Server, port: int, serving: Future[int]) -> None:
-        super().__init__(name="page", daemon=True)
-        self.ended = threading.Event()
-        self.failure: LabError | None = None
-        self._server = server
-        self._port = port
-        self._serving = serving
-        self._stopping: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def run(self) -> None:
-        try:
-            asyncio.run(self._run())
-        except LabError as error:
-            self.failure = error
-        finally:
-            if not self._serving.done():
-                self._serving.set_exception(self.failure or LabError("the page ended"))
-            self.ended.set()
-
-    def end(self) -> None:
-        """End the server; an action that is on its way comes to its end."""
-        if self._loop is not None and self._stopping is not None:
-            # It may have ended by itself.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._stopping.set)
-        self.join()
-
-    async def _run(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        server = asyncio.create_task(self._server.run(self._port, self._serving))
-        stop = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait({server, stop}, return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        server.cancel()
+    async def serve() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.set_result((asyncio.get_running_loop(), task))
         with contextlib.suppress(asyncio.CancelledError):
-            await server
+            await server.run(options.port, serving)
+
+    # The event loop has a thread of its own; the main thread is left to signals.
+    with ThreadPoolExecutor(1, thread_name_prefix="page") as pool:
+        ended: Future[Any] = pool.submit(asyncio.run, serve())
+        either: list[Future[Any]] = [serving, ended]
+        try:
+            wait(either, return_when=FIRST_COMPLETED)
+            if serving.done():
+                url = f"http://{HOST}:{serving.result()}/"
+                if actions is not None:
+                    url += f"#token={token}"
+                name = patient.state.name
+                if output.is_json:
+                    output.json_line({"url": url, "name": name})
+                else:
+                    output.line(f"cluster {name}: {url}\nuntil Ctrl-C")
+            ended.result()
+        finally:
+            # The page asks for nothing any more, so that what is healed now stays so; an action
+            # that is on its way comes to its end.
+            loop, task = running.result()
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(task.cancel)
+            wait((ended,))
+            if actions is not None:
+                with interrupts.deferred():
+                    for line in actions.end():
+                        print(f"jbodlab: {line}", file=sys.stderr)
+    return 0
 
 
 class PageActions:

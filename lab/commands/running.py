@@ -26,10 +26,9 @@ from jbodlab.cli.output import Output
 from jbodlab.durations import duration_s
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
-from lab.errors import LabError
+from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.rehearsal import actions, targets
-from lab.rehearsal.arguments import WRONG_USE
 from lab.rehearsal.facts import Event, FaultFacts
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.plan import (
@@ -62,10 +61,6 @@ CONSUMERS = 2
 STEADY_WITHIN_S = 40.0
 APP, FAULT = "app", "fault"
 LENGTH_MAX_S = 7 * 24 * 3600.0
-
-
-class WrongCallError(LabError):
-    """The command was called wrongly: nothing was run."""
 
 
 def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:

@@ -17,21 +17,16 @@ from typing import Any
 from fault_injection.kinds import KINDS
 from jbodlab.cli.output import Output
 from lab.cluster import disks
-from lab.errors import LabError
+from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.rehearsal import plans, reader
-from lab.rehearsal.arguments import KAFKA, WRONG_USE
 from lab.rehearsal.judgement import Outcome
 from lab.rehearsal.plan import ClusterNeed, Plan
 from lab.report import junit, page
 from lab.screen import Screen, Tone
 
-OURS = "jbodlab"
+OURS, KAFKA = "jbodlab", "kafka"
 _TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "INCONCLUSIVE": Tone.HEADING}
-
-
-class WrongCallError(LabError):
-    """The command was called wrongly: nothing was run, and there is no verdict."""
 
 
 def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:

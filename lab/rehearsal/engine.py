@@ -391,7 +391,7 @@ class Rehearsal:
         for active in self._active.values():
             facts = active.facts
             is_open = facts.injected_ns is not None and active.healing is None
-            if is_open and facts.first_bite_ns is None:
+            if is_open and facts.first_broken_ns is None:
                 self._faults_thread.submit(self._injector.count, active)
         standing: set[Place] = set()
         healed: set[Place] = set()

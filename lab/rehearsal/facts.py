@@ -191,9 +191,9 @@ class FaultFacts:
         healed_ns: When it was undone; None while it stands.
         problem: Why it was not made or not proved; empty if it was.
         counts: Whether the mechanism tells how many calls of the broker it broke.
-        bites: So many; None where nobody counts.
+        broken_calls: So many; None where nobody counts.
         broken: What it broke until it was healed, such as `12 calls`.
-        first_bite_ns: When it broke the first one.
+        first_broken_ns: When it broke the first one.
         touched: Partitions of the load with a replica in what it hit.
         led: Those that were led from there.
         growth: Bytes that came to the touched partitions while it stood, from whomever; None if
@@ -208,17 +208,17 @@ class FaultFacts:
     healed_ns: int | None = None
     problem: str = ""
     counts: bool = False
-    bites: int | None = None
+    broken_calls: int | None = None
     broken: str = ""
-    first_bite_ns: int | None = None
+    first_broken_ns: int | None = None
     touched: tuple[TopicPartition, ...] = ()
     led: tuple[TopicPartition, ...] = ()
     growth: int | None = None
 
     @property
     def begin_ns(self) -> int | None:
-        """From when on its effects are counted: its first bite, where that is known."""
-        return self.first_bite_ns or self.injected_ns
+        """From when on its effects are counted: its first broken call, where that is known."""
+        return self.first_broken_ns or self.injected_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

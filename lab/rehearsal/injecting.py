@@ -218,7 +218,7 @@ class Injector:
 
     def count(self, active: Active) -> None:
         """Take notice of what the fault broke; the mechanism may forget it when it is healed."""
-        bites, first, counts = 0, None, False
+        broken_calls, first, counts = 0, None, False
         for handle in active.handles:
             if isinstance(handle, ControllerFault):
                 continue
@@ -226,20 +226,22 @@ class Injector:
             active.facts = replace(active.facts, broken=str(found))
             if found.what in ("calls", "connections"):
                 counts = True
-                bites += found.count
+                broken_calls += found.count
                 if found.first_ns is not None:
                     first = min(first or found.first_ns, found.first_ns)
         before = active.facts
-        if counts and bites >= (before.bites or 0):
-            if first is not None and before.first_bite_ns is None:
+        if counts and broken_calls >= (before.broken_calls or 0):
+            if first is not None and before.first_broken_ns is None:
                 self._say(
                     "fault",
-                    "first-bite",
+                    "first-broken",
                     f"{before.name} broke its first call",
                     ref=before.name,
                     at_ns=first,
                 )
-            active.facts = replace(before, counts=True, bites=bites, first_bite_ns=first)
+            active.facts = replace(
+                before, counts=True, broken_calls=broken_calls, first_broken_ns=first
+            )
 
     def revive(self, place: Place) -> None:
         """Bring a directory back that was healed and that its broker still calls offline."""

@@ -181,7 +181,7 @@ def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[str]:
     if fault.problem:
         yield f"{fault.name}: {fault.problem}"
         return
-    if fault.counts and not fault.bites:
+    if fault.counts and not fault.broken_calls:
         yield f"{fault.name} had no effect: the broker made no call that it breaks"
     where = ", ".join(map(str, fault.places))
     if not fault.touched:

@@ -8,15 +8,25 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
+import time
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lab.cluster import NotInTimeError, processes, programs, wait_for
 from lab.rehearsal import messages
-from lab.rehearsal.facts import CommandFacts, ReaderFacts, Received, Sent, Verdict, WriterFacts
+from lab.rehearsal.facts import (
+    CommandFacts,
+    Probe,
+    ReaderFacts,
+    Received,
+    Sent,
+    Verdict,
+    WriterFacts,
+)
 from lab.rehearsal.plan import Command, Plan, Readers, Writers
-from lab.rehearsal.probes import Prober
 from lab.rehearsal.series import RECEIVED, SENT, GrowingSeries
 
 KEYS_OF_ONE = 10_000_000
@@ -126,6 +136,44 @@ class Client:
         except FileNotFoundError:
             return {}
         return found
+
+
+class Prober(threading.Thread):
+    """Asks an application over and over whether it is well, by a schedule.
+
+    One question after the other; one that is due while another waits is measured
+    from then.
+    """
+
+    def __init__(self, address: str, *, every_s: float, timeout_s: float) -> None:
+        super().__init__(name="prober", daemon=True)
+        self.probes: list[Probe] = []
+        """It only ever grows."""
+        self._address = address
+        self._every_s = every_s
+        self._timeout_s = timeout_s
+        self._stopping = threading.Event()
+        # Whatever proxy this machine goes out by, an application of its own is asked directly.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Ask until stopped."""
+        due = time.monotonic()
+        while not self._stopping.wait(max(0.0, due - time.monotonic())):
+            is_good = self._ask()
+            self.probes.append(Probe(int(due * 1e9), time.monotonic_ns(), is_good))
+            due += self._every_s
+
+    def _ask(self) -> bool:
+        try:
+            with self._opener.open(self._address, timeout=self._timeout_s) as answer:
+                return bool(200 <= answer.status < 400)
+        except (OSError, ValueError):
+            return False
 
 
 class Load:

@@ -148,15 +148,15 @@ class Measured:
         known = [value for value in found if value is not None]
         if not known:
             return None
-        return sum(known) if name == "bites" else max(known)
+        return sum(known) if name == "broken_calls" else max(known)
 
     def _of_fault(self, fault: FaultFacts, name: str) -> float | None:
         begin = fault.begin_ns
         if begin is None or fault.injected_ns is None:
             return None
         match name:
-            case "bites":
-                return fault.bites
+            case "broken_calls":
+                return fault.broken_calls
             case "detected":
                 return _since(begin, _noticed(fault, self.facts, ("broker", "metric")))
             case "reported":

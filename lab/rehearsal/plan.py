@@ -11,9 +11,11 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct, field, structs
 
 from fault_injection.kinds import KINDS, FaultSpec
+from jbodlab.expressions import Unit
 from lab.cluster import disks
 from lab.rehearsal.targets import Target
 from lab.rehearsal.values import parse_rate
+from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
 from lab.rehearsal.written import (
     RATE_MAX,
     Addresses,
@@ -134,6 +136,7 @@ class Writers(Keys, frozen=True, kw_only=True):
         client: Further settings of the client library.
     """
 
+    metrics: ClassVar[Mapping[str, Unit]] = OF_WRITERS
     name: Text = "writers"
     topic: Text
     rate: Rate
@@ -164,6 +167,7 @@ class Writers(Keys, frozen=True, kw_only=True):
 class Readers(Keys, frozen=True, kw_only=True):
     """A consumer: by its partitions, or as member of a group where one is named."""
 
+    metrics: ClassVar[Mapping[str, Unit]] = OF_READERS
     name: Text = "readers"
     topic: Text
     group: Text = ""
@@ -184,6 +188,7 @@ class Command(Keys, frozen=True, kw_only=True):
             reads and writes where the lab does, not into a log.
     """
 
+    metrics: ClassVar[Mapping[str, Unit]] = OF_COMMAND
     name: Text = "app"
     command: Words
     probe: Probe = ""

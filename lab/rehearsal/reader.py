@@ -13,7 +13,6 @@ from lab.rehearsal.document import Item, Mistakes
 from lab.rehearsal.plan import (
     At,
     ClusterNeed,
-    Command,
     End,
     Entry,
     Load,
@@ -30,9 +29,7 @@ from lab.rehearsal.plan_file import (
     choose_client,
 )
 from lab.rehearsal.timeline import Names, Timeline
-from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
 
-METRICS = {Writers: OF_WRITERS, Readers: OF_READERS, Command: OF_COMMAND}
 WITHOUT_ENTRIES_S = 10.0
 """How long a plan without entries runs where it has no end."""
 
@@ -111,7 +108,7 @@ def _name_client(item: Item, client: Load | UnsetType, names: Names) -> None:
     kind = choose_client(item)
     (default,) = (each.default for each in structs.fields(kind) if each.name == "name")
     name = item.child("name")
-    names.add_owner(item, default if name is item else str(name.plain), METRICS[kind])
+    names.add_owner(item, default if name is item else str(name.plain), kind.metrics)
     if isinstance(client, Writers | Readers):
         names.topic(item.child("topic"), client.topic)
 

@@ -11,18 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jbodlab.expressions import Metric, Unit
-from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent
+from lab.rehearsal.facts import Event, Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
-from lab.rehearsal.plan import Command, Plan, Readers, Writers
+from lab.rehearsal.plan import Plan, Writers
 from lab.rehearsal.targets import CONTROLLER, Place
 from lab.rehearsal.vocabulary import (
     ALL,
     OF_CLUSTER,
-    OF_COMMAND,
     OF_FAULT,
-    OF_READERS,
-    OF_WRITERS,
     WINDOW,
 )
 
@@ -67,7 +64,7 @@ def to_json(
         "metrics": metrics(plan, measured),
         "gaps": gaps(plan, measured),
         "faults": [_fault(fault, at) for fault in facts.faults.values()],
-        "clients": _clients(plan, facts),
+        "clients": _clients(facts),
         "directories": _directories(facts, at),
         "partitions": _partitions(facts, at),
         "events": [_event(event, at) for event in _thinned(shown)],
@@ -82,14 +79,7 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
     for name, unit in OF_CLUSTER.items():
         wanted[Metric("", name)] = unit
     for load in plan.load:
-        match load:
-            case Writers():
-                fields = OF_WRITERS
-            case Readers():
-                fields = OF_READERS
-            case Command():
-                fields = OF_COMMAND
-        for name, unit in fields.items():
+        for name, unit in load.metrics.items():
             is_windowed = isinstance(load, Writers) and name in WINDOW
             wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
     for entry in plan.faults:
@@ -131,8 +121,8 @@ def _fault(fault: FaultFacts, at: Any) -> dict[str, Any]:
         "mechanism": fault.mechanism,
         "injected": at(fault.injected_ns),
         "healed": at(fault.healed_ns),
-        "first_bite": at(fault.first_bite_ns),
-        "bites": fault.bites,
+        "first_broken": at(fault.first_broken_ns),
+        "broken_calls": fault.broken_calls,
         "broken": fault.broken,
         "problem": fault.problem,
         "touched": list(map(str, fault.touched)),
@@ -140,7 +130,7 @@ def _fault(fault: FaultFacts, at: Any) -> dict[str, Any]:
     }
 
 
-def _clients(plan: Plan, facts: Facts) -> list[dict[str, Any]]:
+def _clients(facts: Facts) -> list[dict[str, Any]]:
     """Counts of each tenth of a second: what went well, and what did not."""
     length = max(0.0, (facts.end_ns - facts.begin_ns) / 1e9)
     count = math.ceil(length / BUCKET_S) + 1
@@ -149,49 +139,37 @@ def _clients(plan: Plan, facts: Facts) -> list[dict[str, Any]]:
         found = Counter(int((t_ns - facts.begin_ns) / 1e9 / BUCKET_S) for t_ns in times)
         return [found.get(number, 0) for number in range(count)]
 
-    def failed(sent: Sequence[Sent]) -> list[int]:
-        return [one.done_ns if one.done_ns > 0 else one.due_ns for one in sent if not one.is_acked]
+    def client(
+        kind: str,
+        name: str,
+        good: Iterable[int],
+        bad: Iterable[int] | None = None,
+        errors: Iterable[str] = (),
+        topic: str = "",
+    ) -> dict[str, Any]:
+        return {
+            "name": name,
+            "kind": kind,
+            "topic": topic,
+            "per": BUCKET_S,
+            "good": buckets(good),
+            "bad": [] if bad is None else buckets(bad),
+            "errors": dict(Counter(errors)),
+        }
 
     found = []
     for name, writer in facts.writers.items():
         good = [one.done_ns for one in writer.sent if one.is_acked]
-        errors = Counter(writer.errors.get(one.error, "") for one in writer.sent if one.error)
-        found.append(
-            {
-                "name": name,
-                "kind": "writers",
-                "topic": writer.topic,
-                "per": BUCKET_S,
-                "good": buckets(good),
-                "bad": buckets(failed(writer.sent)),
-                "errors": dict(errors),
-            }
-        )
+        bad = [max(one.done_ns, 0) or one.due_ns for one in writer.sent if not one.is_acked]
+        errors = [writer.errors.get(one.error, "") for one in writer.sent if one.error]
+        found.append(client("writers", name, good, bad, errors, writer.topic))
     for name, reader in facts.readers.items():
-        found.append(
-            {
-                "name": name,
-                "kind": "readers",
-                "topic": reader.topic,
-                "per": BUCKET_S,
-                "good": buckets(one.at_ns for one in reader.received),
-                "bad": [],
-                "errors": dict(Counter(reader.errors)),
-            }
-        )
+        good = [one.at_ns for one in reader.received]
+        found.append(client("readers", name, good, None, reader.errors, reader.topic))
     for name, command in facts.commands.items():
-        found.append(
-            {
-                "name": name,
-                "kind": "command",
-                "topic": "",
-                "per": BUCKET_S,
-                "good": buckets(one.done_ns for one in command.probes if one.is_good),
-                "bad": buckets(one.done_ns for one in command.probes if not one.is_good),
-                "errors": {},
-            }
-        )
-    del plan
+        good = [one.done_ns for one in command.probes if one.is_good]
+        bad = [one.done_ns for one in command.probes if not one.is_good]
+        found.append(client("command", name, good, bad))
     return found
 
 

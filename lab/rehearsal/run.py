@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.kafka_servers import KafkaServers
+from lab.cluster.kafka_jars import KafkaServers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import result

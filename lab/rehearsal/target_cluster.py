@@ -312,32 +312,19 @@ def _described(attach: Attach) -> ClusterState:
         node_id=layout.CONTROLLER_ID,
         host="",
         port=0,
-        properties_file="",
-        log_file="",
         metadata_log_dir=attach.controller_log.removesuffix(f"/{METADATA_TOPIC}-0"),
-        log_dirs=(),
     )
-    own = processes.own_user()
-    return ClusterState(
-        name="attached",
-        root="/nonexistent",
-        cluster_id="",
-        uid=own.uid,
-        gid=own.gid,
-        mounts=(),
-        nodes=(controller, *nodes),
-    )
+    return layout.foreign("attached", [controller, *nodes])
 
 
 def _node(number: int, address: tuple[str, int], known: AttachedBroker) -> NodeState:
     # What all directories of a broker lie in is where its faults are known by.
-    folder = Path(known.log_dirs[0]).parent if known.log_dirs else Path("/nonexistent")
+    folder = Path(known.log_dirs[0]).parent if known.log_dirs else layout.NOWHERE
     return NodeState(
         role="broker",
         node_id=number,
         host=address[0],
         port=address[1],
-        properties_file="",
         log_file=known.output,
         metadata_log_dir=str(folder / "metadata-disk" / "metadata"),
         log_dirs=known.log_dirs,

@@ -23,7 +23,7 @@ OF_FAULT: Mapping[str, Unit] = {
     "leader_seen": Unit.DURATION,
     "first_ack": Unit.DURATION,
     "isr_back": Unit.DURATION,
-    "bites": Unit.COUNT,
+    "broken_calls": Unit.COUNT,
 }
 OF_WRITERS: Mapping[str, Unit] = {
     "sent": Unit.COUNT,

@@ -12,7 +12,7 @@ CLIENT_LANE = 46.0
 PARTITIONS_MAX = 24
 TICKS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600)
 STAIRS = (
-    ("first_bite", "first call broken"),
+    ("first_broken", "first call broken"),
     ("detected", "detected"),
     ("reported", "reported"),
     ("elected", "elected"),
@@ -70,9 +70,9 @@ def stairs(run: Mapping[str, Any], fault: Mapping[str, Any]) -> list[tuple[str, 
     """
     steps: list[tuple[str, float | None]] = []
     for field, label in STAIRS:
-        if field == "first_bite":
-            both = fault["first_bite"] is not None and fault["injected"] is not None
-            value = fault["first_bite"] - fault["injected"] if both else None
+        if field == "first_broken":
+            both = fault["first_broken"] is not None and fault["injected"] is not None
+            value = fault["first_broken"] - fault["injected"] if both else None
         else:
             value = run["metrics"].get(f"{fault['name']}.{field}", {}).get("value")
         steps.append((label, value))

@@ -141,8 +141,8 @@ def _faults(run: Run) -> str:
         where = f"{fault['kind']} on {', '.join(fault['places'])}"
         if fault["mechanism"]:
             where += f", by {fault['mechanism']}"
-        if fault["bites"] is not None:
-            where += f", {fault['bites']} calls broken"
+        if fault["broken_calls"] is not None:
+            where += f", {fault['broken_calls']} calls broken"
         if fault["problem"]:
             where += f": {fault['problem']}"
         rows.append((escape(fault["name"]), escape(where), *steps, _seconds(back)))

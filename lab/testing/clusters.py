@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +19,6 @@ from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
 from lab.errors import LabError
 from lab.testing import keeper
-from lab.testing.need import Need
 
 DETECTED_DEADLINE_S = 10.0
 LEADERS_DEADLINE_S = 30.0
@@ -38,6 +37,36 @@ ADVICE = Advice(
     disk="",
 )
 _numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a test needs: brokers, log directories of each, Kafka's settings, faults of calls.
+
+    Attributes:
+        calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
+            `hang`).
+    """
+
+    brokers: int = 3
+    disks: int = 2
+    config: tuple[tuple[str, str], ...] = ()
+    calls: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        brokers: int = 3,
+        disks: int = 2,
+        config: Mapping[str, object] | None = None,
+        calls: bool = False,
+    ) -> Self:
+        """Return a need as a mark or a caller describes it."""
+        for name, value, most in (("brokers", brokers, 20), ("disks", disks, 64)):
+            if not isinstance(value, int) or not 1 <= value <= most:
+                raise ValueError(f"expected {name} from 1 to {most}, got {value!r}")
+        settings = tuple(sorted((key, str(value)) for key, value in (config or {}).items()))
+        return cls(brokers=brokers, disks=disks, config=settings, calls=bool(calls))
 
 
 class Fault:
@@ -248,13 +277,6 @@ class Broker:
             self._cluster.revive(self._inner, log_dir.path)
 
 
-@dataclass(slots=True)
-class _Made:
-    """What tests have made of a cluster since it was healed last."""
-
-    topics: list[str] = field(default_factory=list)
-
-
 class Cluster:
     """A controller and brokers of their own, on ports that nobody else is given.
 
@@ -288,7 +310,7 @@ class Cluster:
         """
         self.need = need or Need.of(brokers, disks, config, calls)
         self._folder = folders.make_folder()
-        self._made = _Made()
+        self._topics: list[str] = []
         self.inner = library.Cluster.plan(
             self._folder / "cluster",
             brokers=self.need.brokers,
@@ -381,7 +403,7 @@ class Cluster:
         """
         name = name or f"test-{next(_numbers)}"
         self.inner.create_topic(name, partitions, min(replicas, self.need.brokers), **config)
-        self._made.topics.append(name)
+        self._topics.append(name)
         return name
 
     def wait_leaders(self, topic: str, timeout: float = LEADERS_DEADLINE_S) -> None:
@@ -417,10 +439,10 @@ class Cluster:
 
     def forget_topics(self) -> None:
         """Delete the topics that were made since the last time."""
-        if self._made.topics:
-            for future in self.inner.admin().delete_topics(self._made.topics).values():
+        if self._topics:
+            for future in self.inner.admin().delete_topics(self._topics).values():
                 future.result(LEADERS_DEADLINE_S)
-            self._made.topics.clear()
+            self._topics.clear()
 
     def stop_cleanly(self) -> None:
         """End all nodes as an operator would, brokers first; the files stay until `close`."""
@@ -453,19 +475,10 @@ class Cluster:
         Raises:
             NotInTimeError: neither helps.
         """
-        import asyncio
+        from lab.cluster import log_dir_states
 
-        from jbodlab.admin_requests import revive_log_dir
-        from jbodlab.errors import DecodeError
-
-        try:
-            answer = asyncio.run(
-                revive_log_dir(broker.state.host, broker.port, str(path), ISR_DEADLINE_S)
-            )
-            if not answer.error_code:
-                return
-        except (OSError, TimeoutError, DecodeError):
-            pass
+        if not log_dir_states.revive(broker, str(path)):
+            return
         broker.stop()
         broker.start()
         self.inner.wait_served(broker)

@@ -17,7 +17,7 @@ from fault_injection.journal import Fault
 from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states
 from jbodlab.lab_state import ClusterState, NodeState
-from lab.cluster import processes, questions
+from lab.cluster import layout, questions
 from lab.cluster.questions import NO_ANSWER
 from lab.errors import LabError
 from lab.rehearsal.observer import Observer
@@ -73,29 +73,17 @@ def foreign(bootstrap: str) -> Patient:
 
 async def _foreign(first: str) -> Patient:
     found = await questions.addresses(first, ASK_DEADLINE_S)
-    user = processes.own_user()
-    nodes = tuple(
+    nodes = [
         NodeState(
             role="broker",
             node_id=number,
             host=host,
             port=port,
-            properties_file="",
-            log_file="",
-            metadata_log_dir="/nonexistent",
-            log_dirs=(),
+            metadata_log_dir=str(layout.NOWHERE),
         )
         for number, (host, port) in sorted(found.items())
-    )
-    state = ClusterState(
-        name=first,
-        root="/nonexistent",
-        cluster_id="",
-        uid=user.uid,
-        gid=user.gid,
-        mounts=(),
-        nodes=nodes,
-    )
+    ]
+    state = layout.foreign(first, nodes)
     try:
         await describe_log_dir_states(nodes[0].host, nodes[0].port, ASK_DEADLINE_S)
     except NO_ANSWER:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import Cluster
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.waiting import witnesses
 from tests.cluster.group_stage import GROUP_SETTINGS
 from tests.cluster.harness import running
+from tests.cluster.lab_cluster import Cluster
 from tests.cluster.scenes import Stage, Stages
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
 from tests.kafka.tools import KafkaTools

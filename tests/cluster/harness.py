@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.log import meta_properties
 from jbodlab.log.posix_filesystem import PosixFileSystem
-from lab.cluster import Cluster, processes, programs, wait_for
-from lab.cluster.cluster import Disk
+from lab.cluster import processes, programs, wait_for
 from lab.cluster.layout import CONTROLLER_ID
+from tests.cluster.lab_cluster import Cluster, Disk
 
 __all__ = ["CONTROLLER_ID", "Cluster", "wait_for"]
 

@@ -34,6 +34,7 @@ from tests.cluster.invariants import (
     assert_kept,
     settle,
 )
+from tests.cluster.lab_cluster import set_property
 
 SETTINGS = {
     # A dead broker is noticed soon, and whatever works in the background works all the time.
@@ -393,7 +394,7 @@ class Stage:
         cluster = self._cluster = made(self._root / "cluster", **self._options)
         ports = cluster.more_ports(len(cluster.nodes))
         for node, port in zip(cluster.nodes.values(), ports, strict=True):
-            node.set_property(METRICS_PORT, str(port))
+            set_property(node, METRICS_PORT, str(port))
         cluster.start()
         return cluster
 

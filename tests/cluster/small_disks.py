@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import Cluster, wait_for
+from lab.cluster import wait_for
+from tests.cluster.lab_cluster import Cluster
 from tests.cluster.scenes import Scene, Stages
 from tests.cluster.scraper import Scraper
 

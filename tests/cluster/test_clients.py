@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID
 
 from tests.cluster.group_stage import committed
+from tests.cluster.lab_cluster import set_property
 from tests.cluster.scenes import SETTINGS, Stage, Stages
 
 pytestmark = pytest.mark.cluster
@@ -219,7 +220,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(stages: Stages) -> None:
         from confluent_kafka import Consumer, Producer, TopicPartition
 
         near, leader, *_ = cluster.broker_ids
-        cluster.broker(near).set_property("broker.rack", "near")
+        set_property(cluster.broker(near), "broker.rack", "near")
         scene.restart(near)
         scene.wait_all_in_sync()
         topic = scene.topic_at([[leader, near]])

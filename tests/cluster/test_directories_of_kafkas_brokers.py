@@ -16,9 +16,9 @@ from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeR
 
 from jbodlab.ids import GROUP_METADATA_TOPIC
 from jbodlab.protocol.api_table import ApiKey
-from lab.cluster import Cluster
 from tests.cluster import moving
 from tests.cluster.harness import made, wait_for
+from tests.cluster.lab_cluster import Cluster
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
 from tests.kafka.tools import DUMP_LOG, GROUPS, KafkaTools
 from tests.storage_tool.dumping import dump

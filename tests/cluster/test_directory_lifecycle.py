@@ -26,6 +26,7 @@ from tests.cluster.harness import (
     wait_for,
 )
 from tests.cluster.invariants import Ledger
+from tests.cluster.lab_cluster import run_to_end, set_property
 from tests.cluster.scenes import Scene, Stage
 
 pytestmark = pytest.mark.cluster
@@ -34,7 +35,7 @@ FOREIGN = ("lost+found", ".Trash-1000", "backup-2024")
 
 
 def use_dirs(scene: Scene, broker: int, paths: list[Path]) -> None:
-    scene.cluster.node(broker).set_property("log.dirs", ",".join(map(str, paths)))
+    set_property(scene.cluster.node(broker), "log.dirs", ",".join(map(str, paths)))
 
 
 def replace_disk(cluster: Cluster, broker: int, path: Path) -> None:
@@ -256,20 +257,20 @@ def test_starts_that_end_with_one_line(cluster_root: Path) -> None:
         f"{one},{two},{link}": "Duplicate log directory found",
     }
     for log_dirs, text in cases.items():
-        cluster.node(1).set_property("log.dirs", log_dirs)
-        code, line = cluster.node(1).run_to_end()
+        set_property(cluster.node(1), "log.dirs", log_dirs)
+        code, line = run_to_end(cluster.node(1))
         assert (code, text in line) == (1, True), line
-    cluster.node(1).set_property("log.dirs", f"{one},{two},{three}")
+    set_property(cluster.node(1), "log.dirs", f"{one},{two},{three}")
     metadata = cluster.node(1).metadata_dir / "meta.properties"
     good = metadata.read_text()
     metadata.write_text("version=7\n")
-    code, line = cluster.node(1).run_to_end()
+    code, line = run_to_end(cluster.node(1))
     assert code == 1
     assert "Encountered I/O error in metadata log directory" in line
     metadata.write_text(good)
     for path in (one, two, three):
         (path / "meta.properties").write_text("version=7\n")
-    code, line = cluster.node(1).run_to_end()
+    code, line = run_to_end(cluster.node(1))
     assert code == 1
     assert "none of the specified log dirs" in line
 

@@ -16,6 +16,7 @@ from jbodlab.ids import BrokerId
 from jbodlab.log import names
 from tests.cluster.harness import CONTROLLER_ID, Load, assigned, partitions_in, wait_for
 from tests.cluster.invariants import assert_kept, copies_in, settle
+from tests.cluster.lab_cluster import run_to_end
 from tests.cluster.scenes import MOMENTS, Stage, some
 
 pytestmark = pytest.mark.cluster
@@ -110,7 +111,7 @@ def test_all_directories_die_in_the_same_moment(stage: Stage) -> None:
         ledger.produce()
         scene.check(ledger)
         # And it cannot be started.
-        code, line = scene.cluster.node(2).run_to_end()
+        code, line = run_to_end(scene.cluster.node(2))
         assert (code, "none of the specified log dirs" in line or "meta.properties" in line) == (
             1,
             True,

@@ -23,6 +23,7 @@ from tests.cluster.harness import (
     wait_for,
 )
 from tests.cluster.invariants import Ledger, settle
+from tests.cluster.lab_cluster import run_to_end, set_property
 from tests.cluster.scenes import MOMENTS, Scene, Stage, some
 
 pytestmark = pytest.mark.cluster
@@ -133,7 +134,7 @@ def test_start_with_directories_of_others_ends_with_one_line(stage: Stage) -> No
         }
         for text, expected in cases.items():
             file.write_text(text)
-            code, line = scene.cluster.node(2).run_to_end()
+            code, line = run_to_end(scene.cluster.node(2))
             assert (code, expected in line) == (1, True), line
             # Nothing was touched on the way.
             assert sorted(p.name for p in second.iterdir() if p.name == ".kafka_cleanshutdown")
@@ -260,13 +261,13 @@ def test_the_order_of_log_dirs_and_their_spelling_mean_nothing(stage: Stage) -> 
         link = dirs[0].with_name("link")
         link.symlink_to(dirs[0])
         spelled = [f"{dirs[3]}/", dirs[2], f"{dirs[1].parent}/./data", link]
-        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, spelled)))
+        set_property(scene.cluster.node(2), "log.dirs", ",".join(map(str, spelled)))
         scene.restart(2)
         ledger.produce()
         scene.wait_all_in_sync()
         scene.check(ledger)
         assert assigned(scene.cluster, 2, ledger.topic) == before
-        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, dirs)))
+        set_property(scene.cluster.node(2), "log.dirs", ",".join(map(str, dirs)))
         scene.restart(2)
         link.unlink()
 
@@ -278,7 +279,7 @@ def test_directory_is_added_while_another_is_dead(stage: Stage) -> None:
         added = dirs[0].parent.with_name("disk-9") / "data"
         added.mkdir(parents=True)
         scene.cluster.own(added.parent)
-        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, [*dirs, added])))
+        set_property(scene.cluster.node(2), "log.dirs", ",".join(map(str, [*dirs, added])))
         scene.cluster.format([scene.cluster.node(2)])
         scene.start(2)
         scene.wait_offline(2, path)
@@ -290,7 +291,7 @@ def test_directory_is_added_while_another_is_dead(stage: Stage) -> None:
         scene.make_whole()
         scene.check(ledger, other)
         # And taken away again: what was in there is made anew in the others.
-        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, dirs)))
+        set_property(scene.cluster.node(2), "log.dirs", ",".join(map(str, dirs)))
         scene.restart(2)
         scene.wait_all_in_sync()
         scene.check(ledger, other)
@@ -413,7 +414,7 @@ def test_metadata_directory_is_one_of_the_data_directories(stage: Stage) -> None
         cluster, ledger = scene.cluster, scene.topic(6, min_insync_replicas="1")
         first, second, *_ = cluster.broker(2).paths
         apart = cluster.node(2).metadata_dir
-        cluster.node(2).set_property("metadata.log.dir", str(first))
+        set_property(cluster.node(2), "metadata.log.dir", str(first))
         scene.restart(2)
         scene.break_and_wait("chmod000", 2, second)
         ledger.produce()
@@ -424,7 +425,7 @@ def test_metadata_directory_is_one_of_the_data_directories(stage: Stage) -> None
         assert f"metadata log directory {first}" in lines[-1]
         ledger.produce()
         scene.check(ledger)
-        code, line = cluster.node(2).run_to_end()
+        code, line = run_to_end(cluster.node(2))
         assert code == 1
         assert str(first) in line
         scene.faults.heal_all()
@@ -432,5 +433,5 @@ def test_metadata_directory_is_one_of_the_data_directories(stage: Stage) -> None
         scene.wait_all_in_sync()
         scene.check(ledger)
         assert cluster.node(2).stop() == 0
-        cluster.node(2).set_property("metadata.log.dir", str(apart))
+        set_property(cluster.node(2), "metadata.log.dir", str(apart))
         shutil.rmtree(first / names.METADATA_DIR_NAME)

@@ -16,13 +16,14 @@ from confluent_kafka import Producer
 from fault_injection import mounts
 from fault_injection.fuse import disk as disks
 from fault_injection.fuse import machine
-from lab.cluster import Cluster, processes
+from lab.cluster import processes
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.log_dir import LogDir
 from lab.cluster.node import Servers
 from lab.interrupts import Interrupts
 from lab.up_and_down import Shape, make_disks
 from tests.cluster.harness import DEFAULTS, TREE, partitions_in, wait_for
+from tests.cluster.lab_cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -22,6 +22,7 @@ from tests.cluster.harness import (
     wait_for,
 )
 from tests.cluster.invariants import Ledger, answers, settle
+from tests.cluster.lab_cluster import set_property
 from tests.cluster.scenes import Scene, Stage
 
 pytestmark = pytest.mark.cluster
@@ -343,7 +344,7 @@ def test_broker_without_leaders_in_the_dead_directory_does_not_stop_kafka_15649(
     with stage.scene() as scene:
         cluster = scene.cluster
         for broker in (2, 3):
-            cluster.node(broker).set_property(FAILURE_TIMEOUT, "1000")
+            set_property(cluster.node(broker), FAILURE_TIMEOUT, "1000")
         scene.restart(2, 3)
         topic = scene.topic_at([[2, 3], [3, 2]], min_insync_replicas="1")
         held = {b: cluster.broker(b).log_dir_of(topic, b - 2).path for b in (2, 3)}
@@ -362,7 +363,7 @@ def test_broker_without_leaders_in_the_dead_directory_does_not_stop_kafka_15649(
         assert cluster.node(2).wait_ended() == 1
         assert cluster.node(1).is_running
         for broker in (2, 3):
-            cluster.node(broker).set_property(FAILURE_TIMEOUT, "30000")
+            set_property(cluster.node(broker), FAILURE_TIMEOUT, "30000")
 
 
 def test_assignments_of_deleted_topics_are_dropped_kafka_17190(stage: Stage) -> None:

@@ -16,9 +16,10 @@ import pytest
 
 from fault_injection.journal import read_faults
 from jbodlab import lab_state
-from lab.cluster import Cluster, wait_for
+from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from lab.state_files import StateFiles
+from tests.cluster.lab_cluster import Cluster
 from tests.cluster.test_staying_cluster import Staying
 from tests.headless_browser import Browser, find_browser
 

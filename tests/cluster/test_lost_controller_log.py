@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.harness import CONTROLLER_ID, on_disk, running
+from tests.cluster.lab_cluster import run_to_end
 from tests.cluster.scenes import Stage
 
 pytestmark = pytest.mark.cluster
@@ -29,7 +30,7 @@ def test_wiped_controller_ends_the_brokers_and_their_replicas_stay(stage: Stage)
         cluster.node(CONTROLLER_ID).start()
 
         assert [cluster.node(broker).wait_ended() for broker in (1, 3)] == [1, 1]
-        code, last = cluster.node(2).run_to_end()
+        code, last = run_to_end(cluster.node(2))
         assert code == 1
         for line in (last, *(cluster.node(broker).log_lines(1)[0] for broker in (1, 3))):
             assert "the controller has lost its metadata log" in line
@@ -66,7 +67,7 @@ def test_broker_that_was_down_meanwhile_does_not_follow_a_log_that_has_outgrown_
         cluster.wait_served(cluster.broker(1))
         cluster.create_topic("new", 200, 1)
 
-        code, last = cluster.node(2).run_to_end()
+        code, last = run_to_end(cluster.node(2))
 
         assert code == 1
         assert "the controller has lost its metadata log" in last

@@ -81,7 +81,7 @@ def test_what_a_move_has_left_is_found_by_the_topic_id_where_its_name_is_cut(
     # The name of the folder that is left has room for so many characters of the topic.
     other = filled(cluster, name[:209], 300)
     lie_in(cluster, source, name, other.topic)
-    disk = broker.log_dir_at(target)
+    disk = cluster.log_dir_at(target)
     if ends == "with the power":
         fault = disk.fails("hang", calls="sync", files="*.log")
     else:

@@ -97,7 +97,7 @@ def test_a_slow_disk_costs_time_and_nothing_else(cluster: Cluster) -> None:
     directory, _ = first_directory(cluster, 1, "slow")
 
     with (
-        cluster.broker(1).log_dir_at(directory).fails("slow", delay="40ms", calls="sync") as fault,
+        cluster.log_dir_at(directory).fails("slow", delay="40ms", calls="sync") as fault,
         Load(cluster.bootstrap, "slow") as load,
     ):
         wait_for("a few slow syncs", lambda: fault.broken.count >= 3)
@@ -154,7 +154,7 @@ def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
         Load(cluster.bootstrap, many) as load,
         Load(cluster.bootstrap, alone) as load_alone,
     ):
-        with broker.log_dir_at(directory).fails("eio", errno=code, calls=calls) as broken:
+        with cluster.log_dir_at(directory).fails("eio", errno=code, calls=calls) as broken:
             wait_for(f"{directory} is FULL", lambda: condition() == "FULL", last_seen=condition)
             wait_for(
                 f"replicas in {directory} out of leadership and ISR",
@@ -191,7 +191,7 @@ def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(
 
     with Load(cluster.bootstrap, "failing") as load:
         # The probe of the directory goes on well: it writes to no log.
-        fault = cluster.broker(2).log_dir_at(directory).fails("eio", calls="write", files="*.log")
+        fault = cluster.log_dir_at(directory).fails("eio", calls="write", files="*.log")
         wait_for(
             f"replicas in {directory} out of leadership and ISR",
             lambda: in_sync_without(cluster, 2, "failing", touched),
@@ -210,7 +210,7 @@ def test_a_disk_that_hangs_is_left_and_the_other_serves_on(cluster: Cluster) -> 
     others = set(range(PARTITIONS)) - touched
 
     with Load(cluster.bootstrap, "hanging") as load:
-        fault = cluster.broker(3).log_dir_at(directory).fails("hang", for_=120)
+        fault = cluster.log_dir_at(directory).fails("hang", for_=120)
         wait_for(
             f"replicas in {directory} out of leadership and ISR",
             lambda: in_sync_without(cluster, 3, "hanging", touched),

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from lab.cluster import Cluster, wait_for
+from lab.cluster import wait_for
 from lab.cluster.log_dir_states import revive
+from tests.cluster.lab_cluster import Cluster, set_property
 from tests.config.test_observing import CONFIG, panel_expressions, rules
 
 pytestmark = [
@@ -35,7 +36,7 @@ class Prometheus:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         metrics = cluster.more_ports(len(cluster.nodes))
         for node, port in zip(cluster.nodes.values(), metrics, strict=True):
-            node.set_property("jbodlab.metrics.port", str(port))
+            set_property(node, "jbodlab.metrics.port", str(port))
         (self._port,) = cluster.more_ports(1)
         told = yaml.safe_load((CONFIG / "prometheus.yml").read_text())
         told["global"] = {"scrape_interval": PERIOD, "evaluation_interval": PERIOD}

@@ -58,7 +58,7 @@ objectives: [writers.lost == 0, writers.duplicated == 0]
 """
 PROVES_NOTHING = """\
 rehearsal: 1
-name: a fault that does not bite, and one where nobody sends
+name: a fault without an effect, and one where nobody sends
 cluster: {brokers: 1, disks: {each: 2}}
 topics: {orders: {partitions: 1, replicas: 1}, quiet: {partitions: 1, replicas: 1}}
 load: [{name: writers, topic: orders, rate: 100/s}]

@@ -17,10 +17,11 @@ from confluent_kafka import Producer
 from fault_injection.journal import read_faults
 from jbodlab import lab_state
 from lab import replay
-from lab.cluster import Cluster, leftovers, processes, wait_for
+from lab.cluster import folders, processes, wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.log_dir_states import offline
 from lab.errors import LabError
+from tests.cluster.lab_cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -97,7 +98,7 @@ def staying() -> Iterator[Staying]:
         assert "partitions? Confirm with --yes" in refused.stderr
         ended = cluster.run("down", "--yes")
         assert ended.stdout == "cluster default stopped and removed\n"
-        assert leftovers.of(root / "clusters" / "default") == []
+        assert folders.left_of(root / "clusters" / "default") == []
     finally:
         cluster.run("down", "--yes")
         remove_folder(root)
@@ -214,7 +215,7 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
     )
     try:
         wait_for(
-            "a fault that bites",
+            "a fault with an effect",
             lambda: [one for one in read_faults(staying.journal) if one.state == "proved"],
         )
         wait_for("a directory that is offline", lambda: offline(staying.cluster.brokers))

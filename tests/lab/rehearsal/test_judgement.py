@@ -96,7 +96,7 @@ INCONCLUSIVE = {
         "first: not injected: no room",
     ),
     "a fault without effect": (
-        facts(MESSAGES, faults=[fault(counts=True, bites=0)]),
+        facts(MESSAGES, faults=[fault(counts=True, broken_calls=0)]),
         "first had no effect: the broker made no call that it breaks",
     ),
     "a place that holds nothing": (

@@ -171,9 +171,9 @@ def test_a_fault_is_detected_when_its_broker_says_so(events: list, detected: flo
     assert value(found, "first.detected") == pytest.approx(detected)
 
 
-def test_time_counts_from_the_first_bite_where_it_is_known() -> None:
+def test_time_counts_from_the_first_broken_where_it_is_known() -> None:
     offline = event(2.0, "broker", "offline", place=HIT)
-    found = facts(None, offline, faults=[fault(1, first_bite_ns=ns(1.75))])
+    found = facts(None, offline, faults=[fault(1, first_broken_ns=ns(1.75))])
 
     assert value(found, "first.detected") == pytest.approx(0.25)
 

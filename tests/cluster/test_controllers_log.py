@@ -9,7 +9,7 @@ from jbodlab.metadata_log.batches import data_batch
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import TopicRecord
-from lab.cluster.controllers_log import ControllersLog
+from tests.cluster.controllers_log import ControllersLog
 from tests.snapshot_files import write_snapshot
 
 
