@@ -551,7 +551,8 @@ def _silent(facts: WriterFacts, writer: Writers, partitions: Mapping[str, int]) 
     acked = {one.partition for one in facts.sent if one.is_acked}
     wanted = min(partitions[writer.topic], writer.keys)
     if not acked:
-        return f"no message of {writer.name} was acknowledged"
+        # One that was acknowledged later than so is no sign of a steady state.
+        return f"no message of {writer.name} was acknowledged in time"
     # At a low rate not every partition has its turn in so short a time.
     if writer.rate > 20 * wanted and len(acked) < wanted:
         return f"{writer.name}: only {len(acked)} of {wanted} partitions acknowledge messages"
