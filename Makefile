@@ -81,7 +81,8 @@ lint: env
 
 docs:
 	@scripts/make_env.sh $(DOCS_EXTRAS)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && \
+	  echo "build/site/index.html; its search needs a web server: python3 -m http.server -d build/site"
 
 env:
 	@scripts/make_env.sh $(TEST_EXTRAS)

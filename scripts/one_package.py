@@ -32,6 +32,8 @@ MOVED = (
 )
 LIBRARY = "jbodlab"
 UNMOVED = (LIBRARY, "pyspark_kraft_metadata")
+PLAN_SCHEMA = Path("docs") / "plan.schema.json"
+"""Below `jbodlab` in a wheel, so that the path to it in shipped plans is the same there."""
 
 _IMPORT = re.compile(rf"^(\s*)(from|import) ({'|'.join(MOVED)})(?=[.\s])", re.MULTILINE)
 _BY_TEXT = re.compile(rf"import_module\(f?[\"']({'|'.join(MOVED)})\.")
@@ -68,6 +70,8 @@ def write(repository: Path, target: Path) -> None:
                     raise ValueError(f"{path.relative_to(repository)}: {error}") from error
             else:
                 shutil.copyfile(path, place)
+    (target / LIBRARY / PLAN_SCHEMA.parent).mkdir()
+    shutil.copyfile(repository / PLAN_SCHEMA, target / LIBRARY / PLAN_SCHEMA)
 
 
 class OnePackage(BuildHookInterface[Any]):

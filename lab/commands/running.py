@@ -182,8 +182,10 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
     code = facts.commands[APP].exit_code if APP in facts.commands else None
     fault = facts.faults.get(FAULT, FaultFacts(name=FAULT, kind=plan.faults[0].do))
     (topic,) = plan.topics
-    verdict = facts.writers["producer"].verdict
+    producer = facts.writers["producer"]
+    verdict = producer.verdict
     assert verdict is not None
+    is_unclear = bool(verdict.lost or verdict.unread or verdict.duplicated)
     injected_ns = fault.injected_ns
     gap = None if injected_ns is None else Measured(facts).longest_gap(injected_ns)
     doubts = [*facts.broken_off]
@@ -205,7 +207,7 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
         "fault": f"{fault.kind} by {fault.mechanism}" if fault.mechanism else fault.kind,
         "broken": fault.broken,
         "topic": topic.name,
-        "topic_kept": bool(verdict.lost or verdict.unread or verdict.duplicated),
+        "topic_kept": is_unclear and not producer.is_topic_deleted,
         "doubts": doubts,
     }
 

@@ -27,7 +27,7 @@ from typing import IO, Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from lab.rehearsal.facts import NOT_ANSWERED, PENDING
+from lab.rehearsal.facts import NOT_ANSWERED, Sent
 from lab.rehearsal.series import RECEIVED, SENT
 
 FLUSH_PERIOD_NS = 20_000_000
@@ -95,16 +95,13 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
     producer = confluent_kafka.Producer(config["client"])
     keys, partitions, topic = config["keys"], config["partitions"], config["topic"]
     rate = config["rate"]
-    pending: dict[int, tuple[int, ...]] = {}
     begin_ns, number = time.monotonic_ns(), 0
 
-    def delivered(sent: int, error: KafkaError | None, message: Any) -> None:
-        due_ns, sent_ns, sequence, partition, key = pending.pop(sent)
+    def answered(one: Sent, error: KafkaError | None, message: Any = None) -> None:
         code = 0 if error is None else error.code()
-        offset = -1 if error is not None else message.offset()
-        output.write(
-            SENT.pack(due_ns, sent_ns, time.monotonic_ns(), sequence, offset, partition, key, code)
-        )
+        offset = message.offset() if error is None else -1
+        done_ns = time.monotonic_ns()
+        output.write(SENT.pack(*one._replace(done_ns=done_ns, offset=offset, error=code)))
 
     while not stop.is_set:
         due_ns = begin_ns + int(number * 1e9 / rate) if rate else sys.maxsize
@@ -116,30 +113,32 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
         key, sequence = config["first_key"] + number % keys, number // keys
         partition = number % keys % partitions
         value = f"{sequence} ".ljust(config["size"], ".").encode()
-        sent_ns = time.monotonic_ns()
-        pending[number] = (due_ns, sent_ns, sequence, partition, key)
+        one = Sent(due_ns, time.monotonic_ns(), NOT_ANSWERED, sequence, -1, partition, key, 0)
         try:
             producer.produce(
                 topic,
                 value,
                 key=str(key),
                 partition=partition,
-                on_delivery=partial(delivered, number),
+                on_delivery=partial(answered, one),
             )
         except BufferError:
-            del pending[number]
             producer.poll(POLL_MAX_S)
+            continue
+        except KafkaException as error:
+            # The library refuses it, since the topic was deleted. The others are still due.
+            if error.args[0].fatal():
+                raise
+            answered(one, error.args[0])
         else:
-            number += 1
-            output.write(SENT.pack(due_ns, sent_ns, PENDING, sequence, -1, partition, key, 0))
-            producer.poll(0)
+            output.write(SENT.pack(*one))
+        number += 1
+        producer.poll(0)
         output.flush_now_and_then()
     end_ns = time.monotonic_ns()
     deadline = time.monotonic() + ANSWER_DEADLINE_S
     while producer.flush(POLL_MAX_S * 10) and time.monotonic() < deadline:
         output.flush_now_and_then()
-    for due, sent_at, sequence, partition, key in pending.values():
-        output.write(SENT.pack(due, sent_at, NOT_ANSWERED, sequence, -1, partition, key, 0))
     return {"begin_ns": begin_ns, "end_ns": end_ns, "sent": number}
 
 

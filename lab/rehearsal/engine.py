@@ -459,18 +459,24 @@ class Rehearsal:
             self._doubt(f"no leader after the end: {', '.join(sorted(gone))}")
             return
 
-        # A replica that comes back after the load has ended does come back.
-        def is_in_sync() -> bool:
+        # A replica that comes back after the load has ended does come back, and so does a directory
+        # without any.
+        def is_whole() -> bool:
             self._tell_seen()
             self._revive_due(time.monotonic_ns())
+            if hit & self._observer.offline:
+                return False
             return all(map(self._observer.isr_is_full, self._observer.picture.leaders))
 
         with contextlib.suppress(NotInTimeError):
-            wait_for("every replica in sync", is_in_sync, RESTORED_DEADLINE_S)
+            wait_for("every replica in sync", is_whole, RESTORED_DEADLINE_S)
 
     def _judge_messages(self) -> None:
         self._load.judge()
         for topic, unread in self._load.unread.items():
+            if topic in self._load.deleted:
+                self._doubt(f"topic {topic} was deleted during the run")
+                continue
             shown = ", ".join(f"{topic}-{partition}" for partition in unread)
             self._doubt(f"could not be read to the end: {shown}")
 
@@ -545,7 +551,8 @@ def _silent(facts: WriterFacts, writer: Writers, partitions: Mapping[str, int]) 
     acked = {one.partition for one in facts.sent if one.is_acked}
     wanted = min(partitions[writer.topic], writer.keys)
     if not acked:
-        return f"no message of {writer.name} was acknowledged"
+        # One that was acknowledged later than so is no sign of a steady state.
+        return f"no message of {writer.name} was acknowledged in time"
     # At a low rate not every partition has its turn in so short a time.
     if writer.rate > 20 * wanted and len(acked) < wanted:
         return f"{writer.name}: only {len(acked)} of {wanted} partitions acknowledge messages"

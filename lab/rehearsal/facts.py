@@ -16,9 +16,7 @@ from lab.rehearsal.targets import Place
 SAMPLES_MAX = 3_600
 """Samples of the clocks that are kept: an hour, as one is taken each second."""
 NOT_ANSWERED = -1
-"""`done_ns` of a message without any answer."""
-PENDING = -2
-"""`done_ns` of a message that was handed over a moment ago."""
+"""`done_ns` of a message without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +132,7 @@ class WriterFacts:
         errors: What the numbers in `Sent.error` mean.
         verdict: Acknowledged against read, after the run; None while it lasts.
         failure: Why the process ended by itself; empty if it did not.
+        is_topic_deleted: Whether somebody deleted the topic during the run.
     """
 
     topic: str
@@ -144,6 +143,7 @@ class WriterFacts:
     errors: Mapping[int, str] = field(default_factory=dict)
     verdict: Verdict | None = None
     failure: str = ""
+    is_topic_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,7 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
         for held in objectives
         if held.holds is False and not held.is_warning
     )
-    doubts = (*_doubts(plan, facts), *_not_measured(objectives, facts))
+    doubts = tuple(dict.fromkeys((*_doubts(plan, facts), *_not_measured(objectives, facts))))
     warnings = [
         f"{held.text}: {held.measured}" for held in objectives if held.is_warning and not held.holds
     ]

@@ -211,6 +211,8 @@ class Load:
         self._topic_ids: dict[str, str] = {}
         self.unread: dict[str, list[int]] = {}
         """Partitions that could not be read to their ends, by topic."""
+        self.deleted: set[str] = set()
+        """Topics that somebody deleted during the run."""
 
     def start(self) -> None:
         """Start all but the commands that wait for the steady state.
@@ -262,6 +264,8 @@ class Load:
             deadline_s = COMMAND_DEADLINE_S if name in self._commands else STOP_DEADLINE_S
             code = process.end(deadline_s)
             self._exit_codes.setdefault(name, 0 if code in GONE_BY_US else code)
+        for series in self._sent.values():
+            series.close()
 
     def kill(self) -> None:
         """End all at once."""
@@ -281,6 +285,7 @@ class Load:
             read: list[Received] = []
             if ids and ids.get(topic) != self._topic_ids.get(topic):
                 # It was deleted; one of the same name that is there is another topic.
+                self.deleted.add(topic)
                 self.unread[topic] = list(range(self._partitions[topic]))
             else:
                 read = self._drain(topic, isolation.get(topic, "read_uncommitted"))
@@ -337,6 +342,7 @@ class Load:
                 errors=_names(series.errors),
                 verdict=self._verdicts.get(load.name),
                 failure=self._ended_early.get(load.name, ""),
+                is_topic_deleted=load.topic in self.deleted,
             )
         return found
 

@@ -5,9 +5,9 @@ Little-endian, without padding:
     sent      52   due 8 | sent 8 | done 8 | sequence 8 | offset 8 | partition 4 | key 4 | error 4
     received  32   at 8 | sequence 8 | offset 8 | partition 4 | key 4
 
-Times are nanoseconds of the monotonic clock. A message is in the file twice: with a `done` of -2
-when it is handed to the client library, and once more when it has an answer, or with -1 when the
-client ends without one. `error` is the client library's number, 0 for an acknowledgement.
+Times are nanoseconds of the monotonic clock. A message is in the file twice: with a `done` of -1
+when it is handed to the client library, and once more when it has an answer. One that the library
+refuses is in it once. `error` is the client library's number, 0 for an acknowledgement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from lab.rehearsal.facts import NOT_ANSWERED, PENDING, Received, Sent
+from lab.rehearsal.facts import NOT_ANSWERED, Received, Sent
 
 SENT = struct.Struct("<qqqqqiii")
 RECEIVED = struct.Struct("<qqqii")
@@ -52,7 +52,9 @@ class GrowingSeries(Generic[R]):
         """Of the messages that were due before the last `since`: those that came after it all the
         same, and before it the last one of each partition."""
         self.all: list[R] = []
-        """In the order in which they were written; without what is pending."""
+        """In the order in which they were written; without what has no answer so far."""
+        self._open: dict[tuple[int, int], R] = {}
+        """What has no answer so far, by key and sequence."""
         self.last_due: dict[int, int] = {}
         """When the last message was due that was handed over, by partition."""
         self.errors: set[int] = set()
@@ -70,13 +72,21 @@ class GrowingSeries(Generic[R]):
         self._position += whole
         for values in self._layout.iter_unpack(data[:whole]):
             one = self._record(*values)
-            if isinstance(one, Sent) and one.done_ns == PENDING:
+            if isinstance(one, Sent) and one.done_ns == NOT_ANSWERED:
                 self.last_due[one.partition] = one.due_ns
-            else:
-                self.all.append(one)
-                if isinstance(one, Sent) and one.error:
+                self._open[one.key, one.sequence] = one
+                continue
+            self.all.append(one)
+            if isinstance(one, Sent):
+                self._open.pop((one.key, one.sequence), None)
+                if one.error:
                     self.errors.add(one.error)
         return self.all
+
+    def close(self) -> None:
+        """Take in the rest of what was written, and what has no answer: its writer has ended."""
+        self.read().extend(self._open.values())
+        self._open.clear()
 
     def since(self, begin_ns: int) -> list[R]:
         """Take in what was written; returns what belongs to the time from a moment on.

@@ -143,4 +143,7 @@ def test_messages_of_a_topic_that_somebody_deletes_are_unread_and_not_lost(
 
     assert found["lost"] == 0, errors
     assert found["unread"] == found["acknowledged"] > 0
+    assert not found["topic_kept"]
+    assert found["doubts"] == [f"topic {topic} was deleted during the run"]
+    assert found["to_do"] == []
     assert running.returncode == 75

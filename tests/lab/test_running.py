@@ -42,11 +42,19 @@ def found(
     injected_fault: FaultFacts | None = UNTIL_THE_END,
     code: int | None = 0,
     last_due: dict[int, int] | None = None,
+    is_topic_deleted: bool = False,
     **more: Any,
 ) -> dict[str, Any]:
     known = facts(
         faults=[] if injected_fault is None else [injected_fault],
-        writers={"producer": writer(messages, verdict=verdict, last_due=last_due or {})},
+        writers={
+            "producer": writer(
+                messages,
+                verdict=verdict,
+                last_due=last_due or {},
+                is_topic_deleted=is_topic_deleted,
+            )
+        },
         commands={running.APP: CommandFacts(exit_code=code)},
         **more,
     )
@@ -129,6 +137,10 @@ def test_messages_that_could_not_be_read_are_unread_and_not_lost_and_the_topic_i
 @pytest.mark.parametrize("count", ["lost", "duplicated"])
 def test_a_topic_with_lost_or_duplicated_messages_is_kept(count: str) -> None:
     assert found(steady(0, 10), verdict(**{count: 2}))["topic_kept"]
+
+
+def test_a_topic_that_somebody_deleted_is_not_called_kept() -> None:
+    assert not found(steady(0, 10), verdict(unread=7), is_topic_deleted=True)["topic_kept"]
 
 
 def test_a_topic_without_lost_duplicated_or_unread_messages_is_deleted() -> None:

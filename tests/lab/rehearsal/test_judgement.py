@@ -69,6 +69,15 @@ def test_an_objective_that_only_warns_does_not_fail() -> None:
     assert found.warnings == ("first.gap < 50ms: 100 ms in orders-0",)
 
 
+def test_a_doubt_is_said_once() -> None:
+    why = "writers ended before the end of the run: exit code -9"
+    writers = {"writers": writer(MESSAGES, failure="exit code -9")}
+
+    found = judged(facts(faults=[fault()], writers=writers, broken_off=(why,)))
+
+    assert found.sentence == f"INCONCLUSIVE: {why}"
+
+
 def test_what_never_came_is_missed() -> None:
     found = judged(GOOD, "first.detected < 5s")
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jbodlab.expressions import Metric
-from lab.rehearsal.facts import PENDING, Sent
+from lab.rehearsal.facts import NOT_ANSWERED, Sent
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.series import SENT, GrowingSeries
 from lab.rehearsal.tallies import Acks, Hole, Latencies
@@ -140,8 +140,8 @@ def test_a_percentile_differs_from_the_true_one_by_a_thousandth(share: float) ->
 
 
 def record(due: float, done: float | None, *, partition: int = 0) -> bytes:
-    done_ns = PENDING if done is None else ns(done)
-    return SENT.pack(ns(due), ns(due), done_ns, 0, 0, partition, 0, 0)
+    done_ns = NOT_ANSWERED if done is None else ns(done)
+    return SENT.pack(ns(due), ns(due), done_ns, round(due * 10), 0, partition, 0, 0)
 
 
 def test_a_series_knows_what_was_handed_over_before_there_is_an_answer(tmp_path: Path) -> None:
@@ -151,6 +151,18 @@ def test_a_series_knows_what_was_handed_over_before_there_is_an_answer(tmp_path:
 
     assert [one.due_ns for one in series.since(0)] == [ns(1)]
     assert series.last_due == {0: ns(2)}
+
+
+def test_what_a_killed_producer_left_without_an_answer_is_unanswered(tmp_path: Path) -> None:
+    file = tmp_path / "writers.bin"
+    file.write_bytes(record(1, None) + record(2, None) + record(3, None) + record(2, 2.5))
+    series = GrowingSeries(file, Sent, SENT)
+
+    assert [one.due_ns for one in series.since(0)] == [ns(2)]
+    series.close()
+    found = series.since(0)
+    assert [one.due_ns for one in found] == [ns(2), ns(1), ns(3)]
+    assert Measured(facts(found))(Metric("writers", "unknown")) == 2
 
 
 def test_a_series_keeps_the_last_acknowledgement_before_a_moment_and_late_ones(

@@ -1,0 +1,77 @@
+"""The JSON Schema of plans that editors use: it is current, and judges as the reader does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from lab.rehearsal import plans
+from lab.rehearsal.plans import shipped
+from scripts import plan_schema
+from tests.lab.rehearsal.test_wrong_plans import GOOD, WRONG
+
+PLANS = Path(plans.__file__).parent
+SCHEMA = json.loads(plan_schema.FILE.read_text("utf-8"))
+SEEN = (
+    "a version that is not known",
+    "no name",
+    "a key that is not known, and one that is near",
+    "no mapping",
+    "too many brokers",
+    "a kind of disk that is not known",
+    "a topic's number that is a text",
+    "no load",
+    "acks of a kind that is not known",
+    "neither a fault nor an action",
+    "no target",
+    "a word that the fault does not know",
+    "a repetition without an interval",
+    "an action without its words",
+    "a severity that is not known",
+    "a key without a value",
+)
+"""The wrong plans in which a key is missing or unknown, or has a value of a wrong type or range."""
+
+
+def mistakes(text: str) -> list[str]:
+    found = Draft202012Validator(SCHEMA).iter_errors(yaml.safe_load(text))
+    return [error.message for error in found]
+
+
+def test_the_published_schema_is_current() -> None:
+    assert plan_schema.FILE.read_text("utf-8") == plan_schema.text()
+
+
+def test_the_published_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_plan_names_the_schema_and_is_valid(name: str) -> None:
+    text = shipped()[name]
+
+    assert mistakes(text) == []
+    head, _, path = text.splitlines()[0].partition("$schema=")
+    assert head == "# yaml-language-server: "
+    assert (PLANS / path).resolve() == plan_schema.FILE
+
+
+def test_the_plan_of_the_documentation_is_valid() -> None:
+    page = (plan_schema.ROOT / "docs" / "rehearsals.md").read_text("utf-8")
+
+    assert mistakes(page.split("```yaml\n")[1].split("```")[0]) == []
+
+
+def test_the_plan_that_all_wrong_ones_are_made_of_is_valid() -> None:
+    assert mistakes(GOOD) == []
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_a_plan_that_the_reader_refuses_for_its_keys_is_not_valid(case: str) -> None:
+    (old, new, *_), _ = WRONG[case]
+
+    assert mistakes(GOOD.replace(old, new))
