@@ -12,9 +12,9 @@ those without that limit.
 
 from __future__ import annotations
 
-from analytics.page.figure import Answer, Unit, Value
+from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
-from analytics.page.values import exact
+from jbodlab.pages.values import Unit, Value, exact
 
 
 def as_json(figures: Figures) -> dict[str, object]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from analytics.page.figure import Answer, Value
+from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
-from analytics.page.values import duration_text, with_path
+from jbodlab.durations import duration_text
+from jbodlab.pages.values import Value, with_path
 
 MAX_LINES = 20
 """Of each section; the tables have the rest."""
@@ -342,7 +343,10 @@ def _rows(answer: Answer, paths: Mapping[str, str]) -> list[Row]:
     for row in found:
         if "directory" in row:
             row["directory_id"] = row["directory"]
-        row |= {name: with_path(value, name, paths) for name, value in row.items()}
+        row |= {
+            column.name: with_path(row[column.name], column.unit, paths)
+            for column in answer.figure.columns
+        }
     return found
 
 
@@ -369,7 +373,7 @@ def _count(number: Value, noun: str) -> str:
 
 
 def _ms(value: Value) -> str:
-    return "unknown" if value is None else duration_text(round(float(value)))
+    return "unknown" if value is None else duration_text(float(value) / 1000)
 
 
 def _time(value: Value) -> str:

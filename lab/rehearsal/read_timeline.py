@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from fault_injection.kinds import kind_named
-from jbodlab.durations import duration_s
+from jbodlab.durations import duration_s, duration_text
 from lab.rehearsal.document import Fields, Item, whole
 from lab.rehearsal.known import Known
 from lab.rehearsal.plan import LAST, MOMENTS, After, At, Entry, Instant, When
 from lab.rehearsal.read_deeds import Deeds, is_kind, known_deed
 from lab.rehearsal.read_load import positive
-from lab.rehearsal.values import show_seconds
 from lab.rehearsal.vocabulary import OF_FAULT
 
 REPEATS_MAX = 100
@@ -93,7 +92,7 @@ class Timeline:
         times, every_s = repeat
         if entry.is_fault and entry.length_s is not None and every_s < entry.length_s:
             item.wrong(
-                f"every {show_seconds(every_s)} is sooner than {show_seconds(entry.length_s)}, "
+                f"every {duration_text(every_s)} is sooner than {duration_text(entry.length_s)}, "
                 "when the fault is reverted"
             )
         return self._repeated(entry, times, every_s)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analytics.derive.log_span import LogSpan
-from analytics.page.figure import Answer, Value
+from analytics.page.figure import Answer
 from analytics.page.log_figures import LOG
-from analytics.page.report_figures import Figures, figures_of, names_of_figures
+from analytics.page.report_figures import Figures, names_of_figures
 from analytics.page.report_text import text_of
-from analytics.page.sections import SECTIONS
+from analytics.page.sections import FACTS, NO_TIME, figures_of
 from analytics.page.start_page import CLUSTERS, RANKED_BY
+from jbodlab.pages.values import Value
 
-NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 DIRECTORY = "b4d9ExdORgaQq38CyHwWTA"
 INCIDENT = {
     "what": "directory",
@@ -35,7 +34,7 @@ def text(
     **failures: list[Mapping[str, Value]],
 ) -> list[str]:
     """Return the lines from incidents to a later section, of a report of nothing else."""
-    facts = {name for section in SECTIONS for name in section.facts}
+    facts = {figure.name for figure in FACTS}
     given = {"incidents": incidents, **failures}
     answers = {}
     for figure in (LOG, *figures_of(NO_TIME)):
@@ -144,6 +143,6 @@ def test_a_change_of_the_controller_has_no_course() -> None:
 
 
 def test_the_start_page_names_figures_that_every_report_has() -> None:
-    shown = {column.name for column in CLUSTERS.columns} - {"cluster", "last_time"}
+    shown = {column.name for column in CLUSTERS} - {"cluster", "last_time"}
 
     assert shown | set(RANKED_BY) <= names_of_figures().keys()

@@ -46,7 +46,7 @@ function drawTimeAxis(svg, view, left, right, height) {
     add(svg, "line", { class: "grid", x1: x(tick), x2: x(tick), y1: 0, y2: bottom });
     const anchor = x(tick) < left + 34 ? "start" : x(tick) > right - 34 ? "end" : "middle";
     add(svg, "text", { class: "soft", x: x(tick), y: bottom + 15, "text-anchor": anchor }, timeText(tick, step));
-    if (step < DAY && dayText(tick) !== day) {
+    if (step < DAY && !isElapsed && dayText(tick) !== day) {
       day = dayText(tick);
       add(svg, "text", { class: "soft", x: x(tick), y: bottom + 30, "text-anchor": anchor }, day);
     }

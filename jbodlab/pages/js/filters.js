@@ -52,22 +52,25 @@ function filterTable(table) {
   const can = rows.length && FILTERED.some((filter) => wanted[filter.name]?.length && filter.columns.some((column) => column in rows[0].values));
   const inTime = span.length && (wanted.from !== null || wanted.to !== null);
   summary.textContent = summary.dataset.all
-    + (!isAsked() || !rows.length ? "" : can || inTime ? `, ${left} of them shown` : ", of everything");
+    + (!isAsked() || !rows.length ? "" : can || inTime ? `, ${left} of them shown` : ", not filtered");
 }
 
 // The clock that is shown: UTC, or the reader's.
 function readField(text) {
-  return text ? readTime(isLocal ? text : `${text}Z`) : null;
+  if (!text) return null;
+  return isElapsed ? Number(text) * SECOND : readTime(isLocal ? text : `${text}Z`);
 }
 
 function fieldText(time) {
-  return time === null ? "" : new Date(shown(time)).toISOString().slice(0, 19);
+  if (time === null) return "";
+  return isElapsed ? String(time / SECOND) : new Date(shown(time)).toISOString().slice(0, 19);
 }
 
 function field(bar, type, title) {
   const label = element("label", "", `${title} `), input = element("input");
   input.type = type;
   if (type === "datetime-local") input.step = "1";
+  else if (type === "number") input.step = "any";
   else input.spellcheck = false;
   label.append(input);
   bar.append(label);
@@ -88,7 +91,7 @@ function addFilters(changed, show) {
     tables.forEach(filterTable);
     changed();
     clear.disabled = !isAsked();
-    said.textContent = isAsked() ? "Only what the filters let through is shown. Numbers in boxes, and tables that name nothing of what is asked for, are of everything." : "";
+    said.textContent = isAsked() ? "Tables and plots show only what matches the filters. Boxes, and tables without such a column, still show everything." : "";
   };
   for (const { name, title, columns: own } of FILTERED) {
     if (!own.some((column) => columns.has(column))) continue;
@@ -96,7 +99,7 @@ function addFilters(changed, show) {
     fields.get(name).addEventListener("input", apply);
   }
   for (const [name, title] of [["from", "From"], ["to", "To"]]) {
-    const input = field(bar, "datetime-local", title);
+    const input = isElapsed ? field(bar, "number", `${title} second`) : field(bar, "datetime-local", title);
     fields.set(name, input);
     input.addEventListener("change", () => {
       wanted[name] = readField(input.value);
