@@ -55,8 +55,9 @@ class Block:
         links: Addresses by the values of the column `cluster`.
         query: SQL that gives the rows; empty where there is none.
         tables: Names of the tables that it asks.
-        total: Rows that there are without the limit of the query.
+        total: Rows that there are, the hidden ones included; 0 where none are hidden.
         count_query: SQL that gives that number.
+        rest: Where the hidden rows are.
         bucket_ms: Width of the stretches of time in a table over time.
         end: End of intervals without an end, as an exact value; empty for none.
     """
@@ -74,12 +75,13 @@ class Block:
     tables: Sequence[str] = ()
     total: int = 0
     count_query: str = ""
+    rest: str = "in the tables"
     bucket_ms: int = 0
     end: str = ""
 
     @property
     def more(self) -> int:
-        """Rows that the limit hides."""
+        """Rows that are hidden."""
         return max(0, self.total - len(self.rows))
 
     @property
@@ -138,7 +140,7 @@ _NUMBERS = (Unit.NUMBER, Unit.DURATION, Unit.SHARE, Unit.DEVIATION, Unit.ELAPSED
 _CLASSES = {**dict.fromkeys(_NUMBERS, "right"), Unit.ID: "id"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """How an experiment ended; `outcome` is PASS, FAIL or INCONCLUSIVE."""
 

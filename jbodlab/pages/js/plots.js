@@ -9,7 +9,7 @@ const COLOURS = Object.fromEntries([
   [GOOD, "unfenced,online,preferred,recovered,elected,expand,completed,swapped,in sync"],
   [BAD, "offline,open,directory,leaderless,offline_directories,failed,no leader"],
   [WARN, "fenced,closed,broker,under_min_isr,shrink,reverted,failed_brokers,not all in sync"],
-  [CALM, "controlled_shutdown,controller,replace,running,under_replicated,acknowledged,received"],
+  [CALM, "controlled_shutdown,controller,replace,running,under_replicated,acknowledged,received,succeeded"],
   [GREY, "unknown,cancelled,not_preferred"],
   [ODD, "unclean,follower,registered,offline_replicas,fault"],
   [SKY, "reassignment"],

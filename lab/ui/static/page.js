@@ -204,19 +204,19 @@ function askBreak(where, leaders, scope) {
 function explain() {
   const kind = state.sections.cluster.kinds.find((one) => one.name === at("kind").value);
   at("meaning").textContent = kind?.meaning ?? "";
-  at("told-label").hidden = !kind?.parameters.length;
-  at("told").value = "";
-  at("told").placeholder = (kind?.parameters ?? []).map((word) => `${word}=`).join(" ");
+  at("parameters-label").hidden = !kind?.parameters.length;
+  at("parameters").value = "";
+  at("parameters").placeholder = (kind?.parameters ?? []).map((word) => `${word}=`).join(" ");
 }
 
 async function doBreak() {
-  const words = at("told").value.trim().split(/\s+/).filter(Boolean).map((word) => word.split(/=(.*)/s).slice(0, 2));
+  const words = at("parameters").value.trim().split(/\s+/).filter(Boolean).map((word) => word.split(/=(.*)/s).slice(0, 2));
   at("do-break").disabled = true;
   at("refused").textContent = "";
   try {
     say(await post("/faults", {
       kind: at("kind").value, where: breaking.where, for: at("length").value.trim(),
-      told: Object.fromEntries(words), even_last_in_sync: at("last").checked,
+      parameters: Object.fromEntries(words), even_last_in_sync: at("last").checked,
     }));
     at("break").close();
   } catch (error) {
