@@ -77,7 +77,7 @@ _TITLES: Mapping[str, str] = {
     "min_insync_replicas": "min.insync.replicas",
     "min_insync_replicas_from": "Source",
     "misses_objective": "Misses the objective for",
-    "never": "Not yet",
+    "never": "Still open",
     "no_ops": "No-ops",
     "not_preferred_now": "Not led by the first replica",
     "noticed": "Message of the broker",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
 from analytics.page.sections import FigureSection, sections_of
+from analytics.page.ten_questions import QUESTIONS, opening
 from jbodlab.pages.page import Block, Section, html_page
 from jbodlab.pages.values import Unit, exact
 
@@ -14,6 +15,17 @@ GENERATOR = "jbodlab replay"
 MARK = f'<meta name="generator" content="{GENERATOR}">'
 """Stands near the begin of every page, by which a later run knows that it may replace it."""
 MARK_WITHIN_BYTES = 256
+
+_QUESTIONS = Section(
+    name="questions",
+    title="Ten questions in SQL",
+    note="The tables of the replay answer more than this report shows. Open them in DuckDB or in "
+    "Spark, and begin with these questions.",
+    texts=[
+        ("Open the tables", opening()),
+        *((question.text, f"-- {question.note}\n\n{question.listing}") for question in QUESTIONS),
+    ],
+)
 
 
 def report_page(
@@ -28,7 +40,7 @@ def report_page(
         start: Link to the start page, where there are several clusters.
     """
     return html_page(
-        [_section(section, figures) for section in sections_of(figures.span)],
+        [*(_section(section, figures) for section in sections_of(figures.span)), _QUESTIONS],
         title="Metadata log" if cluster is None else f"Metadata log of {cluster}",
         source=source,
         first=moment(figures.span.first_ms),

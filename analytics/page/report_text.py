@@ -18,6 +18,13 @@ MAX_LINES = 20
 TOP_LINES = 5
 """Of what is ordered by how bad it is."""
 
+_COUNTED_BY = {
+    "risk_now": ("topics_now", "partitions"),
+    "topics_now": ("topics_now", "partitions"),
+    "availability": ("availability", "topics_ever"),
+}
+"""Figures of one row, and what they are about; without any they say nothing."""
+
 Row = dict[str, Value]
 Render = Callable[[Row], str]
 
@@ -34,6 +41,9 @@ def text_of(figures: Figures) -> str:
         title: str, name: str, render: Render, empty: str = "", most: int = MAX_LINES
     ) -> list[str]:
         """Return the lines of a figure; a section without any is left out, or says `empty`."""
+        counts, column = _COUNTED_BY.get(name, (None, ""))
+        if counts is not None and not answers[counts].values(column)[0]:
+            return []
         answer = answers[name]
         texts = [render(row) for row in _rows(answer, figures.paths)[:most]]
         if answer.total > most:
@@ -103,9 +113,9 @@ def _log_lines(row: Row) -> list[str]:
 def _risk(row: Row) -> str:
     text = (
         f"{_count(row['single_replica_now'], 'partition')} with one replica, "
-        f"{row['at_min_isr_now']} at min ISR, {row['under_min_isr_now']} under it, "
+        f"{row['at_min_isr_now']} at min ISR, {row['under_min_isr_now']} under min ISR, "
         f"{row['in_one_rack_now']} in one rack, {row['not_preferred_now']} not led by the first "
-        f"replica"
+        "replica"
     )
     if row["replicas_without_directory_now"]:
         text += f", {_count(row['replicas_without_directory_now'], 'replica')} without directory"
@@ -118,22 +128,24 @@ def _what_if(row: Row) -> str:
     place = f"directory {row['directory']} of broker" if "directory" in row else "broker"
     text = (
         f"if {place} {row['broker']} failed: {row['leaderless']} without leader, "
-        f"{row['under_min_isr']} under min ISR, {row['leaders_moved']} led by others"
+        f"{row['under_min_isr']} under min ISR, {_count(row['leaders_moved'], 'leader')} moved"
     )
-    return f"{text}, {row['only_copies']} only copies" if row["only_copies"] else text
+    if not row["only_copies"]:
+        return text
+    return f"{text}, {_count(row['only_copies'], 'partition')} without any other copy"
 
 
 def _topics(row: Row) -> str:
     return (
-        f"{row['topics']} with {_count(row['partitions'], 'partition')}; now "
+        f"{_count(row['topics'], 'topic')}, {_count(row['partitions'], 'partition')}; now "
         f"{row['leaderless_now']} without leader, {row['under_replicated_now']} under-replicated"
     )
 
 
 def _broker(row: Row) -> str:
     return (
-        f"{row['broker']} {row['state']}, log directories {row['online']} online "
-        f"{row['offline']} offline, {_count(row['replicas'], 'replica')}, "
+        f"broker {row['broker']} {row['state']}, log directories {row['online']} online "
+        f"and {row['offline']} offline, {_count(row['replicas'], 'replica')}, "
         f"{_count(row['leaders'], 'leader')}, epoch {row['broker_epoch']}"
     )
 
@@ -159,7 +171,7 @@ def _incident(row: Row, courses: Mapping[tuple[Value, ...], Row]) -> str:
     if row["why"] is None:
         return text
     text += (
-        f"; {_count(row['partitions_touched'], 'replica')}, "
+        f"; {_count(row['partitions_touched'], 'replica')} affected, "
         f"{_count(row['leaders_moved'], 'leader')} moved"
     )
     # Both figures begin with the open ones, then the latest: each incident here has its course.
@@ -172,16 +184,15 @@ def _course(row: Row) -> str:
     """Return the course of a failure; what never ended comes before any time."""
     text = ""
     if row.get("noticed") is not None:
-        text += f", its broker wrote {_ms(row['noticed_before_ms'])} before: {row['noticed']}"
+        text += f", logged by its broker {_ms(row['noticed_before_ms'])} before: {row['noticed']}"
     if row["leaders_lost"]:
         text += f", {_count(row['leaders_lost'], 'leader')} lost"
     if row["leaders_still_lost"]:
-        text += f", {row['leaders_still_lost']} of these never had one again"
+        text += f", {row['leaders_still_lost']} of them until the end"
     if row["last_leader_in_same_batch"] == "yes":
-        text += ", the last new leader in the same batch"
+        text += ", all new leaders in the same batch"
     elif row["time_to_last_leader_ms"] is not None:
-        others = " of the others" if row["leaders_still_lost"] else ""
-        text += f", the last new leader{others} after {_ms(row['time_to_last_leader_ms'])}"
+        text += f", last new leader after {_ms(row['time_to_last_leader_ms'])}"
     if not row["partitions_touched"]:
         return text
     if row["time_to_full_isr_ms"] is None:
@@ -218,13 +229,13 @@ def _broker_logs(row: Row) -> str:
         return text
     return (
         f"{text}, {row['without_failure']} without a failure in the metadata log "
-        "(in which time zone are they? --log-zone)"
+        "(is the time zone right? see --log-zone)"
     )
 
 
 def _leadership(row: Row) -> str:
-    none = f", {row['to_none']} to none" if row["to_none"] else ""
-    return f"{_count(row['changes'], 'change')} by {row['cause']}{none}"
+    none = f", {row['to_none']} to no leader" if row["to_none"] else ""
+    return f"{_count(row['changes'], 'change')}, cause {row['cause']}{none}"
 
 
 def _churn(row: Row) -> str:
@@ -233,17 +244,18 @@ def _churn(row: Row) -> str:
 
 def _flaps(row: Row) -> str:
     return (
-        f"{_partition(row)} replica {row['broker']} fell out {_count(row['shrinks'], 'time')}, "
-        f"{_ms(row['out_ms_total'])} in all, at most {_ms(row['out_ms_max'])}"
+        f"replica {row['broker']} of {_partition(row)} left the ISR "
+        f"{_count(row['shrinks'], 'time')}, for {_ms(row['out_ms_total'])} in total, the longest "
+        f"for {_ms(row['out_ms_max'])}"
     )
 
 
 def _broker_skew(row: Row) -> str:
-    return f"broker {row['broker']} {_share(row)}"
+    return f"broker {row['broker']}: {_share(row)}"
 
 
 def _directory_skew(row: Row) -> str:
-    return f"broker {row['broker']} {row['directory']} {_share(row)}"
+    return f"directory {row['directory']} of broker {row['broker']}: {_share(row)}"
 
 
 def _share(row: Row) -> str:
@@ -254,38 +266,40 @@ def _share(row: Row) -> str:
 
 
 def _deviation(value: Value) -> str:
-    return "" if value is None else f", {100 * float(value):+.1f}% off the mean"
+    return "" if value is None else f" ({100 * float(value):+.1f}% from the mean)"
 
 
 def _moves(row: Row) -> str:
     longest = "" if row["longest_ms"] is None else f", longest {_ms(row['longest_ms'])}"
-    return f"{row['moves']} {row['kind']} {row['outcome']}{longest}"
+    kind = "move between directories" if row["kind"] == "directory" else row["kind"]
+    plural = "moves between directories" if row["kind"] == "directory" else f"{kind}s"
+    moves = f"{row['moves']} {kind if row['moves'] == 1 else plural}"
+    return f"{moves} {row['outcome']}{longest}"
 
 
 def _move(row: Row) -> str:
     return (
         f"{_partition(row)} from broker {_or_none(row['from_broker'])} to "
-        f"{_or_none(row['to_broker'])} {row['outcome']} {_ms(row['lasted_ms'])} from "
-        f"{_time(row['begin_time'])}"
+        f"{_or_none(row['to_broker'])}: {row['outcome']}, {_ms(row['lasted_ms'])} from "
+        f"{_time(row['begin_time'])} on"
     )
 
 
 def _lag(row: Row) -> str:
     never = f", {row['unassigned']} never assigned" if row["unassigned"] else ""
     return (
-        f"broker {row['broker']}: {_count(row['replicas'], 'replica')}, "
-        f"mean {_ms(row['mean_ms'])}, slowest {_ms(row['slowest_ms'])}{never}"
+        f"broker {row['broker']}: {_count(row['replicas'], 'replica')} created without a "
+        f"directory, assigned after {_ms(row['mean_ms'])} on average, "
+        f"{_ms(row['slowest_ms'])} at most{never}"
     )
 
 
 def _all_availability(row: Row) -> str:
-    if not row["topics_ever"]:
-        return "no topics"
-    return f"{_count(row['topics_ever'], 'topic')} {_times_short(row)}"
+    return f"{_count(row['topics_ever'], 'topic')}: {_times_short(row)}"
 
 
 def _availability(row: Row) -> str:
-    return f"{row['topic']} {_times_short(row)}"
+    return f"{row['topic']}: {_times_short(row)}"
 
 
 def _times_short(row: Row) -> str:
@@ -303,9 +317,9 @@ def _times_short(row: Row) -> str:
         )
     below = _count(row["topics_below_objective"], "topic")
     return (
-        f"{text}, objective {_percent(row['objective'])}: {_percent(row['read_budget_used'])} of "
-        f"what it allows used for reading, {_percent(row['write_budget_used'])} for writing, "
-        f"{below} below it"
+        f"{text}; objective {_percent(row['objective'])}: {_percent(row['read_budget_used'])} of "
+        f"the error budget used by reads, {_percent(row['write_budget_used'])} by writes, "
+        f"{below} below the objective"
     )
 
 
@@ -314,9 +328,9 @@ def _percent(share: Value) -> str:
 
 
 def _recovery(row: Row) -> str:
-    never = f", {row['never']} not so far" if row["never"] else ""
+    never = f", {row['never']} still open" if row["never"] else ""
     if not row["times"]:
-        return f"{row['what']}: {row['never']} not so far"
+        return f"{row['what']}: {row['never']} still open"
     if row["p50_ms"] is None:
         return f"{row['what']}: {_count(row['times'], 'time')}, longest {_ms(row['max_ms'])}{never}"
     return (
@@ -328,8 +342,8 @@ def _recovery(row: Row) -> str:
 def _assumption(row: Row) -> str:
     # Also with none at the end: earlier, and for topics that are gone, it may have counted.
     return (
-        f"min.insync.replicas {row['min_insync_replicas']} ({row['min_insync_replicas_from']}) "
-        f"where the log sets none, {_count(row['topics'], 'topic')} at its end"
+        f"min.insync.replicas {row['min_insync_replicas']} ({row['min_insync_replicas_from']}) for "
+        f"topics without a value in the log, at its end {_count(row['topics'], 'topic')}"
     )
 
 

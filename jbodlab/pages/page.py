@@ -159,7 +159,8 @@ class Section:
         blocks: Tables; those without rows are left out, and so is a section of nothing else.
         facts: Tables of one row each, shown as names and values above the others.
         verdict: Shown above all.
-        text: Preformatted text, and its title.
+        note: A sentence below the heading.
+        texts: Titles and preformatted texts, below the blocks.
     """
 
     name: str
@@ -167,7 +168,8 @@ class Section:
     blocks: Sequence[Block] = ()
     facts: Sequence[Block] = ()
     verdict: Verdict | None = None
-    text: tuple[str, str] | None = None
+    note: str = ""
+    texts: Sequence[tuple[str, str]] = ()
 
     @property
     def filled(self) -> list[Block]:
@@ -177,7 +179,7 @@ class Section:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to show."""
-        return not (self.filled or self.facts or self.verdict or self.text)
+        return not (self.filled or self.facts or self.verdict or self.texts)
 
 
 def html_page(

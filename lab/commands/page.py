@@ -163,10 +163,10 @@ class PageActions:
         return {"id": fault.id, "text": said}
 
     def heal(self) -> dict[str, Any]:
-        """Undo every fault of the cluster and bring its directories back.
+        """Revert every fault of the cluster and bring its directories back.
 
         Raises:
-            RefusedError: something could not be undone.
+            RefusedError: a fault could not be reverted.
         """
         try:
             with self._files.lock(self._name):
@@ -178,10 +178,10 @@ class PageActions:
         if problems:
             raise RefusedError("; ".join(problems))
         said = [*lines, *(f"{path} is online again" for path in came_back), *to_do]
-        return {"text": "\n".join(said) or "nothing is broken"}
+        return {"text": "\n".join(said) or "no fault is in effect"}
 
     def end(self) -> list[str]:
-        """Undo what the page broke and nobody has healed yet; returns what became of it."""
+        """Revert the faults of the page that are still in effect; returns a line for each."""
         if not self._made or self._files.read(self._name) is None:
             return []
         cluster = clusters.opened(self._files, self._name, None)

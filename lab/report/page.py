@@ -37,7 +37,7 @@ _COUNTS = (
     ("unread", "Unread"),
     ("duplicated", "Duplicated"),
     ("reordered", "Out of order"),
-    ("unknown", "Unknown"),
+    ("unknown", "Unknown outcome"),
     ("errors", "Errors"),
 )
 _OUTCOMES = {
@@ -159,7 +159,7 @@ def _sections(run: Run, prefix: str, name: str) -> list[Section]:
             name=f"{prefix}surroundings",
             title=f"{head}Surroundings and plan",
             blocks=[surroundings],
-            text=("Plan", run["plan"]),
+            texts=[("Plan", run["plan"])],
         ),
     ]
 

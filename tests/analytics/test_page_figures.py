@@ -157,12 +157,12 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     assert set(answers["daily_availability"].values("topic")) == {"orders"}
     assert answers["availability"].values("topics_ever") == [3]
     assert answers["recovery"].rows == (
-        ("broker failed: full ISR", 0, 1, None, None, None, None),
-        ("broker failed: serves again", 0, 1, None, None, None, None),
-        ("directory failed: full ISR", 0, 1, None, None, None, None),
-        ("directory failed: last new leader", 1, 1, None, None, None, 30_250),
-        ("partition: a leader again", 1, 1, None, None, None, 30_250),
-        ("partition: at min ISR again", 1, 0, None, None, None, 1000),
+        ("broker failure until full ISR", 0, 1, None, None, None, None),
+        ("broker failure until it serves again", 0, 1, None, None, None, None),
+        ("directory failure until full ISR", 0, 1, None, None, None, None),
+        ("directory failure until last new leader", 1, 1, None, None, None, 30_250),
+        ("partition under min ISR", 1, 0, None, None, None, 1000),
+        ("partition without leader", 1, 1, None, None, None, 30_250),
     )
     assert answers["topic_availability"].values("availability") == [1 - 530_250 / 1_800_000]
 

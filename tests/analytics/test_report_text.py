@@ -29,7 +29,7 @@ FAILURE = {"broker": 1, "directory": DIRECTORY, "detected_offset": 7, "partition
 def text(
     *,
     incidents: list[Mapping[str, Value]],
-    end: str = "Risk",
+    end: str = "Problems",
     paths: Mapping[str, str] | None = None,
     **failures: list[Mapping[str, Value]],
 ) -> list[str]:
@@ -63,9 +63,9 @@ def test_an_incident_is_one_line_with_how_it_was_overcome() -> None:
 
     assert text(incidents=[closed], directory_failures=[course]) == [
         f"1970-01-01 00:00:00.000 directory {DIRECTORY} of broker 1 went offline: 60 ms, ended by "
-        "online; 3 replicas, 2 leaders moved, its broker wrote 3 ms before: I/O error, 2 leaders "
-        "lost, 1 of these never had one again, the last new leader of the others after 5 ms, all "
-        "in sync after 40 ms; jbodlab why ..."
+        "online; 3 replicas affected, 2 leaders moved, logged by its broker 3 ms before: I/O "
+        "error, 2 leaders lost, 1 of them until the end, last new leader after 5 ms, all in "
+        "sync after 40 ms; jbodlab why ..."
     ]
 
 
@@ -78,7 +78,7 @@ def test_an_incident_of_a_directory_with_a_known_path_finds_its_course() -> None
 
     assert line == (
         f"1970-01-01 00:00:00.000 directory /disks/1 ({DIRECTORY}) of broker 1 went offline: still "
-        "open; 3 replicas, 2 leaders moved, not all in sync yet; jbodlab why ..."
+        "open; 3 replicas affected, 2 leaders moved, not all in sync yet; jbodlab why ..."
     )
 
 
@@ -97,7 +97,7 @@ def test_failures_of_a_broker_and_of_its_directory_at_one_offset_are_told_apart(
     )
 
     assert ["1 leader lost" in line for line in lines] == [True, False]
-    assert "broker 1 fenced: still open; 1 replica," in lines[0]
+    assert "broker 1 fenced: still open; 1 replica affected," in lines[0]
 
 
 def test_an_outage_names_its_cause_as_a_sentence() -> None:
@@ -131,8 +131,8 @@ def test_lines_of_brokers_logs_without_a_failure_are_counted() -> None:
     lines = text(incidents=[], broker_logs=[{"lines": 12, "without_failure": 2}])
 
     assert lines[-1] == (
-        "12 lines about log directories, 2 without a failure in the metadata log (in which time "
-        "zone are they? --log-zone)"
+        "12 lines about log directories, 2 without a failure in the metadata log (is the time "
+        "zone right? see --log-zone)"
     )
 
 

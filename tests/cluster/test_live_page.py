@@ -150,8 +150,8 @@ def opened(cluster: Staying) -> Cluster:
 def wait_whole(page: Page) -> None:
     wait_for(
         "a page on which nothing is wrong",
-        lambda: not page.state()["sections"]["wrong"],
-        last_seen=lambda: page.state()["sections"]["wrong"],
+        lambda: not page.state()["sections"]["problems"],
+        last_seen=lambda: page.state()["sections"]["problems"],
     )
 
 
@@ -334,7 +334,7 @@ def test_the_page_fits_has_no_errors_and_asks_nobody_else(
 ) -> None:
     wait_whole(page)
     browser.open(page.url, *size, dark=dark)
-    wait_text(browser, "wrong", lambda text: "none" in text)
+    wait_text(browser, "problems", lambda text: "none" in text)
     wait_text(browser, "dir-2-2", lambda text: "online" in text)
 
     assert browser.errors == []
@@ -361,7 +361,7 @@ def test_a_disk_is_broken_and_healed_by_keyboard_alone(page: Page, browser: Brow
     browser.key("Enter")
 
     wait_text(browser, "dir-1-1", lambda text: "OFFLINE" in text and "permission" in text)
-    wait_text(browser, "wrong", lambda text: "broker-1/1 is offline" in text)
+    wait_text(browser, "problems", lambda text: "broker-1/1 is offline" in text)
     tab_to(browser, "heal")
     browser.key("Enter")
 

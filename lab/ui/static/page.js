@@ -57,9 +57,9 @@ const draw = {
     fill(at("not-known"), ...not_known.map((text) => make("li", {}, text)));
     if (may_break && !token) say("To inject faults, open the URL that the command printed: it has the token.");
   },
-  wrong(lines) {
+  problems(lines) {
     const items = lines.map(({ level, text }) => make("li", {}, mark(level, text)));
-    fill(at("wrong"), ...(items.length ? items : [make("li", {}, mark("good", "none"))]));
+    fill(at("problems"), ...(items.length ? items : [make("li", {}, mark("good", "none"))]));
   },
   brokers(brokers) {
     fill(at("brokers"), ...brokers.map(drawBroker));
