@@ -17,13 +17,7 @@ LEADERSHIP_OVER_TIME = Figure(
         "FROM {change_counts} WHERE what = 'leader' ORDER BY bucket, cause"
     ),
     columns=columns("bucket cause changes", changes="Changes of leaders"),
-    plots=(
-        Bars(
-            title="Changes of leaders, by cause",
-            series="cause",
-            value="changes",
-        ),
-    ),
+    plots=(Bars(title="Changes of leaders, by cause", series="cause", value="changes"),),
     limit=POINTS,
 )
 
@@ -48,13 +42,7 @@ CHURNING_PARTITIONS = Figure(
         "ORDER BY changes DESC, topic, topic_id, partition"
     ),
     columns=columns("topic partition changes to_none last_time", last_time="Last change"),
-    plots=(
-        Ranking(
-            title="Partitions whose leader changed most",
-            label=("topic", "partition"),
-            values=("changes", "to_none"),
-        ),
-    ),
+    plots=(Ranking(label=("topic", "partition"), values=("changes", "to_none")),),
     limit=LINES,
 )
 
@@ -68,13 +56,7 @@ ISR_OVER_TIME = Figure(
         "GROUP BY from_time, change ORDER BY bucket, change"
     ),
     columns=columns("bucket change changes", changes="Changes of ISRs"),
-    plots=(
-        Bars(
-            title="Changes of the ISR",
-            series="change",
-            value="changes",
-        ),
-    ),
+    plots=(Bars(title="Changes of the ISR", series="change", value="changes"),),
     limit=POINTS,
 )
 
@@ -104,12 +86,6 @@ FLAPPING_REPLICAS = Figure(
     columns=columns(
         "topic partition broker shrinks expands out_ms_total out_ms_max first_time last_time"
     ),
-    plots=(
-        Ranking(
-            title="Replicas that left the ISR most often",
-            label=("topic", "partition", "broker"),
-            values=("shrinks", "expands"),
-        ),
-    ),
+    plots=(Ranking(label=("topic", "partition", "broker"), values=("shrinks", "expands")),),
     limit=LINES,
 )

@@ -51,13 +51,7 @@ RECORD_RATES = Figure(
         "FROM {record_rates} ORDER BY bucket, type"
     ),
     columns=columns("bucket type records per_second"),
-    plots=(
-        Bars(
-            title="Records per second, by type",
-            series="type",
-            value="per_second",
-        ),
-    ),
+    plots=(Bars(series="type", value="per_second"),),
     limit=POINTS,
 )
 

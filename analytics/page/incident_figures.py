@@ -83,13 +83,7 @@ def incidents(span: LogSpan) -> Figure:
         ),
         note="One line for each failure of a directory or a broker, and for each change of "
         "the controller; the command in the last column shows the records behind it.",
-        plots=(
-            Intervals(
-                title="Incidents",
-                lane=("what", "node", "directory"),
-                colour="what",
-            ),
-        ),
+        plots=(Intervals(title="Incidents", lane=("what", "node", "directory"), colour="what"),),
         is_open=True,
         limit=INCIDENTS,
     )
@@ -206,12 +200,6 @@ FAILING_DIRECTORIES = Figure(
         "broker directory failures open partitions_touched leaders_lost slowest_leader_ms "
         "slowest_isr_ms"
     ),
-    plots=(
-        Ranking(
-            title="Directories that failed most",
-            label=("broker", "directory"),
-            values=("failures", "open"),
-        ),
-    ),
+    plots=(Ranking(label=("broker", "directory"), values=("failures", "open")),),
     limit=LINES,
 )

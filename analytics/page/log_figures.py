@@ -27,7 +27,11 @@ LOG = Figure(
         "CROSS JOIN (SELECT max(valid_from_time) AS registered FROM {brokers})\n"
         "CROSS JOIN (SELECT count(*) AS epochs FROM {controller_epochs})"
     ),
-    columns=columns("records first_offset last_offset first_time last_time end_time epochs no_ops"),
+    columns=columns(
+        "records first_offset last_offset first_time last_time end_time epochs no_ops",
+        first_time="From",
+        last_time="To",
+    ),
 )
 
 
@@ -40,7 +44,10 @@ ASSUMPTIONS = Figure(
         "  SELECT\n"
         "  count(*) FILTER (WHERE min_insync_replicas_from = 'assumed') AS topics FROM {topics})"
     ),
-    columns=columns("min_insync_replicas min_insync_replicas_from topics"),
+    columns=columns(
+        "min_insync_replicas min_insync_replicas_from topics",
+        topics="Topics without a value in the log",
+    ),
     is_open=True,
     limit=LINES,
 )
@@ -149,11 +156,7 @@ CONTROLLER_EPOCHS = Figure(
     ),
     columns=columns("controller epoch from_offset to_offset from_time to_time records"),
     plots=(
-        Intervals(
-            title="Which controller was active",
-            lane=("controller",),
-            colour="controller",
-        ),
+        Intervals(title="Which controller was active", lane=("controller",), colour="controller"),
     ),
     limit=EPOCHS,
 )

@@ -126,16 +126,10 @@ def longest_outages(span: LogSpan) -> Figure:
         ),
         columns=columns(
             "topic partition kind cause broker directory from_time to_time lasted_ms leaderless_ms "
-            "under_min_isr_ms from_offset to_offset"
+            "under_min_isr_ms from_offset to_offset",
+            kind="Worst kind",
         ),
-        plots=(
-            Intervals(
-                title="Longest outages",
-                lane=("topic", "partition"),
-                colour="kind",
-                one_each=True,
-            ),
-        ),
+        plots=(Intervals(lane=("topic", "partition"), colour="kind", one_each=True),),
         limit=LINES,
     )
 

@@ -36,12 +36,7 @@ def _answer(answer: Answer) -> dict[str, object]:
         }
         for row in answer.rows
     ]
-    return {
-        "title": figure.title,
-        "rows": rows,
-        "all_rows": answer.total,
-        "query": figure.query,
-    }
+    return {"title": figure.title, "rows": rows, "all_rows": answer.total, "query": figure.query}
 
 
 def _value(value: Value, unit: Unit) -> Value:

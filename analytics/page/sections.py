@@ -19,7 +19,7 @@ from analytics.page.figure import Figure
 NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FigureSection:
     """A heading, figures of one row each, and figures below them."""
 
@@ -38,14 +38,14 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
     """
     return (
         FigureSection(
-            name="incidents",
-            title="Incidents",
+            "incidents",
+            "Incidents",
             facts=(incident.INCIDENT_COUNTS,),
             figures=(incident.incidents(span),),
         ),
         FigureSection(
-            name="risk",
-            title="Risk now",
+            "risk",
+            "Risk now",
             facts=(risk.RISK_NOW,),
             figures=(
                 risk.WHAT_IF_DIRECTORY,
@@ -55,14 +55,14 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
             ),
         ),
         FigureSection(
-            name="log",
-            title="Log and cluster",
+            "log",
+            "Log and cluster",
             facts=(log.LOG, log.SNAPSHOTS, log.TOPICS_NOW, log.LANE_COUNTS, log.PROBLEM_COUNT),
             figures=(log.ASSUMPTIONS, log.PROBLEM_KINDS, log.BROKERS_NOW, log.FEATURES_NOW),
         ),
         FigureSection(
-            name="gauges",
-            title="Over time",
+            "gauges",
+            "Over time",
             figures=(
                 gauge.MARKS_OVER_TIME,
                 gauge.GAUGES,
@@ -72,13 +72,13 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
             ),
         ),
         FigureSection(
-            name="timeline",
-            title="Brokers and directories",
+            "timeline",
+            "Brokers and directories",
             figures=(timeline.broker_timeline(span), timeline.directory_timeline(span)),
         ),
         FigureSection(
-            name="failures",
-            title="Failures",
+            "failures",
+            "Failures",
             figures=(
                 incident.DIRECTORY_FAILURES,
                 incident.BROKER_LOGS,
@@ -87,8 +87,8 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
             ),
         ),
         FigureSection(
-            name="outages",
-            title="Outages",
+            "outages",
+            "Outages",
             facts=(outage.outage_counts(span),),
             figures=(
                 outage.outages_by_cause(span),
@@ -97,8 +97,8 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
             ),
         ),
         FigureSection(
-            name="leadership",
-            title="Leadership churn",
+            "leadership",
+            "Leadership churn",
             figures=(
                 change.LEADERSHIP_CAUSES,
                 change.LEADERSHIP_OVER_TIME,
@@ -106,18 +106,16 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
             ),
         ),
         FigureSection(
-            name="isr",
-            title="ISR flapping",
+            "isr",
+            "ISR flapping",
             figures=(change.ISR_CAUSES, change.ISR_OVER_TIME, change.FLAPPING_REPLICAS),
         ),
         FigureSection(
-            name="placement",
-            title="Placement skew",
-            figures=(placement.BROKER_SKEW, placement.DIRECTORY_SKEW),
+            "placement", "Placement skew", figures=(placement.BROKER_SKEW, placement.DIRECTORY_SKEW)
         ),
         FigureSection(
-            name="moves",
-            title="Moves and reassignments",
+            "moves",
+            "Moves and reassignments",
             figures=(
                 placement.MOVES_BY_OUTCOME,
                 placement.slowest_moves(span, "reassignment", "Slowest reassignments"),
@@ -126,8 +124,8 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
             ),
         ),
         FigureSection(
-            name="availability",
-            title="Availability",
+            "availability",
+            "Availability",
             facts=(availability.availability(objective),),
             figures=(
                 availability.topic_availability(objective),
@@ -136,8 +134,8 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
             ),
         ),
         FigureSection(
-            name="controllers",
-            title="Controllers",
+            "controllers",
+            "Controllers",
             figures=(log.CONTROLLER_EPOCHS, incident.CONTROLLER_CHANGES),
         ),
     )

@@ -149,10 +149,7 @@ def _clusters(
 
 
 def _incidents(
-    clusters: Mapping[str, ClusterSummary],
-    names: Sequence[str],
-    pages: Mapping[str, str],
-    end: str,
+    clusters: Mapping[str, ClusterSummary], names: Sequence[str], pages: Mapping[str, str], end: str
 ) -> Block:
     return Block(
         name="incidents",

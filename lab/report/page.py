@@ -22,24 +22,24 @@ LOOKS_LATE_S = 0.05
 NEVER = -1
 UNKNOWN = "-"
 
-_STEPS = (
-    ("detected", "Detected"),
-    ("reported", "Reported"),
-    ("elected", "Elected"),
-    ("leader_seen", "Leader seen"),
-    ("first_ack", "First ack"),
-    ("isr_back", "ISR complete after the fault"),
-)
-_COUNTS = (
-    ("sent", "Sent"),
-    ("acked", "Acknowledged"),
-    ("lost", "Lost"),
-    ("unread", "Unread"),
-    ("duplicated", "Duplicated"),
-    ("reordered", "Out of order"),
-    ("unknown", "Unknown outcome"),
-    ("errors", "Errors"),
-)
+_STEPS = {
+    "detected": "Detected",
+    "reported": "Reported",
+    "elected": "Elected",
+    "leader_seen": "Leader seen",
+    "first_ack": "First ack",
+    "isr_back": "ISR complete after the fault",
+}
+_COUNTS = {
+    "sent": "Sent",
+    "acked": "Acknowledged",
+    "lost": "Lost",
+    "unread": "Unread",
+    "duplicated": "Duplicated",
+    "reordered": "Out of order",
+    "unknown": "Unknown outcome",
+    "errors": "Errors",
+}
 _OUTCOMES = {
     "writers": ("acknowledged", "failed"),
     "readers": ("received", "failed"),
@@ -74,7 +74,7 @@ def comparison(left: Run, right: Run, names: tuple[str, str]) -> str:
     figures = _block(
         "compared",
         "Figures",
-        _columns(("metric", "Metric", Unit.TEXT), *_right(names)),
+        [*_texts("Metric"), *_numbers(*names)],
         list(_pairs(left, right)),
         is_open=True,
     )
@@ -173,11 +173,7 @@ def _objectives(run: Run, prefix: str) -> Block:
     return _block(
         f"{prefix}objectives",
         "Objectives",
-        _columns(
-            ("expected", "Expected", Unit.TEXT),
-            ("measured", "Measured", Unit.NUMBER),
-            ("result", "Result", Unit.TEXT),
-        ),
+        [*_texts("Expected"), *_numbers("Measured"), *_texts("Result")],
         [(held["text"], held["measured"], _word(held)) for held in run["objectives"]],
         is_open=True,
     )
@@ -203,15 +199,9 @@ def _timeline(run: Run, prefix: str) -> Block:
     return _block(
         f"{prefix}timeline",
         "Faults, directories and partitions",
-        _columns(
-            ("lane", "What", Unit.TEXT),
-            ("state", "State", Unit.TEXT),
-            ("from", "From", Unit.ELAPSED),
-            ("to", "To", Unit.ELAPSED),
-            ("detail", "Details", Unit.TEXT),
-        ),
+        [*_texts("What", "State"), *_columns(Unit.ELAPSED, "From", "To"), *_texts("Details")],
         rows[:STATES_SHOWN],
-        plots=(Intervals(lane=("lane",), start="from", end="to", colour="state", in_order=True),),
+        plots=(Intervals(lane=("what",), start="from", end="to", colour="state", in_order=True),),
         total=len(rows),
         rest="in result.json",
         note=f"{more} more partitions are in result.json." if more else "",
@@ -258,11 +248,11 @@ def _clients(run: Run, prefix: str) -> Iterable[Block]:
         yield _block(
             f"{prefix}client-{number}",
             f"{client['name']}: messages in every {duration_text(period / 1000)}",
-            _columns(
-                ("bucket", "From", Unit.ELAPSED),
-                ("outcome", "Outcome", Unit.TEXT),
-                ("messages", "Messages", Unit.NUMBER),
-            ),
+            [
+                Column(name="bucket", title="From", unit=Unit.ELAPSED),
+                *_texts("Outcome"),
+                *_numbers("Messages"),
+            ],
             rows,
             plots=(Bars(series="outcome", value="messages"),),
             bucket_ms=int(period),
@@ -274,17 +264,15 @@ def _faults(run: Run, prefix: str) -> Block:
     for fault in run["faults"]:
         known = fault["first_call_broken"] is not None and fault["injected"] is not None
         first = fault["first_call_broken"] - fault["injected"] if known else None
-        steps = [_metric(run, f"{fault['name']}.{name}") for name, _ in _STEPS]
+        steps = [_metric(run, f"{fault['name']}.{name}") for name in _STEPS]
         rows.append((fault["name"], _described(fault), *map(_step, (first, *steps))))
     return _block(
         f"{prefix}faults",
         "Time from each fault to each step",
-        _columns(
-            ("fault", "Fault", Unit.TEXT),
-            ("description", "Description", Unit.TEXT),
-            ("first_call_broken", "First call broken", Unit.DURATION),
-            *((name, title, Unit.DURATION) for name, title in _STEPS),
-        ),
+        [
+            *_texts("Fault", "Description"),
+            *_columns(Unit.DURATION, "First call broken", *_STEPS.values()),
+        ],
         rows,
         is_open=True,
     )
@@ -303,7 +291,7 @@ def _messages(run: Run, prefix: str) -> Block:
     rows = [
         (
             client["name"],
-            *(_shown(run, f"{client['name']}.{name}") for name, _ in _COUNTS),
+            *(_shown(run, f"{client['name']}.{name}") for name in _COUNTS),
             ", ".join(f"{name} {count}" for name, count in client["errors"].items()),
         )
         for client in run["clients"]
@@ -312,11 +300,7 @@ def _messages(run: Run, prefix: str) -> Block:
     return _block(
         f"{prefix}messages",
         "Messages of each producer",
-        _columns(
-            ("producer", "Producer", Unit.TEXT),
-            *((name, title, Unit.NUMBER) for name, title in _COUNTS),
-            ("kinds", "Kinds of errors", Unit.TEXT),
-        ),
+        [*_texts("Producer"), *_numbers(*_COUNTS.values()), *_texts("Kinds of errors")],
         rows,
         is_open=True,
     )
@@ -336,12 +320,11 @@ def _events(run: Run, prefix: str) -> Block:
     return _block(
         f"{prefix}events",
         "Events",
-        _columns(
-            ("time", "Time", Unit.ELAPSED),
-            ("earlier", "Earlier by up to", Unit.DURATION),
-            ("source", "Source", Unit.TEXT),
-            ("event", "Event", Unit.TEXT),
-        ),
+        [
+            *_columns(Unit.ELAPSED, "Time"),
+            *_columns(Unit.DURATION, "Earlier by up to"),
+            *_texts("Source", "Event"),
+        ],
         rows,
         plots=(
             Intervals(
@@ -360,8 +343,7 @@ def _events(run: Run, prefix: str) -> Block:
 def _surroundings(run: Run, prefix: str) -> Block:
     rows = [(str(key), str(value)) for key, value in run["surroundings"].items()]
     rows += [(f"not measured: {name}", why) for name, why in run["not_measured"].items()]
-    columns = _columns(("name", "Name", Unit.TEXT), ("value", "Value", Unit.TEXT))
-    return _block(f"{prefix}surroundings", "Surroundings", columns, rows)
+    return _block(f"{prefix}surroundings", "Surroundings", _texts("Name", "Value"), rows)
 
 
 # Figures of several runs
@@ -408,7 +390,7 @@ def _spread(runs: Sequence[Run]) -> Block:
     return _block(
         "spread",
         "Spread of the figures",
-        _columns(("metric", "Metric", Unit.TEXT), *_right(("min", "median", "max"))),
+        [*_texts("Metric"), *_numbers("Min", "Median", "Max")],
         list(_spread_rows(runs)),
         is_open=True,
     )
@@ -422,7 +404,7 @@ def _outcomes(runs: Sequence[Run]) -> Block:
     return _block(
         "verdicts",
         "Verdicts",
-        _columns(("verdict", "Verdict", Unit.TEXT), ("runs", "Runs", Unit.NUMBER)),
+        [*_texts("Verdict"), *_numbers("Runs")],
         [row for row in rows if row[1]],
         is_open=True,
     )
@@ -437,13 +419,20 @@ def _block(
     return Block(name=name, title=title, columns=columns, rows=rows, **more)
 
 
-def _columns(*columns: tuple[str, str, Unit]) -> list[Column]:
-    return [Column(name=name, title=title, unit=unit) for name, title, unit in columns]
+def _columns(unit: Unit, *titles: str) -> list[Column]:
+    names = [title.lower().replace(" ", "_") for title in titles]
+    return [
+        Column(name=name, title=title, unit=unit) for name, title in zip(names, titles, strict=True)
+    ]
 
 
-def _right(titles: Sequence[str]) -> list[tuple[str, str, Unit]]:
-    """Return columns of figures in different units, which are texts on the right side."""
-    return [(f"figure_{number}", title, Unit.NUMBER) for number, title in enumerate(titles)]
+def _texts(*titles: str) -> list[Column]:
+    return _columns(Unit.TEXT, *titles)
+
+
+def _numbers(*titles: str) -> list[Column]:
+    """Return columns of counts, or of texts of figures in different units."""
+    return _columns(Unit.NUMBER, *titles)
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -100,7 +100,7 @@ def test_a_page_has_a_lane_for_each_thing_and_a_word_for_each_verdict() -> None:
     text = page.page([kept(GOOD)])
 
     for lane in ("first", "broker-1/dir-1", "orders-0"):
-        assert f'<td data-column="lane">{lane}</td>' in text
+        assert f'<td data-column="what">{lane}</td>' in text
     assert '<td data-column="source">metadata</td>' in text
     assert "<h3>writers: messages in every 100 ms</h3>" in text
     assert "✓ met" in text
@@ -109,7 +109,7 @@ def test_a_page_has_a_lane_for_each_thing_and_a_word_for_each_verdict() -> None:
 def test_states_follow_each_other_until_the_end_of_the_run() -> None:
     text = page.page([kept(GOOD)])
 
-    rows = re.findall('<tr data-row>(.*lane">broker-1/dir-1<.*)</tr>', text)
+    rows = re.findall('<tr data-row>(.*what">broker-1/dir-1<.*)</tr>', text)
     found = [re.sub(r"<[^>]*>", " ", row).split()[1:3] for row in rows]
     assert found == [["online", "0.000"], ["offline", "1.200"], ["online", "3.100"]]
     assert ["data-null" in row for row in rows] == [False, False, True]
