@@ -87,7 +87,7 @@ def _of_places(scope: str, title: str, where: str) -> Figure:
 BROKER_GAUGES = _of_places("broker", "brokers", "broker IS NOT NULL AND directory IS NULL")
 DIRECTORY_GAUGES = _of_places("directory", "directories", "directory IS NOT NULL")
 
-# What was changed at once is one mark, named after the first of it.
+# Changes in one batch share a mark, which is named after the first change.
 MARKS_OVER_TIME = Figure(
     name="marks",
     title="Changes of topics, settings and feature levels",

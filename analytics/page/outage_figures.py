@@ -86,7 +86,7 @@ def outages_over_time(span: LogSpan) -> Figure:
 
 
 def longest_outages(span: LogSpan) -> Figure:
-    """The outages that lasted longest; what overlaps in one partition is one of them."""
+    """The longest outages; outages that overlap in one partition count as one."""
     in_order = "OVER (PARTITION BY topic_id, partition ORDER BY from_offset, kind"
     return Figure(
         name="longest_outages",

@@ -6,7 +6,7 @@
      "figures": {NAME: {"title": ..., "rows": [{COLUMN: VALUE}], "all_rows": N, "query": SQL}}}
 
 Times are ISO 8601 in UTC, days too, durations milliseconds, shares 0 to 1, ids and texts strings;
-what is not known is null. A figure has at most as many rows as its query says; `all_rows` counts
+unknown values are null. A figure has at most as many rows as its query says; `all_rows` counts
 those without that limit.
 """
 

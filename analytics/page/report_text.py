@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MAX_LINES = 20
-"""Of each section; the tables have the rest."""
+"""Lines of a section; the tables have the rest."""
 TOP_LINES = 5
-"""Of what is ordered by how bad it is."""
+"""Lines of a section that begins with the worst."""
 
 Row = dict[str, object]
 
@@ -94,7 +94,7 @@ def _with_courses(incidents: Sequence[Row], answers: Mapping[str, Answer]) -> li
 
     Both figures begin with the open ones, then the latest: each incident here has its course.
     """
-    courses = {
+    courses: dict[tuple[object, ...], Row] = {
         (what, row["broker"], row.get("directory"), row["detected_offset"]): row
         for what in ("directory", "broker")
         for row in _rows(answers[f"{what}_failures"], {})

@@ -1,7 +1,7 @@
 """The start page of several clusters: which of them needs somebody first, and what happened when.
 
 It is made of a few figures of each cluster's report, which a run leaves for the next, so that a
-cluster that has not changed stands beside the others without being read again.
+cluster that has not changed is on the page without being read again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ INCIDENTS = columns(f"cluster {_INCIDENT}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSummary:
-    """What the start page shows of a cluster; all of it can be JSON.
+    """A cluster on the start page; every value can be JSON.
 
     Attributes:
         first_ms: Time of the first record, milliseconds since 1970; None without any.

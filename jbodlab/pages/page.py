@@ -41,14 +41,14 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A table, and above it the plots that are drawn of it.
+    """A table, and plots of its rows above it.
 
     Attributes:
         name: Of the figure.
         title: As text.
         columns: Of the table.
         rows: Values in the order of the columns; times and durations in milliseconds.
-        plots: What is drawn of the table.
+        plots: Plots of the rows.
         note: A sentence above the table.
         is_open: Whether the table is unfolded from the begin.
         paths: Where log directories lie, by their ids.

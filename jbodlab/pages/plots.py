@@ -1,4 +1,4 @@
-"""What is drawn of a table; the script of the page draws it from the table's cells.
+"""Plots of a table; the script of the page draws them from the table's cells.
 
 A plot without a title has that of its table.
 """
@@ -14,7 +14,7 @@ class Intervals:
     """A lane for each value of `lane`, in it a bar from `start` to `end`, coloured by `colour`.
 
     Without an end a bar goes to the end of the log. With `days` the bars are whole days, and their
-    colour stands for the share in the column `colour`.
+    colour shows the share in the column `colour`.
     """
 
     title: str = ""
@@ -54,7 +54,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """A line for each value of `series`, which keeps its height until the next row of it.
+    """A line for each value of `series`, which keeps its height until its next row.
 
     `where` keeps rows whose value of a column is one of those named.
     """

@@ -98,7 +98,7 @@ def with_path(value: Value, unit: Unit, paths: Mapping[str, str]) -> Value:
 
 
 def share_text(share: float) -> str:
-    """Return a share in percent; only what is whole is called 100 %."""
+    """Return a share in percent; only the whole is 100 %."""
     if share >= 1:
         return f"{100 * share:,.1f}".removesuffix(".0") + " %"
     return f"{min(100 * share, 99.9999):.4f}".rstrip("0").rstrip(".") + " %"

@@ -231,7 +231,7 @@ def _partition_rows(name: str, states: Sequence[Sequence[Any]]) -> Iterable[tupl
 
 
 def _clients(run: Run, prefix: str) -> Iterable[Block]:
-    """Return for each client how many messages of it had which outcome when."""
+    """Return the messages of each client over time, by outcome."""
     for number, client in enumerate(run["clients"], start=1):
         together = -(-len(client["good"]) // PERIODS_SHOWN) or 1
         period = _ms(client["per"] * together) or 0
@@ -307,7 +307,7 @@ def _messages(run: Run, prefix: str) -> Block:
 
 
 def _events(run: Run, prefix: str) -> Block:
-    # What may have been earlier by the time between two looks is no moment but a span.
+    # An event that was polled may have happened earlier, by the time between two polls.
     rows = [
         (
             _ms(event["t"]),

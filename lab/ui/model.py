@@ -51,7 +51,7 @@ class Seen:
     """A cluster in a moment.
 
     Attributes:
-        view: What a broker told of the cluster last; None before the first answer.
+        view: The last answer of a broker about the cluster; None before the first one.
         faults: What is broken on purpose.
         not_known: What cannot be known of this cluster, one sentence each.
         may_break: Whether the page may break something.
@@ -304,7 +304,7 @@ def _fault_text(seen: Seen, fault: Fault) -> str:
 
 
 def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:
-    """Return what a path is called: a directory of a broker, a broker, or the path itself."""
+    """Return the name of a path: a directory of a broker, a broker, or the path itself."""
     for one in brokers:
         if one.folder == path:
             return f"broker-{one.broker_id}"

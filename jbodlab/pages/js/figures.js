@@ -1,6 +1,6 @@
 "use strict";
 
-// Figures are read from the tables of the page, so that what is drawn is what the tables say.
+// Plots read their figures from the tables of the page, so that both always agree.
 
 const byNature = new Intl.Collator("en", { numeric: true }).compare;
 

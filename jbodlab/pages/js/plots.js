@@ -120,7 +120,7 @@ function makePlot(place) {
   return plot;
 }
 
-// Makes what is drawn of the rows that the filters let through; time is what the view shows.
+// Makes the items of a plot from the rows that match the filters; the view chooses the period.
 function fill(plot) {
   const rows = plot.rows.filter(isNamed);
   switch (plot.spec.kind) {
@@ -202,7 +202,7 @@ function render(plot) {
     return;
   }
   Object.assign(plot, plot.draw(plot, width));
-  // Marks stand above all else, so that the pointer finds them.
+  // Marks lie above everything else, so that the pointer finds them.
   plot.svg.append(...plot.svg.querySelectorAll(".changed"));
   plot.chart.replaceChildren(plot.svg);
   plot.resetButton.disabled = plot.view.whole;
@@ -262,7 +262,7 @@ function start() {
     (from, to) => shared.show(from ?? shared.full[0], to ?? shared.full[1]),
   );
   if (!isElapsed) addZoneButton(plots, zoneChanged);
-  // Paper has no unfolding: what is on the page is printed, and folded again afterwards.
+  // Paper cannot be unfolded: all tables are opened for printing, and closed again afterwards.
   let unfolded = [];
   addEventListener("beforeprint", () => {
     unfolded = [...document.querySelectorAll("details:not([open]):not(.query)")];
