@@ -31,6 +31,7 @@ _TITLES: Mapping[str, str] = {
     "bucket": "From",
     "deviation": "Replicas off the mean",
     "directories": "Directories ever known",
+    "empty_directories_now": "Directories without replicas",
     "end_time": "Last record",
     "epochs": "Controller epochs",
     "ever": "Highest in the period",
@@ -96,6 +97,7 @@ _TITLES: Mapping[str, str] = {
     "valid_from_time": "From",
     "valid_to_time": "To",
     "without_failure": "Without a failure in the metadata log",
+    "why": "Command",
     "write_availability": "Available for writing",
     "write_budget_used": "Error budget used by writes",
 }

@@ -79,7 +79,7 @@ def _of_places(scope: str, title: str, where: str) -> Figure:
             )
             for what in ("leaders", "replicas")
         ),
-        note="The ones with the most changes of leaders.",
+        note=f"The {title} with the most changes of leaders.",
         limit=POINTS,
     )
 

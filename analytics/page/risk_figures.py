@@ -125,7 +125,7 @@ def what_if(scope: str) -> Figure:
                 values=("leaderless", "under_min_isr", "leaders_moved"),
             ),
         ),
-        note=f"The effects of a failure of each {scope}, as `jbodlab what-if` gives them.",
+        note=f"The effects of a failure of each {scope}, as jbodlab what-if gives them.",
         limit=LINES,
     )
 

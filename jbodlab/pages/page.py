@@ -90,6 +90,11 @@ class Block:
         return [plot for plot in self.plots if not self._is_one_day(plot)]
 
     @property
+    def has_heading(self) -> bool:
+        """Whether the title is above the table: alone, or as that of a plot."""
+        return not self.plots or any(not plot.title for plot in self.drawn)
+
+    @property
     def span(self) -> str:
         """Columns of the begin and the end of a row, by which a reader filters.
 
