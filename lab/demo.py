@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from fault_injection import kinds
 from jbodlab import expressions
 from jbodlab.cli.output import Output
+from jbodlab.durations import duration_text
 from jbodlab.expressions import Unit
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down
@@ -39,7 +40,6 @@ from lab.rehearsal.plan import (
 from lab.rehearsal.run import Done, perform
 from lab.rehearsal.target_cluster import of_ours
 from lab.rehearsal.targets import Pick
-from lab.rehearsal.values import show_seconds
 from lab.report import page
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
 from lab.screen import Screen, Tone
@@ -219,7 +219,7 @@ def _print(done: Done, screen: Screen) -> None:
     gap = max((measured(expressions.Metric(name, "gap")) or 0 for name in facts.readers), default=0)
     received = [one for reader in readers for one in reader.received]
     screen.detail(
-        f"{'longest gap between messages that a consumer gets':<52} {show_seconds(gap):>9}"
+        f"{'longest gap between messages that a consumer gets':<52} {duration_text(gap):>9}"
     )
     screen.detail(
         f"the group rebalanced {sum(reader.rebalances for reader in readers)} times, and got "

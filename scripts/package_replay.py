@@ -2,7 +2,7 @@
 
 The archive holds our own packages only. What they import has to be on every node, in the
 interpreter of PYSPARK_PYTHON: pyarrow, pandas, numpy, crc32c, cramjam and msgspec, for the driver
-duckdb as well, or an environment packed with `--archives`.
+duckdb and jinja2 as well, or an environment packed with `--archives`.
 """
 
 from __future__ import annotations

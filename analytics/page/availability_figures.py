@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from analytics.derive.log_span import LogSpan
-from analytics.page.figure import Figure, Unit, figure_columns
+from analytics.page.columns import columns
+from analytics.page.figure import Figure
+from jbodlab.pages.plots import Intervals
 
 TOPICS = 20
 DAYS = 60
@@ -24,14 +26,7 @@ _SHARES = (
 )
 
 
-_TIMES = (
-    ("partition_ms", "Time of all partitions", Unit.DURATION),
-    ("leaderless_ms", "Without leader", Unit.DURATION),
-    ("under_min_isr_ms", "Under min ISR", Unit.DURATION),
-    ("unwritable_ms", "Either", Unit.DURATION),
-    ("availability", "Available for reading", Unit.SHARE),
-    ("write_availability", "Available for writing", Unit.SHARE),
-)
+_TIMES = "partition_ms leaderless_ms under_min_isr_ms unwritable_ms availability write_availability"
 
 
 def _objective_sql(objective: float | None) -> str:
@@ -62,15 +57,9 @@ def availability(objective: float | None) -> Figure:
             "  )\n"
             ")"
         ),
-        columns=figure_columns(
-            [
-                ("topics_ever", "Topics", Unit.NUMBER),
-                *_TIMES,
-                ("objective", "Objective", Unit.SHARE),
-                ("read_budget_used", "Of what it allows, used for reading", Unit.SHARE),
-                ("write_budget_used", "For writing", Unit.SHARE),
-                ("topics_below_objective", "Topics below it", Unit.NUMBER),
-            ]
+        columns=columns(
+            f"topics_ever {_TIMES} objective read_budget_used write_budget_used "
+            "topics_below_objective"
         ),
     )
 
@@ -95,16 +84,7 @@ def topic_availability(objective: float | None) -> Figure:
             ")\n"
             "ORDER BY leaderless_ms DESC, under_min_isr_ms DESC, topic, topic_id"
         ),
-        columns=figure_columns(
-            [
-                ("topic", "Topic", Unit.TEXT),
-                ("topic_id", "Topic id", Unit.ID),
-                ("partitions", "Partitions", Unit.NUMBER),
-                *_TIMES,
-                ("objective", "Objective", Unit.SHARE),
-                ("misses_objective", "Misses it for", Unit.TEXT),
-            ]
-        ),
+        columns=columns(f"topic topic_id partitions {_TIMES} objective misses_objective"),
         limit=TOPICS,
     )
 
@@ -130,16 +110,18 @@ def daily_availability(span: LogSpan) -> Figure:
             f"WHERE day > DATE'{_days_before(span, DAYS)}'\n"
             "ORDER BY topic, topic_id, day"
         ),
-        columns=figure_columns(
-            [
-                ("topic", "Topic", Unit.TEXT),
-                ("topic_id", "Topic id", Unit.ID),
-                ("day", "Day", Unit.DAY),
-                ("partitions", "Partitions", Unit.NUMBER),
-                ("leaderless_ms", "Without leader", Unit.DURATION),
-                ("under_min_isr_ms", "Under min ISR", Unit.DURATION),
-                ("availability", "Availability", Unit.SHARE),
-            ]
+        columns=columns(
+            "topic topic_id day partitions leaderless_ms under_min_isr_ms availability"
+        ),
+        plots=(
+            Intervals(
+                title="Availability of the worst topics by day",
+                lane=("topic",),
+                start="day",
+                end="day",
+                colour="availability",
+                days=True,
+            ),
         ),
         limit=TOPICS * DAYS,
     )

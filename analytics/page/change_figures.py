@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analytics.page.figure import LINES, PARTITION, POINTS, Figure, Unit, figure_columns
+from analytics.page.columns import columns
+from analytics.page.figure import LINES, POINTS, Figure
+from jbodlab.pages.plots import Bars, Ranking
 
 CAUSES = 30
 
@@ -14,13 +16,8 @@ LEADERSHIP_OVER_TIME = Figure(
         "SELECT from_time AS bucket, cause, changes\n"
         "FROM {change_counts} WHERE what = 'leader' ORDER BY bucket, cause"
     ),
-    columns=figure_columns(
-        [
-            ("bucket", "From", Unit.TIME),
-            ("cause", "Cause", Unit.TEXT),
-            ("changes", "Changes of leaders", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("bucket cause changes", changes="Changes of leaders"),
+    plots=(Bars(title="Changes of leaders, by cause", series="cause", value="changes"),),
     limit=POINTS,
 )
 
@@ -33,13 +30,7 @@ LEADERSHIP_CAUSES = Figure(
         "FROM {change_counts} WHERE what = 'leader'\n"
         "GROUP BY cause ORDER BY changes DESC, cause"
     ),
-    columns=figure_columns(
-        [
-            ("cause", "Cause", Unit.TEXT),
-            ("changes", "Changes", Unit.NUMBER),
-            ("to_none", "Of these to no leader", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("cause changes to_none"),
 )
 
 
@@ -50,14 +41,8 @@ CHURNING_PARTITIONS = Figure(
         "SELECT topic, partition, changes, to_none, last_time FROM {leadership_churn}\n"
         "ORDER BY changes DESC, topic, topic_id, partition"
     ),
-    columns=figure_columns(
-        [
-            *PARTITION,
-            ("changes", "Changes", Unit.NUMBER),
-            ("to_none", "Of these to no leader", Unit.NUMBER),
-            ("last_time", "The last one", Unit.TIME),
-        ]
-    ),
+    columns=columns("topic partition changes to_none last_time", last_time="Last change"),
+    plots=(Ranking(label=("topic", "partition"), values=("changes", "to_none")),),
     limit=LINES,
 )
 
@@ -70,13 +55,8 @@ ISR_OVER_TIME = Figure(
         "FROM {change_counts} WHERE what = 'isr'\n"
         "GROUP BY from_time, change ORDER BY bucket, change"
     ),
-    columns=figure_columns(
-        [
-            ("bucket", "From", Unit.TIME),
-            ("change", "Change", Unit.TEXT),
-            ("changes", "Changes of ISRs", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("bucket change changes", changes="Changes of ISRs"),
+    plots=(Bars(title="Changes of the ISR", series="change", value="changes"),),
     limit=POINTS,
 )
 
@@ -89,13 +69,7 @@ ISR_CAUSES = Figure(
         "FROM {change_counts} WHERE what = 'isr'\n"
         "GROUP BY cause, change ORDER BY changes DESC, cause, change"
     ),
-    columns=figure_columns(
-        [
-            ("cause", "Cause", Unit.TEXT),
-            ("change", "Change", Unit.TEXT),
-            ("changes", "Changes", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("cause change changes"),
     limit=CAUSES,
 )
 
@@ -109,17 +83,9 @@ FLAPPING_REPLICAS = Figure(
         "FROM {isr_flaps}\n"
         "ORDER BY shrinks DESC, out_ms_total DESC, topic, topic_id, partition, broker"
     ),
-    columns=figure_columns(
-        [
-            *PARTITION,
-            ("broker", "Broker", Unit.LABEL),
-            ("shrinks", "Left", Unit.NUMBER),
-            ("expands", "Came back", Unit.NUMBER),
-            ("out_ms_total", "Outside in all", Unit.DURATION),
-            ("out_ms_max", "Longest outside", Unit.DURATION),
-            ("first_time", "First", Unit.TIME),
-            ("last_time", "Last", Unit.TIME),
-        ]
+    columns=columns(
+        "topic partition broker shrinks expands out_ms_total out_ms_max first_time last_time"
     ),
+    plots=(Ranking(label=("topic", "partition", "broker"), values=("shrinks", "expands")),),
     limit=LINES,
 )

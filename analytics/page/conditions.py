@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analytics.errors import ReplayInputError
-from analytics.page.figure import Answer, Figure, Unit, Value
+from analytics.page.figure import Answer, Figure
 from jbodlab import expressions
 from jbodlab.expressions import Expression, Metric
+from jbodlab.pages.values import Unit, Value
 
 Known = Mapping[str, Unit]
 """The units of the named figures."""

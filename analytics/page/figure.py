@@ -7,62 +7,21 @@ count the rows of a large table asks a table of counts instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
 from analytics.store.questions import Questions, Readable
 from analytics.tables.names_in_sql import names_in
-
-Value = str | int | float | None
-
-
-class Unit(Enum):
-    """What the values of a column are, and how they are carried.
-
-    Times are milliseconds since 1970, durations milliseconds, shares are 0 to 1, days ISO dates.
-    """
-
-    TEXT = "text"
-    ID = "id"
-    NUMBER = "number"
-    """A count of something."""
-    LABEL = "label"
-    """A number that names something: a broker, an epoch, an offset."""
-    TIME = "time"
-    DURATION = "duration"
-    SHARE = "share"
-    DEVIATION = "deviation"
-    DAY = "day"
-
-
-Line = tuple[str, str, Unit]
-"""Name, title and unit of a column."""
+from jbodlab.pages.plots import Plot
+from jbodlab.pages.values import Column, Unit, Value
 
 LINES = 20
 """Rows of a figure that begins with the worst."""
 POINTS = 2000
 """Rows of a figure over time."""
-PARTITION: tuple[Line, ...] = (
-    ("topic", "Topic", Unit.TEXT),
-    ("partition", "Partition", Unit.LABEL),
-)
-_BROKER: Line = ("broker", "Broker", Unit.LABEL)
-PLACES: Mapping[str, tuple[Line, ...]] = {
-    "broker": (_BROKER,),
-    "directory": (_BROKER, ("directory", "Directory", Unit.ID)),
-}
-"""What names a broker, and a directory."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureColumn:
-    """One column of a figure; `title` is what a reader sees."""
-
-    name: str
-    title: str
-    unit: Unit
+PLACES = {"broker": "broker", "directory": "broker, directory"}
+"""The columns that name a broker, and a directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +35,13 @@ class Figure:
     name: str
     title: str
     sql: str
-    columns: tuple[FigureColumn, ...]
+    columns: tuple[Column, ...]
     limit: int | None = None
+    plots: tuple[Plot, ...] = ()
+    note: str = ""
+    """A sentence above the table."""
+    is_open: bool = False
+    """Whether the table is unfolded from the begin."""
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
@@ -142,17 +106,7 @@ def _ask(figure: Figure, questions: Questions) -> Answer:
     return Answer(figure=figure, rows=tuple(rows), total=total)
 
 
-def figure_columns(lines: Sequence[Line]) -> tuple[FigureColumn, ...]:
-    """Return columns from lines of name, title and unit."""
-    return tuple(FigureColumn(name=name, title=title, unit=unit) for name, title, unit in lines)
-
-
-def names_of(lines: Sequence[Line]) -> str:
-    """Return the names of such lines as they stand in a query."""
-    return ", ".join(name for name, _, _ in lines)
-
-
-def _carried(column: FigureColumn) -> str:
+def _carried(column: Column) -> str:
     name = f'"{column.name}"'
     match column.unit:
         case Unit.TIME:

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from analytics.page.figure import PLACES, POINTS, Figure, Unit, figure_columns, names_of
+from analytics.page.columns import columns
+from analytics.page.figure import PLACES, POINTS, Figure
+from jbodlab.pages.plots import Bars, Steps
 
 SERIES = 8
 MARKS = 500
-
-_NUMBERS = (
-    ("bucket", "From", Unit.TIME),
-    ("at_end", "At the end of this stretch", Unit.NUMBER),
-    ("ever", "At any time in it", Unit.NUMBER),
+_OF_PARTITIONS = (
+    "leaderless",
+    "under_min_isr",
+    "under_replicated",
+    "not_preferred",
+    "offline_replicas",
 )
 
 GAUGES = Figure(
     name="gauges",
-    title="Partitions, directories and brokers over time; a number holds until the next",
+    title="Partitions, directories and brokers over time",
     sql=(
         "SELECT what, from_time AS bucket, at_end, ever\n"
         "FROM {gauges} WHERE broker IS NULL ORDER BY bucket, what"
     ),
-    columns=figure_columns([("what", "What", Unit.TEXT), *_NUMBERS]),
+    columns=columns("what bucket at_end ever"),
+    note="The highest number in each period. The log is divided into at most 200 periods.",
+    plots=(
+        Steps(
+            title="Partitions without leader, under min ISR, under-replicated or not led by the "
+            "first replica; offline replicas",
+            series=("what",),
+            value="ever",
+            where={"what": _OF_PARTITIONS},
+        ),
+        Steps(
+            title="Directories offline and brokers not serving",
+            series=("what",),
+            value="ever",
+            where={"what": ("offline_directories", "failed_brokers")},
+        ),
+    ),
     limit=POINTS,
 )
 RECORD_RATES = Figure(
@@ -31,25 +50,18 @@ RECORD_RATES = Figure(
         "  CAST(records * 1000 / stretch_ms AS DOUBLE) AS per_second\n"
         "FROM {record_rates} ORDER BY bucket, type"
     ),
-    columns=figure_columns(
-        [
-            ("bucket", "From", Unit.TIME),
-            ("type", "Type", Unit.TEXT),
-            ("records", "Records", Unit.NUMBER),
-            ("per_second", "Per second", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("bucket type records per_second"),
+    plots=(Bars(series="type", value="per_second"),),
     limit=POINTS,
 )
 
 
 def _of_places(scope: str, title: str, where: str) -> Figure:
     """Replicas and leaders of the places where leaders changed most."""
-    places = PLACES[scope]
-    own = names_of(places)
+    own = PLACES[scope]
     return Figure(
         name=f"{scope}_gauges",
-        title=title,
+        title=f"Leaders and replicas of {title} over time",
         sql=(
             f"SELECT what, {own}, from_time AS bucket, at_end\n"
             "FROM {gauges} JOIN (\n"
@@ -57,24 +69,28 @@ def _of_places(scope: str, title: str, where: str) -> Figure:
             f"  ORDER BY count(*) FILTER (WHERE what = 'leaders') DESC, {own} LIMIT {SERIES}\n"
             f") USING ({own}) WHERE {where} ORDER BY what, bucket, {own}"
         ),
-        columns=figure_columns([("what", "What", Unit.TEXT), *places, *_NUMBERS[:2]]),
+        columns=columns(f"what {own} bucket at_end"),
+        plots=tuple(
+            Steps(
+                title=f"{what.capitalize()} of {title}",
+                series=tuple(own.split(", ")),
+                value="at_end",
+                where={"what": (what,)},
+            )
+            for what in ("leaders", "replicas")
+        ),
+        note=f"The {title} with the most changes of leaders.",
         limit=POINTS,
     )
 
 
-BROKER_GAUGES = _of_places(
-    "broker",
-    "Leaders and replicas of brokers over time",
-    "broker IS NOT NULL AND directory IS NULL",
-)
-DIRECTORY_GAUGES = _of_places(
-    "directory", "Leaders and replicas of directories over time", "directory IS NOT NULL"
-)
+BROKER_GAUGES = _of_places("broker", "brokers", "broker IS NOT NULL AND directory IS NULL")
+DIRECTORY_GAUGES = _of_places("directory", "directories", "directory IS NOT NULL")
 
-# What was changed at once is one mark, named after the first of it.
+# Changes in one batch share a mark, which is named after the first change.
 MARKS_OVER_TIME = Figure(
     name="marks",
-    title="What was changed: topics, settings, feature levels; marks on every axis of time",
+    title="Changes of topics, settings and feature levels",
     sql=(
         'SELECT time, what, first(text ORDER BY "offset", text) AS text, count(*) AS changes,\n'
         '  min("offset") AS "offset"\n'
@@ -101,14 +117,7 @@ MARKS_OVER_TIME = Figure(
         "    valid_from_offset FROM {features} WHERE record_type <> 'SNAPSHOT'\n"
         ') GROUP BY time, what ORDER BY "offset" DESC, what'
     ),
-    columns=figure_columns(
-        [
-            ("time", "Time", Unit.TIME),
-            ("what", "What", Unit.TEXT),
-            ("text", "The first one", Unit.TEXT),
-            ("changes", "Changes at once", Unit.NUMBER),
-            ("offset", "Offset", Unit.LABEL),
-        ]
-    ),
+    columns=columns("time what text changes offset", changes="Changes in the batch"),
+    note="Every time axis shows them as small marks. Changes in one batch share a mark.",
     limit=MARKS,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from analytics.bytes.merged_layout import SEVERAL
 from analytics.derive.log_span import LogSpan
-from analytics.page.figure import LINES, Figure, Unit, figure_columns
+from analytics.page.columns import columns
+from analytics.page.figure import LINES, Figure
+from jbodlab.pages.plots import Intervals, Ranking
 
 INCIDENTS = 100
 FAILURES = 50
@@ -26,16 +28,9 @@ INCIDENT_COUNTS = Figure(
         "      AS open_broker_failures FROM {broker_failures})\n"
         "CROSS JOIN (SELECT count(*) AS controller_changes FROM {controller_changes})"
     ),
-    columns=figure_columns(
-        [
-            ("incidents", "Failures of directories and brokers", Unit.NUMBER),
-            ("open_incidents", "Still open", Unit.NUMBER),
-            ("directory_failures", "Directory failures", Unit.NUMBER),
-            ("open_directory_failures", "Of these open", Unit.NUMBER),
-            ("broker_failures", "Broker failures", Unit.NUMBER),
-            ("open_broker_failures", "Of these open", Unit.NUMBER),
-            ("controller_changes", "Changes of the controller", Unit.NUMBER),
-        ]
+    columns=columns(
+        "incidents open_incidents directory_failures open_directory_failures broker_failures "
+        "open_broker_failures controller_changes"
     ),
 )
 
@@ -80,48 +75,24 @@ def incidents(span: LogSpan) -> Figure:
             f") CROSS JOIN (SELECT {_SOURCE} AS source FROM {{logs}})\n"
             "ORDER BY to_offset IS NULL DESC, from_offset DESC, what, node, directory"
         ),
-        columns=figure_columns(
-            [
-                ("what", "What", Unit.TEXT),
-                ("node", "Node", Unit.LABEL),
-                ("directory", "Directory", Unit.ID),
-                ("from_time", "From", Unit.TIME),
-                ("lasted_ms", "Lasted", Unit.DURATION),
-                ("began_by", "Cause", Unit.TEXT),
-                ("ended_by", "Ended by", Unit.TEXT),
-                ("leaderless", "Without leader", Unit.NUMBER),
-                ("longest_leaderless_ms", "Longest without leader", Unit.DURATION),
-                ("under_min_isr", "Under min ISR", Unit.NUMBER),
-                ("longest_under_min_isr_ms", "Longest under min ISR", Unit.DURATION),
-                ("still_short", "Either to the end", Unit.NUMBER),
-                ("partitions_touched", "Replicas touched", Unit.NUMBER),
-                ("leaders_moved", "Leaders moved", Unit.NUMBER),
-                ("to_time", "To", Unit.TIME),
-                ("leaderless_ms", "Without leader in all", Unit.DURATION),
-                ("under_min_isr_ms", "Under min ISR in all", Unit.DURATION),
-                ("from_offset", "From offset", Unit.LABEL),
-                ("to_offset", "To offset", Unit.LABEL),
-                ("why", "Why", Unit.TEXT),
-            ]
+        columns=columns(
+            "what node directory from_time lasted_ms began_by ended_by leaderless "
+            "longest_leaderless_ms under_min_isr longest_under_min_isr_ms still_short "
+            "partitions_touched leaders_moved to_time leaderless_ms under_min_isr_ms from_offset "
+            "to_offset why"
         ),
+        note="One line for each failure of a directory or a broker, and for each change of "
+        "the controller; the command in the last column shows the records behind it.",
+        plots=(Intervals(title="Incidents", lane=("what", "node", "directory"), colour="what"),),
+        is_open=True,
         limit=INCIDENTS,
     )
 
 
 _COURSE_COLUMNS = (
-    ("detected_offset", "Offset", Unit.LABEL),
-    ("detected_time", "Detected", Unit.TIME),
-    ("partitions_touched", "Replicas touched", Unit.NUMBER),
-    ("leaders_moved", "Leaders moved", Unit.NUMBER),
-    ("leaders_lost", "Left without leader", Unit.NUMBER),
-    ("leaders_still_lost", "Of these to the end", Unit.NUMBER),
-    ("last_leader_in_same_batch", "Last new leader in the same batch", Unit.TEXT),
-    ("time_to_last_leader_ms", "To the last new leader", Unit.DURATION),
-    ("full_isr_time", "Full ISR", Unit.TIME),
-    ("time_to_full_isr_ms", "To the full ISR", Unit.DURATION),
-    ("state", "State", Unit.TEXT),
-    ("closed_time", "Closed", Unit.TIME),
-    ("closed_by", "Closed by", Unit.TEXT),
+    "detected_offset detected_time partitions_touched leaders_moved leaders_lost "
+    "leaders_still_lost last_leader_in_same_batch time_to_last_leader_ms full_isr_time "
+    "time_to_full_isr_ms state closed_time closed_by"
 )
 
 DIRECTORY_FAILURES = Figure(
@@ -143,16 +114,18 @@ DIRECTORY_FAILURES = Figure(
         ") USING (broker, directory, detected_offset)\n"
         "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker, directory"
     ),
-    columns=figure_columns(
-        [
-            ("broker", "Broker", Unit.LABEL),
-            ("directory", "Directory", Unit.ID),
-            *_COURSE_COLUMNS,
-            ("noticed_time", "The broker wrote", Unit.TIME),
-            ("noticed_before_ms", "Before that record", Unit.DURATION),
-            ("noticed", "Message of the broker", Unit.TEXT),
-        ]
+    columns=columns(f"broker directory {_COURSE_COLUMNS} noticed_time noticed_before_ms noticed"),
+    note="From the record that reported a directory offline to the end of the failure.",
+    plots=(
+        Intervals(
+            title="Directory failures",
+            lane=("broker", "directory"),
+            start="detected_time",
+            end="closed_time",
+            colour="state",
+        ),
     ),
+    is_open=True,
     limit=FAILURES,
 )
 
@@ -164,12 +137,8 @@ BROKER_LOGS = Figure(
         "  count(*) FILTER (WHERE detected_offset IS NULL) AS without_failure\n"
         "FROM {broker_log_lines} HAVING count(*) > 0"
     ),
-    columns=figure_columns(
-        [
-            ("lines", "Lines", Unit.NUMBER),
-            ("without_failure", "Without a failure in the metadata log", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("lines without_failure"),
+    is_open=True,
     limit=1,
 )
 
@@ -186,12 +155,17 @@ BROKER_FAILURES = Figure(
         "FROM {broker_failures}\n"
         "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker"
     ),
-    columns=figure_columns(
-        [
-            ("broker", "Broker", Unit.LABEL),
-            ("began_by", "Cause", Unit.TEXT),
-            *_COURSE_COLUMNS,
-        ]
+    columns=columns(f"broker began_by {_COURSE_COLUMNS}"),
+    note="From the record that stopped a broker from serving to the record that lets "
+    "it serve again.",
+    plots=(
+        Intervals(
+            title="Broker failures",
+            lane=("broker",),
+            start="detected_time",
+            end="closed_time",
+            colour="began_by",
+        ),
     ),
     limit=FAILURES,
 )
@@ -204,17 +178,8 @@ CONTROLLER_CHANGES = Figure(
         "  from_time, gap_ms\n"
         "FROM {controller_changes} ORDER BY epoch DESC"
     ),
-    columns=figure_columns(
-        [
-            ("previous_controller", "From controller", Unit.LABEL),
-            ("controller", "To controller", Unit.LABEL),
-            ("epoch", "Epoch", Unit.LABEL),
-            ("last_offset", "Last offset before", Unit.LABEL),
-            ("last_time", "Last record before", Unit.TIME),
-            ("from_offset", "From offset", Unit.LABEL),
-            ("from_time", "From", Unit.TIME),
-            ("gap_ms", "Nothing written for", Unit.DURATION),
-        ]
+    columns=columns(
+        "previous_controller controller epoch last_offset last_time from_offset from_time gap_ms"
     ),
     limit=CHANGES,
 )
@@ -231,17 +196,10 @@ FAILING_DIRECTORIES = Figure(
         "FROM {directory_failures} GROUP BY broker, directory\n"
         "ORDER BY failures DESC, partitions_touched DESC, broker, directory"
     ),
-    columns=figure_columns(
-        [
-            ("broker", "Broker", Unit.LABEL),
-            ("directory", "Directory", Unit.ID),
-            ("failures", "Failures", Unit.NUMBER),
-            ("open", "Open", Unit.NUMBER),
-            ("partitions_touched", "Replicas touched", Unit.NUMBER),
-            ("leaders_lost", "Left without leader", Unit.NUMBER),
-            ("slowest_leader_ms", "Slowest last new leader", Unit.DURATION),
-            ("slowest_isr_ms", "Slowest full ISR", Unit.DURATION),
-        ]
+    columns=columns(
+        "broker directory failures open partitions_touched leaders_lost slowest_leader_ms "
+        "slowest_isr_ms"
     ),
+    plots=(Ranking(label=("broker", "directory"), values=("failures", "open")),),
     limit=LINES,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analytics.page.figure import LINES, Figure, Unit, figure_columns
+from analytics.page.columns import columns
+from analytics.page.figure import LINES, Figure
+from jbodlab.pages.plots import Intervals
 from jbodlab.records.config_records import NoOpRecord
 
 BROKERS = 80
@@ -25,17 +27,10 @@ LOG = Figure(
         "CROSS JOIN (SELECT max(valid_from_time) AS registered FROM {brokers})\n"
         "CROSS JOIN (SELECT count(*) AS epochs FROM {controller_epochs})"
     ),
-    columns=figure_columns(
-        [
-            ("records", "Records", Unit.NUMBER),
-            ("first_offset", "First offset", Unit.LABEL),
-            ("last_offset", "Last offset", Unit.LABEL),
-            ("first_time", "From", Unit.TIME),
-            ("last_time", "To", Unit.TIME),
-            ("end_time", "Last record", Unit.TIME),
-            ("epochs", "Controller epochs", Unit.NUMBER),
-            ("no_ops", "No-ops", Unit.NUMBER),
-        ]
+    columns=columns(
+        "records first_offset last_offset first_time last_time end_time epochs no_ops",
+        first_time="From",
+        last_time="To",
     ),
 )
 
@@ -49,13 +44,11 @@ ASSUMPTIONS = Figure(
         "  SELECT\n"
         "  count(*) FILTER (WHERE min_insync_replicas_from = 'assumed') AS topics FROM {topics})"
     ),
-    columns=figure_columns(
-        [
-            ("min_insync_replicas", "min.insync.replicas", Unit.NUMBER),
-            ("min_insync_replicas_from", "Source", Unit.TEXT),
-            ("topics", "Topics for which the log sets none", Unit.NUMBER),
-        ]
+    columns=columns(
+        "min_insync_replicas min_insync_replicas_from topics",
+        topics="Topics without a value in the log",
     ),
+    is_open=True,
     limit=LINES,
 )
 
@@ -67,12 +60,7 @@ SNAPSHOTS = Figure(
         "SELECT count(DISTINCT file) AS snapshots, count(*) AS snapshot_records\n"
         "FROM {snapshot_records}"
     ),
-    columns=figure_columns(
-        [
-            ("snapshots", "Snapshots", Unit.NUMBER),
-            ("snapshot_records", "Records in them", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("snapshots snapshot_records"),
 )
 
 
@@ -80,7 +68,7 @@ PROBLEM_COUNT = Figure(
     name="problem_count",
     title="Problems",
     sql="SELECT count(*) AS problems FROM {problems}",
-    columns=figure_columns([("problems", "Problems", Unit.NUMBER)]),
+    columns=columns("problems"),
 )
 
 
@@ -93,14 +81,8 @@ PROBLEM_KINDS = Figure(
         "    AS message\n"
         "FROM {problems} GROUP BY kind ORDER BY kind"
     ),
-    columns=figure_columns(
-        [
-            ("kind", "Kind", Unit.TEXT),
-            ("problems", "Problems", Unit.NUMBER),
-            ("first_offset", "First offset", Unit.LABEL),
-            ("message", "The first one", Unit.TEXT),
-        ]
-    ),
+    columns=columns("kind problems first_offset message"),
+    is_open=True,
 )
 
 
@@ -113,13 +95,8 @@ UNKNOWN_RECORDS = Figure(
         '  count(*) AS records, min("offset") AS first_offset\n'
         "FROM {unknown_records} GROUP BY type ORDER BY type"
     ),
-    columns=figure_columns(
-        [
-            ("type", "Type", Unit.TEXT),
-            ("records", "Records", Unit.NUMBER),
-            ("first_offset", "First offset", Unit.LABEL),
-        ]
-    ),
+    columns=columns("type records first_offset"),
+    is_open=True,
 )
 
 
@@ -132,14 +109,7 @@ TOPICS_NOW = Figure(
         "  count(*) FILTER (WHERE len(isr) < len(replicas)) AS under_replicated_now\n"
         "FROM {partitions}"
     ),
-    columns=figure_columns(
-        [
-            ("topics", "Topics", Unit.NUMBER),
-            ("partitions", "Partitions", Unit.NUMBER),
-            ("leaderless_now", "Without leader now", Unit.NUMBER),
-            ("under_replicated_now", "Under-replicated now", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("topics partitions leaderless_now under_replicated_now"),
 )
 
 
@@ -150,14 +120,7 @@ FEATURES_NOW = Figure(
         "SELECT feature, level, valid_from_offset, valid_from_time\n"
         "FROM {features} WHERE valid_to_offset IS NULL ORDER BY feature"
     ),
-    columns=figure_columns(
-        [
-            ("feature", "Feature", Unit.TEXT),
-            ("level", "Level", Unit.LABEL),
-            ("valid_from_offset", "Since offset", Unit.LABEL),
-            ("valid_from_time", "Since", Unit.TIME),
-        ]
-    ),
+    columns=columns("feature level valid_from_offset valid_from_time"),
     limit=LINES,
 )
 
@@ -180,18 +143,8 @@ BROKERS_NOW = Figure(
         ") USING (broker)\n"
         "ORDER BY offline DESC, state <> 'active' DESC, broker"
     ),
-    columns=figure_columns(
-        [
-            ("broker", "Broker", Unit.LABEL),
-            ("rack", "Rack", Unit.TEXT),
-            ("state", "State", Unit.TEXT),
-            ("broker_epoch", "Broker epoch", Unit.LABEL),
-            ("online", "Directories online", Unit.NUMBER),
-            ("offline", "Directories offline", Unit.NUMBER),
-            ("replicas", "Replicas", Unit.NUMBER),
-            ("leaders", "Leaders", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("broker rack state broker_epoch online offline replicas leaders"),
+    is_open=True,
     limit=BROKERS,
 )
 
@@ -204,12 +157,7 @@ LANE_COUNTS = Figure(
         "FROM (SELECT count(DISTINCT broker) AS brokers FROM {broker_sessions})\n"
         "CROSS JOIN (SELECT count(DISTINCT (broker, directory)) AS directories FROM {log_dirs})"
     ),
-    columns=figure_columns(
-        [
-            ("brokers", "Brokers ever registered", Unit.NUMBER),
-            ("directories", "Directories ever known", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("brokers directories"),
 )
 
 
@@ -220,16 +168,9 @@ CONTROLLER_EPOCHS = Figure(
         "SELECT controller, epoch, from_offset, to_offset, from_time, to_time, records\n"
         "FROM {controller_epochs} ORDER BY epoch DESC"
     ),
-    columns=figure_columns(
-        [
-            ("controller", "Controller", Unit.LABEL),
-            ("epoch", "Epoch", Unit.LABEL),
-            ("from_offset", "From offset", Unit.LABEL),
-            ("to_offset", "To offset", Unit.LABEL),
-            ("from_time", "From", Unit.TIME),
-            ("to_time", "To", Unit.TIME),
-            ("records", "Records", Unit.NUMBER),
-        ]
+    columns=columns("controller epoch from_offset to_offset from_time to_time records"),
+    plots=(
+        Intervals(title="Which controller was active", lane=("controller",), colour="controller"),
     ),
     limit=EPOCHS,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from analytics.derive.log_span import LogSpan
-from analytics.page.figure import LINES, PARTITION, POINTS, Figure, Unit, figure_columns
+from analytics.page.columns import columns
+from analytics.page.figure import LINES, POINTS, Figure
+from jbodlab.pages.plots import Bars, Intervals
 
 CAUSES = 30
 
@@ -24,15 +26,9 @@ def outage_counts(span: LogSpan) -> Figure:
             "    AS longest_under_min_isr_ms\n"
             "FROM {outages}"
         ),
-        columns=figure_columns(
-            [
-                ("outages", "Outages", Unit.NUMBER),
-                ("open_outages", "Open", Unit.NUMBER),
-                ("leaderless_outages", "Without leader", Unit.NUMBER),
-                ("under_min_isr_outages", "Under min ISR", Unit.NUMBER),
-                ("longest_leaderless_ms", "Longest without leader", Unit.DURATION),
-                ("longest_under_min_isr_ms", "Longest under min ISR", Unit.DURATION),
-            ]
+        columns=columns(
+            "outages open_outages leaderless_outages under_min_isr_outages longest_leaderless_ms "
+            "longest_under_min_isr_ms"
         ),
     )
 
@@ -52,20 +48,10 @@ def outages_by_cause(span: LogSpan) -> Figure:
             "FROM {outages} GROUP BY kind, cause, broker, directory\n"
             "ORDER BY sum_ms DESC, kind, cause, broker, directory"
         ),
-        columns=figure_columns(
-            [
-                ("kind", "Kind", Unit.TEXT),
-                ("cause", "Cause", Unit.TEXT),
-                ("broker", "Broker", Unit.LABEL),
-                ("directory", "Directory", Unit.ID),
-                ("outages", "Outages", Unit.NUMBER),
-                ("partitions", "Partitions", Unit.NUMBER),
-                ("open", "Open", Unit.NUMBER),
-                ("longest_ms", "Longest", Unit.DURATION),
-                ("sum_ms", "Sum over partitions", Unit.DURATION),
-                ("first_time", "First", Unit.TIME),
-            ]
+        columns=columns(
+            "kind cause broker directory outages partitions open longest_ms sum_ms first_time"
         ),
+        is_open=True,
         limit=CAUSES,
     )
 
@@ -80,20 +66,27 @@ def outages_over_time(span: LogSpan) -> Figure:
             "  count(*) AS outages\n"
             "FROM {outages} GROUP BY bucket, kind, cause ORDER BY bucket, kind, cause"
         ),
-        columns=figure_columns(
-            [
-                ("bucket", "From", Unit.TIME),
-                ("kind", "Kind", Unit.TEXT),
-                ("cause", "Cause", Unit.TEXT),
-                ("outages", "Outages that began", Unit.NUMBER),
-            ]
+        columns=columns("bucket kind cause outages"),
+        plots=(
+            Bars(
+                title="Partitions that lost their leader, by cause",
+                series="cause",
+                value="outages",
+                where={"kind": "leaderless"},
+            ),
+            Bars(
+                title="Partitions that fell under min ISR, by cause",
+                series="cause",
+                value="outages",
+                where={"kind": "under_min_isr"},
+            ),
         ),
         limit=POINTS,
     )
 
 
 def longest_outages(span: LogSpan) -> Figure:
-    """The outages that lasted longest; what overlaps in one partition is one of them."""
+    """The longest outages; outages that overlap in one partition count as one."""
     in_order = "OVER (PARTITION BY topic_id, partition ORDER BY from_offset, kind"
     return Figure(
         name="longest_outages",
@@ -131,22 +124,12 @@ def longest_outages(span: LogSpan) -> Figure:
             "FROM merged\n"
             "ORDER BY lasted_ms DESC, from_offset, topic, topic_id, partition, kind"
         ),
-        columns=figure_columns(
-            [
-                *PARTITION,
-                ("kind", "Worst kind", Unit.TEXT),
-                ("cause", "Cause", Unit.TEXT),
-                ("broker", "Broker", Unit.LABEL),
-                ("directory", "Directory", Unit.ID),
-                ("from_time", "From", Unit.TIME),
-                ("to_time", "To", Unit.TIME),
-                ("lasted_ms", "Lasted", Unit.DURATION),
-                ("leaderless_ms", "Without leader", Unit.DURATION),
-                ("under_min_isr_ms", "Under min ISR", Unit.DURATION),
-                ("from_offset", "From offset", Unit.LABEL),
-                ("to_offset", "To offset", Unit.LABEL),
-            ]
+        columns=columns(
+            "topic partition kind cause broker directory from_time to_time lasted_ms leaderless_ms "
+            "under_min_isr_ms from_offset to_offset",
+            kind="Worst kind",
         ),
+        plots=(Intervals(lane=("topic", "partition"), colour="kind", one_each=True),),
         limit=LINES,
     )
 
@@ -156,7 +139,7 @@ _ENOUGH = "CASE WHEN count(ms) >= 10 THEN"
 
 RECOVERY = Figure(
     name="recovery",
-    title="Percentiles of recovery",
+    title="Time to recovery",
     sql=(
         "SELECT what, count(ms) AS times, count(*) FILTER (WHERE is_open) AS never,\n"
         f"  {_ENOUGH} percentile_disc(0.5) WITHIN GROUP (ORDER BY ms) END AS p50_ms,\n"
@@ -164,36 +147,27 @@ RECOVERY = Figure(
         f"  {_ENOUGH} percentile_disc(0.99) WITHIN GROUP (ORDER BY ms) END AS p99_ms,\n"
         "  max(ms) AS max_ms\n"
         "FROM (\n"
-        "  SELECT CASE kind WHEN 'leaderless' THEN 'partition: a leader again'\n"
-        "      ELSE 'partition: at min ISR again' END AS what,\n"
+        "  SELECT CASE kind WHEN 'leaderless' THEN 'partition without leader'\n"
+        "      ELSE 'partition under min ISR' END AS what,\n"
         "    duration_ms AS ms, to_offset IS NULL AS is_open FROM {outages}\n"
         "  UNION ALL\n"
-        "  SELECT 'directory failed: last new leader', time_to_last_leader_ms,\n"
+        "  SELECT 'directory failure until last new leader', time_to_last_leader_ms,\n"
         "    leaders_still_lost > 0 FROM {directory_failures} WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
-        "  SELECT 'directory failed: full ISR', time_to_full_isr_ms, full_isr_offset IS NULL\n"
-        "  FROM {directory_failures} WHERE partitions_touched > 0\n"
+        "  SELECT 'directory failure until full ISR', time_to_full_isr_ms,\n"
+        "    full_isr_offset IS NULL FROM {directory_failures} WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
-        "  SELECT 'broker failed: last new leader', time_to_last_leader_ms,\n"
+        "  SELECT 'broker failure until last new leader', time_to_last_leader_ms,\n"
         "    leaders_still_lost > 0 FROM {broker_failures} WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
-        "  SELECT 'broker failed: full ISR', time_to_full_isr_ms, full_isr_offset IS NULL\n"
+        "  SELECT 'broker failure until full ISR', time_to_full_isr_ms, full_isr_offset IS NULL\n"
         "  FROM {broker_failures} WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
-        "  SELECT 'broker failed: serves again',\n"
+        "  SELECT 'broker failure until it serves again',\n"
         "    epoch_ms(closed_time) - epoch_ms(detected_time), state = 'open'\n"
         "  FROM {broker_failures}\n"
         ") WHERE ms IS NOT NULL OR is_open GROUP BY what ORDER BY what"
     ),
-    columns=figure_columns(
-        [
-            ("what", "What", Unit.TEXT),
-            ("times", "Times", Unit.NUMBER),
-            ("never", "Not so far", Unit.NUMBER),
-            ("p50_ms", "Half within", Unit.DURATION),
-            ("p95_ms", "95 % within", Unit.DURATION),
-            ("p99_ms", "99 % within", Unit.DURATION),
-            ("max_ms", "All within", Unit.DURATION),
-        ]
-    ),
+    columns=columns("what times never p50_ms p95_ms p99_ms max_ms"),
+    is_open=True,
 )

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from analytics.derive.log_span import LogSpan
-from analytics.page.figure import LINES, PARTITION, PLACES, Figure, Unit, figure_columns, names_of
+from analytics.page.columns import columns
+from analytics.page.figure import LINES, PLACES, Figure
+from jbodlab.pages.plots import Intervals, Ranking
 
 _SKEW = (
-    ("replicas", "Replicas", Unit.NUMBER),
-    ("leaders", "Leaders", Unit.NUMBER),
-    ("preferred_leaders", "Preferred leaders", Unit.NUMBER),
-    ("share_of_replicas", "Share of replicas", Unit.SHARE),
-    ("mean_replicas", "Mean of its peers", Unit.NUMBER),
-    ("deviation", "Replicas off the mean", Unit.DEVIATION),
-    ("mean_leaders", "Mean of leaders", Unit.NUMBER),
-    ("leader_deviation", "Leaders off the mean", Unit.DEVIATION),
+    "replicas leaders preferred_leaders share_of_replicas mean_replicas deviation mean_leaders "
+    "leader_deviation"
 )
 
 
 def _skew(scope: str, title: str) -> Figure:
-    places = PLACES[scope]
-    own = names_of(places)
+    own = PLACES[scope]
     return Figure(
         name=f"{scope}_skew",
-        title=title,
+        title=f"Replicas and leaders of {title}, the most uneven first",
         sql=(
             f"SELECT {own}, replicas, leaders, preferred_leaders, share_of_replicas,\n"
             "  mean_replicas, deviation, mean_leaders, leader_deviation\n"
@@ -30,16 +25,21 @@ def _skew(scope: str, title: str) -> Figure:
             "ORDER BY greatest(abs(deviation), abs(leader_deviation)) DESC,\n"
             f"  {own}"
         ),
-        columns=figure_columns([*places, *_SKEW]),
+        columns=columns(f"{own} {_SKEW}"),
+        plots=(
+            Ranking(
+                title=f"Replicas and leaders of {title}; the line is the mean of replicas",
+                label=tuple(own.split(", ")),
+                values=("replicas", "leaders"),
+                mark="mean_replicas",
+            ),
+        ),
         limit=LINES,
     )
 
 
-BROKER_SKEW = _skew("broker", "Replicas and leaders of brokers, the most uneven first")
-DIRECTORY_SKEW = _skew(
-    "directory",
-    "Replicas and leaders of directories, the most uneven within their brokers first",
-)
+BROKER_SKEW = _skew("broker", "brokers")
+DIRECTORY_SKEW = _skew("directory", "directories")
 
 
 MOVES_BY_OUTCOME = Figure(
@@ -50,15 +50,8 @@ MOVES_BY_OUTCOME = Figure(
         "  CAST(round(avg(duration_ms)) AS BIGINT) AS mean_ms\n"
         "FROM {moves} GROUP BY kind, outcome ORDER BY kind, outcome"
     ),
-    columns=figure_columns(
-        [
-            ("kind", "Kind", Unit.TEXT),
-            ("outcome", "Outcome", Unit.TEXT),
-            ("moves", "Moves", Unit.NUMBER),
-            ("longest_ms", "Longest", Unit.DURATION),
-            ("mean_ms", "Mean", Unit.DURATION),
-        ]
-    ),
+    columns=columns("kind outcome moves longest_ms mean_ms"),
+    is_open=True,
 )
 
 
@@ -78,20 +71,18 @@ def slowest_moves(span: LogSpan, kind: str, title: str) -> Figure:
             "ORDER BY lasted_ms DESC, begin_offset, topic, topic_id, partition,\n"
             "  from_broker, to_broker"
         ),
-        columns=figure_columns(
-            [
-                *PARTITION,
-                ("outcome", "Outcome", Unit.TEXT),
-                ("from_broker", "From broker", Unit.LABEL),
-                ("from_directory", "From directory", Unit.ID),
-                ("to_broker", "To broker", Unit.LABEL),
-                ("to_directory", "To directory", Unit.ID),
-                ("begin_time", "Begin", Unit.TIME),
-                ("ended_time", "End", Unit.TIME),
-                ("lasted_ms", "Lasted", Unit.DURATION),
-                ("begin_offset", "From offset", Unit.LABEL),
-                ("ended_offset", "To offset", Unit.LABEL),
-            ]
+        columns=columns(
+            "topic partition outcome from_broker from_directory to_broker to_directory begin_time "
+            "ended_time lasted_ms begin_offset ended_offset"
+        ),
+        plots=(
+            Intervals(
+                lane=("topic", "partition"),
+                start="begin_time",
+                end="ended_time",
+                colour="outcome",
+                one_each=True,
+            ),
         ),
         limit=LINES,
     )
@@ -106,14 +97,6 @@ ASSIGNMENT_LAG = Figure(
         "  max(lag_ms) AS slowest_ms, CAST(round(avg(lag_ms)) AS BIGINT) AS mean_ms\n"
         "FROM {assignment_lag} GROUP BY broker ORDER BY slowest_ms DESC, broker"
     ),
-    columns=figure_columns(
-        [
-            ("broker", "Broker", Unit.LABEL),
-            ("replicas", "Replicas", Unit.NUMBER),
-            ("unassigned", "Never assigned", Unit.NUMBER),
-            ("slowest_ms", "Slowest", Unit.DURATION),
-            ("mean_ms", "Mean", Unit.DURATION),
-        ]
-    ),
+    columns=columns("broker replicas unassigned slowest_ms mean_ms"),
     limit=LINES,
 )

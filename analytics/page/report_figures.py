@@ -9,19 +9,11 @@ from typing import Protocol
 from analytics.derive.bucket_rows import BucketRows
 from analytics.derive.log_end import log_span
 from analytics.derive.log_span import LogSpan
-from analytics.page import availability_figures as availability
-from analytics.page import change_figures as change
-from analytics.page import gauge_figures as gauge
-from analytics.page import incident_figures as incident
-from analytics.page import log_figures
-from analytics.page import outage_figures as outage
-from analytics.page import placement_figures as placement
-from analytics.page import risk_figures as risk
-from analytics.page import timeline_figures as timeline
 from analytics.page.conditions import known_figures, named_values
-from analytics.page.figure import Answer, Figure, Unit, Value, ask_all
-from analytics.page.sections import SECTIONS
+from analytics.page.figure import Answer, ask_all
+from analytics.page.sections import FACTS, figures_of
 from analytics.store.questions import Readable
+from jbodlab.pages.values import Unit, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +23,17 @@ class Figures:
     span: LogSpan
     answers: Mapping[str, Answer]
     paths: Mapping[str, str] = field(default_factory=dict)
-    """Where log directories lie, by their ids, as far as that was told."""
+    """Where log directories lie, by their ids, as far as that is known."""
 
     @property
     def named(self) -> dict[str, Value]:
         """The named figures, which conditions ask for: the columns of figures of one row."""
-        return named_values([self.answers[name] for name in _FACTS])
-
-
-_FACTS = tuple(name for section in SECTIONS for name in section.facts)
+        return named_values([self.answers[figure.name] for figure in FACTS])
 
 
 def names_of_figures() -> dict[str, Unit]:
-    """Return the names that conditions may ask for, and what those are measured in."""
-    no_time = LogSpan(first_ms=None, last_ms=None, end_ms=None)
-    figures = {figure.name: figure for figure in figures_of(no_time)}
-    return known_figures([figures[name] for name in _FACTS])
+    """Return the names that conditions may ask for, and their units."""
+    return known_figures(FACTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,64 +65,3 @@ def ask_figures(tables: ReportTables, asked: Asked | None = None) -> Figures:
     span = log_span(tables)
     answers = ask_all(figures_of(span, asked.objective), tables)
     return Figures(span=span, answers=answers, paths=asked.paths)
-
-
-def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, ...]:
-    """Return all figures.
-
-    Args:
-        span: The time that the log covers.
-        objective: Availability that is asked for, if any is.
-    """
-    return (
-        log_figures.LOG,
-        incident.INCIDENT_COUNTS,
-        incident.incidents(span),
-        risk.RISK_NOW,
-        risk.WHAT_IF_DIRECTORY,
-        risk.WHAT_IF_BROKER,
-        risk.TOPICS_AT_RISK,
-        risk.EMPTY_DIRECTORIES,
-        gauge.MARKS_OVER_TIME,
-        gauge.GAUGES,
-        gauge.BROKER_GAUGES,
-        gauge.DIRECTORY_GAUGES,
-        gauge.RECORD_RATES,
-        log_figures.ASSUMPTIONS,
-        log_figures.SNAPSHOTS,
-        log_figures.PROBLEM_COUNT,
-        log_figures.PROBLEM_KINDS,
-        log_figures.UNKNOWN_RECORDS,
-        log_figures.TOPICS_NOW,
-        log_figures.FEATURES_NOW,
-        log_figures.BROKERS_NOW,
-        log_figures.LANE_COUNTS,
-        timeline.broker_timeline(span),
-        timeline.directory_timeline(span),
-        incident.FAILING_DIRECTORIES,
-        incident.DIRECTORY_FAILURES,
-        incident.BROKER_LOGS,
-        incident.BROKER_FAILURES,
-        incident.CONTROLLER_CHANGES,
-        log_figures.CONTROLLER_EPOCHS,
-        outage.outage_counts(span),
-        outage.outages_by_cause(span),
-        outage.outages_over_time(span),
-        outage.longest_outages(span),
-        change.LEADERSHIP_OVER_TIME,
-        change.LEADERSHIP_CAUSES,
-        change.CHURNING_PARTITIONS,
-        change.ISR_OVER_TIME,
-        change.ISR_CAUSES,
-        change.FLAPPING_REPLICAS,
-        placement.BROKER_SKEW,
-        placement.DIRECTORY_SKEW,
-        placement.MOVES_BY_OUTCOME,
-        placement.slowest_moves(span, "reassignment", "Slowest reassignments"),
-        placement.slowest_moves(span, "directory", "Slowest moves between directories"),
-        placement.ASSIGNMENT_LAG,
-        outage.RECOVERY,
-        availability.availability(objective),
-        availability.topic_availability(objective),
-        availability.daily_availability(span),
-    )

@@ -6,15 +6,15 @@
      "figures": {NAME: {"title": ..., "rows": [{COLUMN: VALUE}], "all_rows": N, "query": SQL}}}
 
 Times are ISO 8601 in UTC, days too, durations milliseconds, shares 0 to 1, ids and texts strings;
-what is not known is null. A figure has at most as many rows as its query says; `all_rows` counts
+unknown values are null. A figure has at most as many rows as its query says; `all_rows` counts
 those without that limit.
 """
 
 from __future__ import annotations
 
-from analytics.page.figure import Answer, Unit, Value
+from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
-from analytics.page.values import exact
+from jbodlab.pages.values import Unit, Value, exact
 
 
 def as_json(figures: Figures) -> dict[str, object]:
@@ -36,12 +36,7 @@ def _answer(answer: Answer) -> dict[str, object]:
         }
         for row in answer.rows
     ]
-    return {
-        "title": figure.title,
-        "rows": rows,
-        "all_rows": answer.total,
-        "query": figure.query,
-    }
+    return {"title": figure.title, "rows": rows, "all_rows": answer.total, "query": figure.query}
 
 
 def _value(value: Value, unit: Unit) -> Value:

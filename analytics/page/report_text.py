@@ -1,385 +1,146 @@
 """The report as text for a terminal: the figures of `page.report_figures`, a line each.
 
-The page shows the same figures, so that a number is defined once, as a query on the tables.
+The page shows the same figures, so that a number is defined once, as a query on the tables. The
+lines are in `report.txt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from analytics.page.figure import Answer, Value
+from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
-from analytics.page.values import duration_text, with_path
+from jbodlab.durations import duration_text
+from jbodlab.pages.values import Unit, Value, readable, with_path
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MAX_LINES = 20
-"""Of each section; the tables have the rest."""
+"""Lines of a section; the tables have the rest."""
 TOP_LINES = 5
-"""Of what is ordered by how bad it is."""
+"""Lines of a section that begins with the worst."""
 
-Row = dict[str, Value]
-Render = Callable[[Row], str]
+Row = dict[str, object]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TITLE_CHARS = 12
+# Without a title the lines belong to the section above.
+_SECTIONS = (
+    ("Log", "log", "log", MAX_LINES),
+    ("", "log", "period", MAX_LINES),
+    ("Incidents", "incidents", "incident", MAX_LINES),
+    ("Outages", "outages_by_cause", "outage", MAX_LINES),
+    ("Broker logs", "broker_logs", "broker_logs", MAX_LINES),
+    ("Risk", "risk_now", "risk", MAX_LINES),
+    ("", "what_if_directory", "what_if", TOP_LINES),
+    ("", "what_if_broker", "what_if", TOP_LINES),
+    ("Topics", "topics_now", "topics", MAX_LINES),
+    ("Assumed", "assumptions", "assumption", MAX_LINES),
+    ("Brokers", "brokers_now", "broker", MAX_LINES),
+    ("Leaders", "leadership_causes", "leadership", MAX_LINES),
+    ("Churn", "churning_partitions", "churn", TOP_LINES),
+    ("ISR", "flapping_replicas", "flaps", TOP_LINES),
+    ("Load", "broker_skew", "skew", TOP_LINES),
+    ("", "directory_skew", "skew", TOP_LINES),
+    ("Moves", "moves_by_outcome", "moves", MAX_LINES),
+    ("Slowest", "slowest_moves_reassignment", "move", TOP_LINES),
+    ("Assignments", "assignment_lag", "lag", TOP_LINES),
+    ("Availability", "availability", "availability", MAX_LINES),
+    ("", "topic_availability", "topic_availability", TOP_LINES),
+    ("Recovery", "recovery", "recovery", MAX_LINES),
+    ("Problems", "problem_kinds", "problem", MAX_LINES),
+    ("Unknown", "unknown_records", "unknown", MAX_LINES),
+)
+_ALWAYS = {"Incidents", "Problems"}
+"""Sections that say so where there are none."""
+_COUNTED_BY = {
+    "risk_now": ("topics_now", "partitions"),
+    "topics_now": ("topics_now", "partitions"),
+    "availability": ("availability", "topics_ever"),
+}
+"""Figures of one row, and what they are about; without any they say nothing."""
 
 
 def text_of(figures: Figures) -> str:
     """Return the text of figures; those of the page have all that it needs."""
     answers = figures.answers
-    courses = _courses(answers)
-
-    def section(
-        title: str, name: str, render: Render, empty: str = "", most: int = MAX_LINES
-    ) -> list[str]:
-        """Return the lines of a figure; a section without any is left out, or says `empty`."""
-        answer = answers[name]
-        texts = [render(row) for row in _rows(answer, figures.paths)[:most]]
-        if answer.total > most:
-            texts.append(f"... and {answer.total - most} more, in the tables")
-        return _titled(title, texts or [empty]) if texts or empty else []
-
-    lines = [
-        *_log_lines(_rows(answers["log"], figures.paths)[0]),
-        *section("Incidents", "incidents", lambda row: _incident(row, courses), "none"),
-        *section("Outages", "outages_by_cause", _outages),
-        *section("Broker logs", "broker_logs", _broker_logs),
-        *section("Risk", "risk_now", _risk),
-        *section("", "what_if_directory", _what_if, most=TOP_LINES),
-        *section("", "what_if_broker", _what_if, most=TOP_LINES),
-        *section("Topics", "topics_now", _topics),
-        *section("Assumed", "assumptions", _assumption),
-        *section("Brokers", "brokers_now", _broker),
-        *section("Leaders", "leadership_causes", _leadership),
-        *section("Churn", "churning_partitions", _churn, most=TOP_LINES),
-        *section("ISR", "flapping_replicas", _flaps, most=TOP_LINES),
-        *section("Load", "broker_skew", _broker_skew, most=TOP_LINES),
-        *section("", "directory_skew", _directory_skew, most=TOP_LINES),
-        *section("Moves", "moves_by_outcome", _moves),
-        *section("Slowest", "slowest_moves_reassignment", _move, most=TOP_LINES),
-        *section("Assignments", "assignment_lag", _lag),
-        *section("Availability", "availability", _all_availability),
-        *section("", "topic_availability", _availability, most=TOP_LINES),
-        *section("Recovery", "recovery", _recovery),
-        *section("Problems", "problem_kinds", _problem, "none"),
-        *section("Unknown", "unknown_records", _unknown_records),
-    ]
+    lines: list[str] = []
+    for title, name, line, most in _SECTIONS:
+        counts, column = _COUNTED_BY.get(name, ("", ""))
+        if counts and not answers[counts].values(column)[0]:
+            continue
+        rows = _rows(answers[name], figures.paths)[:most]
+        if name == "incidents":
+            rows = _with_courses(rows, answers)
+        texts = [text for row in rows if (text := _line(line, row))]
+        if answers[name].total > most:
+            texts.append(f"... and {answers[name].total - most} more, in the tables")
+        lines += _titled(title, texts or ["none"] * (title in _ALWAYS))
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def ranking_text(clusters: Mapping[str, Mapping[str, Value]]) -> str:
     """Return a line for each cluster, with its named figures; given the worst first."""
-    texts = [f"{name}: {_ranked(facts)}" for name, facts in clusters.items()]
+    texts = [f"{name}: {_line('cluster', facts)}" for name, facts in clusters.items()]
     if len(texts) > MAX_LINES:
         texts[MAX_LINES:] = [f"... and {len(texts) - MAX_LINES} more, on the start page"]
     return "\n".join(_titled("Clusters", texts)) + "\n"
 
 
-def _ranked(facts: Mapping[str, Value]) -> str:
-    text = (
-        f"{_count(facts['open_incidents'], 'incident')} open, {facts['leaderless_now']} without "
-        f"leader now, {facts['under_min_isr_now']} under min ISR, "
-        f"{facts['under_replicated_now']} under-replicated; "
-        f"{_count(facts['incidents'], 'incident')} in all"
-    )
-    if facts["topics_below_objective"]:
-        below = _count(facts["topics_below_objective"], "topic")
-        text += f", {below} below the objective"
-    if facts["problems"]:
-        text += f", {_count(facts['problems'], 'problem')} of the log"
-    return text
+def _with_courses(incidents: Sequence[Row], answers: Mapping[str, Answer]) -> list[Row]:
+    """Return incidents with the course of each failure.
 
-
-def _log_lines(row: Row) -> list[str]:
-    if not row["records"]:
-        return _titled("Log", ["no records"])
-    first = (
-        f"{row['records']} records, offsets {row['first_offset']} to {row['last_offset']}, "
-        f"{row['no_ops']} no-ops, {_count(row['epochs'], 'epoch')}"
-    )
-    return _titled("Log", [first, f"{_time(row['first_time'])} to {_time(row['last_time'])} UTC"])
-
-
-def _risk(row: Row) -> str:
-    text = (
-        f"{_count(row['single_replica_now'], 'partition')} with one replica, "
-        f"{row['at_min_isr_now']} at min ISR, {row['under_min_isr_now']} under it, "
-        f"{row['in_one_rack_now']} in one rack, {row['not_preferred_now']} not led by the first "
-        f"replica"
-    )
-    if row["replicas_without_directory_now"]:
-        text += f", {_count(row['replicas_without_directory_now'], 'replica')} without directory"
-    if row["empty_directories_now"]:
-        text += f", {row['empty_directories_now']} empty log directories"
-    return text
-
-
-def _what_if(row: Row) -> str:
-    place = f"directory {row['directory']} of broker" if "directory" in row else "broker"
-    text = (
-        f"if {place} {row['broker']} failed: {row['leaderless']} without leader, "
-        f"{row['under_min_isr']} under min ISR, {row['leaders_moved']} led by others"
-    )
-    return f"{text}, {row['only_copies']} only copies" if row["only_copies"] else text
-
-
-def _topics(row: Row) -> str:
-    return (
-        f"{row['topics']} with {_count(row['partitions'], 'partition')}; now "
-        f"{row['leaderless_now']} without leader, {row['under_replicated_now']} under-replicated"
-    )
-
-
-def _broker(row: Row) -> str:
-    return (
-        f"{row['broker']} {row['state']}, log directories {row['online']} online "
-        f"{row['offline']} offline, {_count(row['replicas'], 'replica')}, "
-        f"{_count(row['leaders'], 'leader')}, epoch {row['broker_epoch']}"
-    )
-
-
-def _courses(answers: Mapping[str, Answer]) -> dict[tuple[Value, ...], Row]:
-    """Return how failures went on, by what failed and the offset of that."""
-    found: dict[tuple[Value, ...], Row] = {}
-    for what in ("directory", "broker"):
-        for row in _rows(answers[f"{what}_failures"], {}):
-            key = (what, row["broker"], row.get("directory"), row["detected_offset"])
-            found[key] = row
-    return found
-
-
-def _incident(row: Row, courses: Mapping[tuple[Value, ...], Row]) -> str:
-    name = f"{row['what']} {row['node']}"
-    began = "" if row["began_by"] is None else f" {row['began_by']}"
-    if row["what"] == "directory":
-        name, began = f"directory {row['directory']} of broker {row['node']}", " went offline"
-    until = "still open" if row["to_offset"] is None else f"{_ms(row['lasted_ms'])}"
-    ended = "" if row["ended_by"] is None else f", ended by {row['ended_by']}"
-    text = f"{_time(row['from_time'])} {name}{began}: {until}{ended}"
-    if row["why"] is None:
-        return text
-    text += (
-        f"; {_count(row['partitions_touched'], 'replica')}, "
-        f"{_count(row['leaders_moved'], 'leader')} moved"
-    )
-    # Both figures begin with the open ones, then the latest: each incident here has its course.
-    directory = row["directory_id"] if row["what"] == "directory" else None
-    course = courses[row["what"], row["node"], directory, row["from_offset"]]
-    return f"{text}{_course(course)}; {row['why']}"
-
-
-def _course(row: Row) -> str:
-    """Return the course of a failure; what never ended comes before any time."""
-    text = ""
-    if row.get("noticed") is not None:
-        text += f", its broker wrote {_ms(row['noticed_before_ms'])} before: {row['noticed']}"
-    if row["leaders_lost"]:
-        text += f", {_count(row['leaders_lost'], 'leader')} lost"
-    if row["leaders_still_lost"]:
-        text += f", {row['leaders_still_lost']} of these never had one again"
-    if row["last_leader_in_same_batch"] == "yes":
-        text += ", the last new leader in the same batch"
-    elif row["time_to_last_leader_ms"] is not None:
-        others = " of the others" if row["leaders_still_lost"] else ""
-        text += f", the last new leader{others} after {_ms(row['time_to_last_leader_ms'])}"
-    if not row["partitions_touched"]:
-        return text
-    if row["time_to_full_isr_ms"] is None:
-        return f"{text}, not all in sync yet"
-    return f"{text}, all in sync after {_ms(row['time_to_full_isr_ms'])}"
-
-
-def _outages(row: Row) -> str:
-    partitions = _count(row["partitions"], "partition")
-    happened = "had no leader" if row["kind"] == "leaderless" else "fell under min ISR"
-    outages = "" if row["outages"] == row["partitions"] else f" {_count(row['outages'], 'time')}"
-    longest = " for" if row["outages"] == 1 else ", the longest for"
-    still = f", {row['open']} of them still open" if row["open"] else ""
-    if row["outages"] == row["open"] == 1:
-        still = ", still open"
-    return (
-        f"{_time(row['first_time'])} {_cause(row)}: {partitions} {happened}{outages}"
-        f"{longest} {_ms(row['longest_ms'])}{still}"
-    )
-
-
-def _cause(row: Row) -> str:
-    """Return a cause as a sentence."""
-    if row["cause"] == "broker":
-        return f"broker {row['broker']} failed"
-    if row["cause"] == "directory":
-        return f"directory {row['directory']} of broker {row['broker']} failed"
-    return f"cause {row['cause']}{_place(row)}"
-
-
-def _broker_logs(row: Row) -> str:
-    text = f"{_count(row['lines'], 'line')} about log directories"
-    if not row["without_failure"]:
-        return text
-    return (
-        f"{text}, {row['without_failure']} without a failure in the metadata log "
-        "(in which time zone are they? --log-zone)"
-    )
-
-
-def _leadership(row: Row) -> str:
-    none = f", {row['to_none']} to none" if row["to_none"] else ""
-    return f"{_count(row['changes'], 'change')} by {row['cause']}{none}"
-
-
-def _churn(row: Row) -> str:
-    return f"{_partition(row)} changed its leader {_count(row['changes'], 'time')}"
-
-
-def _flaps(row: Row) -> str:
-    return (
-        f"{_partition(row)} replica {row['broker']} fell out {_count(row['shrinks'], 'time')}, "
-        f"{_ms(row['out_ms_total'])} in all, at most {_ms(row['out_ms_max'])}"
-    )
-
-
-def _broker_skew(row: Row) -> str:
-    return f"broker {row['broker']} {_share(row)}"
-
-
-def _directory_skew(row: Row) -> str:
-    return f"broker {row['broker']} {row['directory']} {_share(row)}"
-
-
-def _share(row: Row) -> str:
-    return ", ".join(
-        f"{_count(row[f'{noun}s'], noun)}{_deviation(row[name])}"
-        for noun, name in (("replica", "deviation"), ("leader", "leader_deviation"))
-    )
-
-
-def _deviation(value: Value) -> str:
-    return "" if value is None else f", {100 * float(value):+.1f}% off the mean"
-
-
-def _moves(row: Row) -> str:
-    longest = "" if row["longest_ms"] is None else f", longest {_ms(row['longest_ms'])}"
-    return f"{row['moves']} {row['kind']} {row['outcome']}{longest}"
-
-
-def _move(row: Row) -> str:
-    return (
-        f"{_partition(row)} from broker {_or_none(row['from_broker'])} to "
-        f"{_or_none(row['to_broker'])} {row['outcome']} {_ms(row['lasted_ms'])} from "
-        f"{_time(row['begin_time'])}"
-    )
-
-
-def _lag(row: Row) -> str:
-    never = f", {row['unassigned']} never assigned" if row["unassigned"] else ""
-    return (
-        f"broker {row['broker']}: {_count(row['replicas'], 'replica')}, "
-        f"mean {_ms(row['mean_ms'])}, slowest {_ms(row['slowest_ms'])}{never}"
-    )
-
-
-def _all_availability(row: Row) -> str:
-    if not row["topics_ever"]:
-        return "no topics"
-    return f"{_count(row['topics_ever'], 'topic')} {_times_short(row)}"
-
-
-def _availability(row: Row) -> str:
-    return f"{row['topic']} {_times_short(row)}"
-
-
-def _times_short(row: Row) -> str:
-    text = (
-        f"{_percent(row['availability'])} for reading, {_percent(row['write_availability'])} for "
-        f"writing, {_ms(row['leaderless_ms'])} without leader, "
-        f"{_ms(row['under_min_isr_ms'])} under min ISR"
-    )
-    if row["objective"] is None:
-        return text
-    if "misses_objective" in row:
-        missed = row["misses_objective"]
-        return (
-            text if missed is None else f"{text}, below {_percent(row['objective'])} for {missed}"
-        )
-    below = _count(row["topics_below_objective"], "topic")
-    return (
-        f"{text}, objective {_percent(row['objective'])}: {_percent(row['read_budget_used'])} of "
-        f"what it allows used for reading, {_percent(row['write_budget_used'])} for writing, "
-        f"{below} below it"
-    )
-
-
-def _percent(share: Value) -> str:
-    return "unknown" if share is None else f"{100 * float(share):.4f}%"
-
-
-def _recovery(row: Row) -> str:
-    never = f", {row['never']} not so far" if row["never"] else ""
-    if not row["times"]:
-        return f"{row['what']}: {row['never']} not so far"
-    if row["p50_ms"] is None:
-        return f"{row['what']}: {_count(row['times'], 'time')}, longest {_ms(row['max_ms'])}{never}"
-    return (
-        f"{row['what']}: {_count(row['times'], 'time')}, half within {_ms(row['p50_ms'])}, 95% "
-        f"within {_ms(row['p95_ms'])}, 99% within {_ms(row['p99_ms'])}{never}"
-    )
-
-
-def _assumption(row: Row) -> str:
-    # Also with none at the end: earlier, and for topics that are gone, it may have counted.
-    return (
-        f"min.insync.replicas {row['min_insync_replicas']} ({row['min_insync_replicas_from']}) "
-        f"where the log sets none, {_count(row['topics'], 'topic')} at its end"
-    )
-
-
-def _problem(row: Row) -> str:
-    return f"{row['problems']} {row['kind']}: {row['message']}"
-
-
-def _unknown_records(row: Row) -> str:
-    return f"{_count(row['records'], 'record')} of {row['type']}, from offset {row['first_offset']}"
+    Both figures begin with the open ones, then the latest: each incident here has its course.
+    """
+    courses: dict[tuple[object, ...], Row] = {
+        (what, row["broker"], row.get("directory"), row["detected_offset"]): row
+        for what in ("directory", "broker")
+        for row in _rows(answers[f"{what}_failures"], {})
+    }
+    keys = [
+        (row["what"], row["node"], row["directory_id"], row["from_offset"]) for row in incidents
+    ]
+    return [{**row, "course": courses.get(key)} for row, key in zip(incidents, keys, strict=True)]
 
 
 def _rows(answer: Answer, paths: Mapping[str, str]) -> list[Row]:
-    names = [column.name for column in answer.figure.columns]
-    found = [dict(zip(names, row, strict=True)) for row in answer.rows]
-    for row in found:
+    columns = answer.figure.columns
+    found = []
+    for values in answer.rows:
+        row: Row = {
+            column.name: with_path(value, column.unit, paths)
+            for column, value in zip(columns, values, strict=True)
+        }
         if "directory" in row:
-            row["directory_id"] = row["directory"]
-        row |= {name: with_path(value, name, paths) for name, value in row.items()}
+            at = [column.name for column in columns].index("directory")
+            row["directory_id"] = values[at]
+        found.append(row)
     return found
 
 
 def _titled(title: str, texts: Sequence[str]) -> list[str]:
     heads = [title, *[""] * (len(texts) - 1)]
-    return [f"{head:<{_TITLE_CHARS}} {text}" for head, text in zip(heads, texts, strict=True)]
+    return [f"{head:<{_TITLE_CHARS}} {text}" for head, text in zip(heads, texts, strict=False)]
 
 
-def _place(row: Row) -> str:
-    place = "" if row["broker"] is None else f" on broker {row['broker']}"
-    return place if row["directory"] is None else f"{place} {row['directory']}"
+def _line(name: str, row: Mapping[str, object]) -> str:
+    return str(getattr(_template().module, name)(row))
 
 
-def _partition(row: Row) -> str:
-    return f"{row['topic']}-{row['partition']}"
+@cache
+def _template() -> Template:
+    from jinja2 import Environment
 
-
-def _or_none(value: Value) -> str:
-    return "none" if value is None else str(value)
-
-
-def _count(number: Value, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _ms(value: Value) -> str:
-    return "unknown" if value is None else duration_text(round(float(value)))
-
-
-def _time(value: Value) -> str:
-    if value is None:
-        return "unknown"
-    assert isinstance(value, int)
-    moment = _EPOCH + timedelta(milliseconds=value)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}"
+    environment = Environment(autoescape=False, trim_blocks=True)
+    environment.filters.update(
+        deviation=lambda share: "" if share is None else f" ({100 * share:+.1f}% from the mean)",
+        many=lambda number, noun: f"{number} {noun}" + ("" if number == 1 else "s"),
+        ms=lambda ms: "unknown" if ms is None else duration_text(ms / 1000),
+        or_none=lambda value: "none" if value is None else value,
+        percent=lambda share: "unknown" if share is None else f"{100 * share:.4f}%",
+        time=lambda time: "unknown" if time is None else readable(time, Unit.TIME),
+    )
+    return environment.from_string(files(__package__).joinpath("report.txt").read_text("utf-8"))

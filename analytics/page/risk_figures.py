@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from analytics.page.figure import LINES, PLACES, Figure, Unit, figure_columns, names_of
+from analytics.page.columns import columns
+from analytics.page.figure import LINES, PLACES, Figure
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
+from jbodlab.pages.plots import Ranking
 
 _RESERVED = ", ".join(
     f"'{kafka_uuid.to_text(each)}'"
@@ -59,25 +61,15 @@ RISK_NOW = Figure(
         "  FROM {what_if}\n"
         ")"
     ),
-    columns=figure_columns(
-        [
-            ("single_replica_now", "Partitions with one replica", Unit.NUMBER),
-            ("at_min_isr_now", "At min ISR", Unit.NUMBER),
-            ("under_min_isr_now", "Under min ISR", Unit.NUMBER),
-            ("in_one_rack_now", "All replicas in one rack", Unit.NUMBER),
-            ("not_preferred_now", "Not led by the first replica", Unit.NUMBER),
-            ("replicas_without_directory_now", "Replicas without a directory", Unit.NUMBER),
-            ("empty_directories_now", "Directories without replicas", Unit.NUMBER),
-            ("replica_imbalance_now", "Replicas of a broker off the mean", Unit.DEVIATION),
-            ("leader_imbalance_now", "Leaders of a broker off the mean", Unit.DEVIATION),
-            ("leaderless_by_one_directory", "Worst directory leaves leaderless", Unit.NUMBER),
-            ("leaderless_by_one_broker", "Worst broker leaves leaderless", Unit.NUMBER),
-        ]
+    columns=columns(
+        "single_replica_now at_min_isr_now under_min_isr_now in_one_rack_now not_preferred_now "
+        "replicas_without_directory_now empty_directories_now replica_imbalance_now "
+        "leader_imbalance_now leaderless_by_one_directory leaderless_by_one_broker"
     ),
 )
 TOPICS_AT_RISK = Figure(
     name="topics_at_risk",
-    title="Topics with thin partitions, the worst first",
+    title="Topics with partitions at risk, the worst first",
     sql=(
         "SELECT * FROM (\n"
         "  SELECT topic, topic_id, count(*) AS partitions,\n"
@@ -91,18 +83,10 @@ TOPICS_AT_RISK = Figure(
         "ORDER BY leaderless DESC, under_min_isr DESC, at_min_isr DESC, single_replica DESC,\n"
         "  in_one_rack DESC, topic, topic_id"
     ),
-    columns=figure_columns(
-        [
-            ("topic", "Topic", Unit.TEXT),
-            ("topic_id", "Topic id", Unit.ID),
-            ("partitions", "Partitions", Unit.NUMBER),
-            ("leaderless", "Without leader", Unit.NUMBER),
-            ("under_min_isr", "Under min ISR", Unit.NUMBER),
-            ("at_min_isr", "At min ISR", Unit.NUMBER),
-            ("single_replica", "With one replica", Unit.NUMBER),
-            ("in_one_rack", "All replicas in one rack", Unit.NUMBER),
-        ]
+    columns=columns(
+        "topic topic_id partitions leaderless under_min_isr at_min_isr single_replica in_one_rack"
     ),
+    is_open=True,
     limit=LINES,
 )
 EMPTY_DIRECTORIES = Figure(
@@ -112,24 +96,17 @@ EMPTY_DIRECTORIES = Figure(
         "SELECT broker, directory, mean_replicas FROM {skew}\n"
         "WHERE scope = 'directory' AND replicas = 0 ORDER BY broker, directory"
     ),
-    columns=figure_columns(
-        [
-            ("broker", "Broker", Unit.LABEL),
-            ("directory", "Directory", Unit.ID),
-            ("mean_replicas", "Mean of its broker", Unit.NUMBER),
-        ]
-    ),
+    columns=columns("broker directory mean_replicas"),
     limit=LINES,
 )
 
 
-def what_if(scope: str, title: str) -> Figure:
+def what_if(scope: str) -> Figure:
     """What the failure of each directory, or of each broker, would do, the worst first."""
-    places = PLACES[scope]
-    own = names_of(places)
+    own = PLACES[scope]
     return Figure(
         name=f"what_if_{scope}",
-        title=title,
+        title=f"If one {scope} failed now, the worst first",
         sql=(
             f"SELECT {own}, leaderless, only_copies, under_min_isr, unclean, leaders_moved,\n"
             "  replicas\n"
@@ -138,20 +115,20 @@ def what_if(scope: str, title: str) -> Figure:
             "ORDER BY leaderless DESC, only_copies DESC, under_min_isr DESC, unclean DESC,\n"
             f"  leaders_moved DESC, {own}"
         ),
-        columns=figure_columns(
-            [
-                *places,
-                ("leaderless", "Would have no leader", Unit.NUMBER),
-                ("only_copies", "Only copies there", Unit.NUMBER),
-                ("under_min_isr", "Would be under min ISR", Unit.NUMBER),
-                ("unclean", "Would lose records", Unit.NUMBER),
-                ("leaders_moved", "Would be led by others", Unit.NUMBER),
-                ("replicas", "Replicas", Unit.NUMBER),
-            ]
+        columns=columns(
+            f"{own} leaderless only_copies under_min_isr unclean leaders_moved replicas"
         ),
+        plots=(
+            Ranking(
+                title=f"If one {scope} failed now",
+                label=tuple(own.split(", ")),
+                values=("leaderless", "under_min_isr", "leaders_moved"),
+            ),
+        ),
+        note=f"The effects of a failure of each {scope}, as jbodlab what-if gives them.",
         limit=LINES,
     )
 
 
-WHAT_IF_DIRECTORY = what_if("directory", "If one directory failed now, the worst first")
-WHAT_IF_BROKER = what_if("broker", "If one broker failed now, the worst first")
+WHAT_IF_DIRECTORY = what_if("directory")
+WHAT_IF_BROKER = what_if("broker")

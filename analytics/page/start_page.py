@@ -1,7 +1,7 @@
 """The start page of several clusters: which of them needs somebody first, and what happened when.
 
 It is made of a few figures of each cluster's report, which a run leaves for the next, so that a
-cluster that has not changed stands beside the others without being read again.
+cluster that has not changed is on the page without being read again.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analytics.derive.log_span import LogSpan
-from analytics.page.figure import Answer, Figure, Line, Unit, Value, figure_columns
-from analytics.page.markup import block_html
-from analytics.page.plots import Intervals, Ranking
+from analytics.page.columns import columns
 from analytics.page.report_figures import Figures
-from analytics.page.report_page import html_page, moment
-from analytics.page.sections import Block
-from analytics.page.values import escape
+from analytics.page.report_page import GENERATOR, moment
+from jbodlab.pages.page import Block, Section, html_page
+from jbodlab.pages.plots import Intervals, Ranking
+from jbodlab.pages.values import Value
 
 RANKED_BY = (
     "open_incidents",
@@ -34,89 +32,24 @@ CLUSTERS_PLOTTED = 20
 CLUSTERS_WITH_INCIDENTS = 40
 INCIDENTS_EACH = 20
 
-_FACTS: tuple[Line, ...] = (
-    ("open_incidents", "Incidents open", Unit.NUMBER),
-    ("leaderless_now", "Without leader now", Unit.NUMBER),
-    ("under_min_isr_now", "Under min ISR now", Unit.NUMBER),
-    ("under_replicated_now", "Under-replicated now", Unit.NUMBER),
-    ("incidents", "Incidents ever", Unit.NUMBER),
-    ("longest_leaderless_ms", "Longest without leader", Unit.DURATION),
-    ("availability", "Available for reading", Unit.SHARE),
-    ("write_availability", "For writing", Unit.SHARE),
-    ("topics_below_objective", "Topics below the objective", Unit.NUMBER),
-    ("leaderless_by_one_directory", "Worst directory leaves leaderless", Unit.NUMBER),
-    ("leaderless_by_one_broker", "Worst broker leaves leaderless", Unit.NUMBER),
-    ("single_replica_now", "Partitions with one replica", Unit.NUMBER),
-    ("topics", "Topics", Unit.NUMBER),
-    ("partitions", "Partitions", Unit.NUMBER),
-    ("records", "Records", Unit.NUMBER),
-    ("problems", "Problems of the log", Unit.NUMBER),
+_FACTS = (
+    "open_incidents leaderless_now under_min_isr_now under_replicated_now incidents "
+    "longest_leaderless_ms availability write_availability topics_below_objective "
+    "leaderless_by_one_directory leaderless_by_one_broker single_replica_now topics partitions "
+    "records problems"
 )
-_INCIDENT: tuple[Line, ...] = (
-    ("what", "What", Unit.TEXT),
-    ("node", "Node", Unit.LABEL),
-    ("directory", "Directory", Unit.ID),
-    ("from_time", "From", Unit.TIME),
-    ("to_time", "To", Unit.TIME),
-    ("lasted_ms", "Lasted", Unit.DURATION),
-    ("began_by", "Cause", Unit.TEXT),
-    ("ended_by", "Ended by", Unit.TEXT),
-    ("leaderless", "Without leader", Unit.NUMBER),
-    ("longest_leaderless_ms", "Longest without leader", Unit.DURATION),
-    ("under_min_isr", "Under min ISR", Unit.NUMBER),
-    ("still_short", "Either to the end", Unit.NUMBER),
-)
-_CLUSTER: Line = ("cluster", "Cluster", Unit.TEXT)
-
-CLUSTERS = Figure(
-    name="clusters",
-    title="Clusters, the worst first",
-    sql="",
-    columns=figure_columns([_CLUSTER, *_FACTS, ("last_time", "Last record", Unit.TIME)]),
-)
-INCIDENTS = Figure(
-    name="incidents",
-    title="Incidents, by cluster",
-    sql="",
-    columns=figure_columns([_CLUSTER, *_INCIDENT]),
+_INCIDENT = (
+    "what node directory from_time to_time lasted_ms began_by ended_by leaderless "
+    "longest_leaderless_ms under_min_isr still_short"
 )
 
-_BLOCKS = (
-    Block(
-        figure=CLUSTERS.name,
-        note="In the order of incidents that are open, partitions without leader, under min ISR "
-        "and under-replicated now, topics below the objective, time without leader and under min "
-        f"ISR, problems of the log. The plot has the first {CLUSTERS_PLOTTED}.",
-        plots=(
-            Ranking(
-                title="Now",
-                label=("cluster",),
-                values=("open_incidents", "leaderless_now", "under_min_isr_now"),
-                most=CLUSTERS_PLOTTED,
-            ),
-        ),
-        open=True,
-    ),
-    Block(
-        figure=INCIDENTS.name,
-        note=f"Of the first {CLUSTERS_WITH_INCIDENTS} clusters, {INCIDENTS_EACH} each: open ones, "
-        "then the latest.",
-        plots=(
-            Intervals(
-                title="Incidents",
-                lane=("cluster",),
-                start="from_time",
-                end="to_time",
-                colour="what",
-            ),
-        ),
-    ),
-)
+CLUSTERS = columns(f"cluster {_FACTS} last_time", last_time="Last record")
+INCIDENTS = columns(f"cluster {_INCIDENT}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSummary:
-    """What the start page shows of a cluster; all of it can be JSON.
+    """A cluster on the start page; every value can be JSON.
 
     Attributes:
         first_ms: Time of the first record, milliseconds since 1970; None without any.
@@ -142,14 +75,14 @@ class ClusterSummary:
 def summary_of(figures: Figures) -> ClusterSummary:
     """Return what the start page shows of the cluster of a report."""
     incidents = figures.answers["incidents"]
-    columns = [incidents.values(name)[:INCIDENTS_EACH] for name, _, _ in _INCIDENT]
+    values = [incidents.values(name)[:INCIDENTS_EACH] for name in _INCIDENT.split()]
     span = figures.span
     return ClusterSummary(
         first_ms=span.first_ms,
         last_ms=span.last_ms,
         end_ms=span.end_ms,
         facts=figures.named,
-        incidents=list(zip(*columns, strict=True)),
+        incidents=list(zip(*values, strict=True)),
     )
 
 
@@ -169,48 +102,70 @@ def start_page(clusters: Mapping[str, ClusterSummary], pages: Mapping[str, str])
     first = _least(one.first_ms for one in clusters.values())
     last = _most(one.last_ms for one in clusters.values())
     end = _most(one.end_ms for one in clusters.values())
-    answers = {
-        one.figure.name: one for one in (_clusters(clusters, names), _incidents(clusters, names))
-    }
-    bucket_ms = LogSpan(first_ms=first, last_ms=last, end_ms=end).bucket_ms
-    sections = [
-        f'<section id="{name}">\n<h2>{escape(title)}</h2>\n'
-        + block_html(block, answers[block.figure], bucket_ms, moment(end), {}, links=pages)
-        + "\n</section>"
-        for block, (name, title) in zip(
-            _BLOCKS, (("clusters", "Clusters"), ("incidents", "Incidents")), strict=True
-        )
-        if answers[block.figure].rows
-    ]
+    shown = ", ".join(names[:CLUSTERS_PLOTTED])
     return html_page(
+        [
+            Section(name="clusters", title="Clusters", blocks=[_clusters(clusters, names, pages)]),
+            Section(
+                name="incidents",
+                title="Incidents",
+                blocks=[_incidents(clusters, names, pages, moment(end))],
+            ),
+        ],
         title=f"{len(clusters)} clusters",
-        source=", ".join(names[:CLUSTERS_PLOTTED])
-        + (", ..." if len(names) > CLUSTERS_PLOTTED else ""),
+        source=shown + (", ..." if len(names) > CLUSTERS_PLOTTED else ""),
         first=moment(first),
         last=moment(last),
-        links='<a href="#clusters">Clusters</a>\n'
-        + ('<a href="#incidents">Incidents</a>\n' if answers[INCIDENTS.name].rows else ""),
-        sections="\n".join(sections),
+        generator=GENERATOR,
     )
 
 
-def _clusters(clusters: Mapping[str, ClusterSummary], names: Sequence[str]) -> Answer:
-    rows = tuple(
-        (
-            name,
-            *(clusters[name].facts.get(fact) for fact, _, _ in _FACTS),
-            clusters[name].last_ms,
-        )
-        for name in names
+def _clusters(
+    clusters: Mapping[str, ClusterSummary], names: Sequence[str], pages: Mapping[str, str]
+) -> Block:
+    facts = {name: clusters[name].facts for name in names}
+    return Block(
+        name="clusters",
+        title="Clusters, the worst first",
+        columns=CLUSTERS,
+        rows=[
+            (name, *(facts[name].get(fact) for fact in _FACTS.split()), clusters[name].last_ms)
+            for name in names
+        ],
+        note="Ordered by open incidents; partitions without leader, under min ISR and "
+        "under-replicated now; topics below the objective; time without leader and under min ISR; "
+        f"problems of the log. The plot shows the first {CLUSTERS_PLOTTED} clusters.",
+        plots=(
+            Ranking(
+                title="Now",
+                label=("cluster",),
+                values=("open_incidents", "leaderless_now", "under_min_isr_now"),
+                most=CLUSTERS_PLOTTED,
+            ),
+        ),
+        is_open=True,
+        links=pages,
     )
-    return Answer(figure=CLUSTERS, rows=rows, total=len(rows))
 
 
-def _incidents(clusters: Mapping[str, ClusterSummary], names: Sequence[str]) -> Answer:
-    rows = tuple(
-        (name, *row) for name in names[:CLUSTERS_WITH_INCIDENTS] for row in clusters[name].incidents
+def _incidents(
+    clusters: Mapping[str, ClusterSummary], names: Sequence[str], pages: Mapping[str, str], end: str
+) -> Block:
+    return Block(
+        name="incidents",
+        title="Incidents, by cluster",
+        columns=INCIDENTS,
+        rows=[
+            (name, *row)
+            for name in names[:CLUSTERS_WITH_INCIDENTS]
+            for row in clusters[name].incidents
+        ],
+        note=f"Open incidents first, then the latest: at most {INCIDENTS_EACH} of each of the "
+        f"first {CLUSTERS_WITH_INCIDENTS} clusters.",
+        plots=(Intervals(lane=("cluster",), colour="what"),),
+        links=pages,
+        end=end,
     )
-    return Answer(figure=INCIDENTS, rows=rows, total=len(rows))
 
 
 def _least(values: Iterable[int | None]) -> int | None:

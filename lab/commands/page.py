@@ -31,7 +31,7 @@ from lab.ui.server import HOST, RefusedError, Server
 
 LENGTH_S_MAX = 600.0
 END_DEADLINE_S = 10.0
-WORDS = ("kind", "where", "for", "told", "even_last_in_sync")
+KEYS = ("kind", "where", "for", "parameters", "even_last_in_sync")
 
 
 def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
@@ -104,25 +104,25 @@ class PageActions:
         self._name = name
         self._made: list[int] = []
 
-    def inject(self, words: Mapping[str, Any]) -> dict[str, Any]:
+    def inject(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Break something that has a length.
 
         Args:
-            words: `kind`, `where` as on the command line, `for`, `told` with further words of the
-                kind, and `even_last_in_sync`.
+            request: `kind`, `where` as on the command line, `for`, `parameters` of the kind, and
+                `even_last_in_sync`.
 
         Raises:
             RefusedError: it cannot be, or the last replica in sync would go and that is not ticked.
         """
         try:
-            kind, where, told = self._checked(words)
+            kind, where, parameters = self._checked(request)
             with self._files.lock(self._name):
                 cluster = clusters.opened(self._files, self._name, None)
-                spec, target = breaking.described(cluster, kind, where, told)
+                spec, target = breaking.described(cluster, kind, where, parameters)
                 broker, directory = clusters.target(cluster, where)
                 number = None if directory is None else broker.log_dirs.index(directory) + 1
                 last = model.last_in_sync(self.seen(), broker.id, number)
-                if last and words.get("even_last_in_sync") is not True:
+                if last and request.get("even_last_in_sync") is not True:
                     raise RefusedError(
                         f"{where} has the last replica in sync of {model.named(last)}; "
                         "tick that this is wanted"
@@ -135,10 +135,10 @@ class PageActions:
         return {"id": fault.id, "text": said}
 
     def heal(self) -> dict[str, Any]:
-        """Undo every fault of the cluster and bring its directories back.
+        """Revert every fault of the cluster and bring its directories back.
 
         Raises:
-            RefusedError: something could not be undone.
+            RefusedError: a fault could not be reverted.
         """
         try:
             with self._files.lock(self._name):
@@ -150,10 +150,10 @@ class PageActions:
         if problems:
             raise RefusedError("; ".join(problems))
         said = [*lines, *(f"{path} is online again" for path in came_back), *to_do]
-        return {"text": "\n".join(said) or "nothing is broken"}
+        return {"text": "\n".join(said) or "no fault is in effect"}
 
     def end(self) -> list[str]:
-        """Undo what the page broke and nobody has healed yet; returns what became of it."""
+        """Revert the faults of the page that are still in effect; returns a line for each."""
         if not self._made or self._files.read(self._name) is None:
             return []
         cluster = clusters.opened(self._files, self._name, None)
@@ -167,21 +167,23 @@ class PageActions:
         to_do, _ = breaking.afterwards(self._name, cluster, [], reviving=False)
         return [*said, *to_do]
 
-    def _checked(self, words: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-        if unknown := set(words) - set(WORDS):
-            raise RefusedError(f"{min(unknown)!r} is none of {', '.join(WORDS)}")
-        kind, where = words.get("kind"), words.get("where")
-        told = words.get("told", {})
-        if not (isinstance(kind, str) and isinstance(where, str) and isinstance(told, dict)):
-            raise RefusedError("`kind` and `where` must be texts, `told` an object")
-        if "for" in told:
-            raise RefusedError("the length is `for` beside `told`")
+    def _checked(self, request: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+        if unknown := set(request) - set(KEYS):
+            raise RefusedError(f"unknown key {min(unknown)!r} (expected {', '.join(KEYS)})")
+        kind, where = request.get("kind"), request.get("where")
+        parameters = request.get("parameters", {})
+        if not (isinstance(kind, str) and isinstance(where, str) and isinstance(parameters, dict)):
+            raise RefusedError(
+                "expected strings for `kind` and `where`, an object for `parameters`"
+            )
+        if "for" in parameters:
+            raise RefusedError("`for` belongs beside `parameters`, not inside")
         if kinds.kind_named(kind).name == "restart":
-            return kind, where, told
-        length_s = duration_s(words.get("for"))
+            return kind, where, parameters
+        length_s = duration_s(request.get("for"))
         if not 0 < length_s <= LENGTH_S_MAX:
             raise RefusedError(f"a fault of the page has a length of up to {LENGTH_S_MAX:g} s")
-        return kind, where, {**told, "for": length_s}
+        return kind, where, {**parameters, "for": length_s}
 
 
 def _first_line(error: BaseException) -> str:

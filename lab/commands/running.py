@@ -23,7 +23,7 @@ from typing import Any
 from fault_injection import kinds
 from fault_injection.errors import FaultError
 from jbodlab.cli.output import Output
-from jbodlab.durations import duration_s
+from jbodlab.durations import duration_s, duration_text
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
 from lab.errors import WRONG_USE, LabError, WrongCallError
@@ -46,7 +46,6 @@ from lab.rehearsal.plan import (
 )
 from lab.rehearsal.run import Done, perform
 from lab.rehearsal.target_cluster import of_ours
-from lab.rehearsal.values import show_seconds
 from lab.screen import Screen
 from lab.state_files import StateFiles
 
@@ -217,7 +216,7 @@ def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
     lines = [f"fault        {found['fault']} on {options.fail}{broken}"]
     if found["gap_ms"] is not None:
         open_end = "" if found["gap_ended"] else ", not ended"
-        length = show_seconds(found["gap_ms"] / 1000)
+        length = duration_text(found["gap_ms"] / 1000)
         lines.append(f"gap          {length} in {found['gap_partition']}{open_end}")
     lines.append(f"lost         {found['lost']} of {found['acknowledged']} acknowledged messages")
     if found["unread"]:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
+from jbodlab.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
 from lab.rehearsal.facts import Event
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
 from lab.rehearsal.targets import Place
-from lab.rehearsal.values import show_seconds
 
 FIRST_LOOK_S = 3.0
 DEADLINE_S = 30.0
@@ -39,7 +39,7 @@ class Detected:
 
     def __str__(self) -> str:
         return (
-            f"{self.what} after {show_seconds(self.after_ms / 1000)}, {self.leaders_moved} "
+            f"{self.what} after {duration_text(self.after_ms / 1000)}, {self.leaders_moved} "
             "partitions have another leader"
         )
 
@@ -64,7 +64,7 @@ class Detecting:
         self._look()
         self._before = self._observer.view
         self.not_detected = (
-            f"{target.patient.name} has not detected it within {show_seconds(DEADLINE_S)}"
+            f"{target.patient.name} has not detected it within {duration_text(DEADLINE_S)}"
         )
 
     def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:

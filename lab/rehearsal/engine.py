@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from jbodlab.durations import duration_text
 from jbodlab.errors import JbodlabError
 from jbodlab.expressions import Expression, Metric
 from jbodlab.ids import TopicPartition
@@ -29,7 +30,6 @@ from lab.rehearsal.plan import LAST, After, At, Command, Entry, Exit, Plan, When
 from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
 from lab.rehearsal.telling import Tell, Telling
-from lab.rehearsal.values import show_seconds
 
 TICK_S = 0.05
 REVIVE_PERIOD_NS = 500_000_000
@@ -170,7 +170,7 @@ class Rehearsal:
                 return True
             time.sleep(TICK_S)
         self._begin_ns = time.monotonic_ns()
-        self._doubt(f"no steady state within {show_seconds(steady.within_s)}: {missing}")
+        self._doubt(f"no steady state within {duration_text(steady.within_s)}: {missing}")
         return False
 
     def _not_steady(self, since_s: float) -> str:
@@ -287,7 +287,7 @@ class Rehearsal:
             self._moments[entry.name, "skipped"] = now
             self._doubt(
                 f"{entry.name} was not carried out: {instant.expression} did not hold within "
-                f"{show_seconds(instant.within_s)}"
+                f"{duration_text(instant.within_s)}"
             )
         return False
 
@@ -303,7 +303,7 @@ class Rehearsal:
         if at is not None:
             return now >= at
         if now > self._begin_ns + end.within_s * 1e9:
-            within = show_seconds(end.within_s)
+            within = duration_text(end.within_s)
             self._doubt(f"{_shown(end.instant)}, the end of the load, did not come within {within}")
             return True
         return False

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+from jbodlab.durations import duration_text
 from jbodlab.expressions import Expression, Metric
 from jbodlab.ids import TopicPartition
 from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.metrics import Measured, why_unknown
 from lab.rehearsal.plan import Command, Objective, Plan
-from lab.rehearsal.values import show_seconds
 
 BEHIND_MAX = 0.05
 """Share of its schedule that a client may leave out."""
@@ -90,7 +90,8 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     ]
     if facts.noise_ns > NOISE_MAX_NS:
         warnings.append(
-            f"this machine was busy: a tick of 10 ms came {show_seconds(facts.noise_ns / 1e9)} late"
+            "this machine was busy: a tick of 10 ms came "
+            f"{duration_text(facts.noise_ns / 1e9)} late"
         )
     if lost:
         outcome = Outcome.FAIL

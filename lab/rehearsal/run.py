@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jbodlab.durations import duration_text
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.kafka_jars import KafkaServers
 from lab.errors import LabError
@@ -24,7 +25,6 @@ from lab.rehearsal.judgement import Judgement, judge
 from lab.rehearsal.plan import Attach, Plan
 from lab.rehearsal.target_cluster import TargetCluster, attached, started
 from lab.rehearsal.telling import Tell
-from lab.rehearsal.values import show_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def perform(plan: Plan, target_cluster: TargetCluster, folder: Path, tell: Tell)
         "mechanism": ", ".join(mechanisms),
         "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-        "noise": show_seconds(facts.noise_ns / 1e9),
+        "noise": duration_text(facts.noise_ns / 1e9),
     }
     judgement = judge(plan, facts)
     found = result.to_json(plan, facts, judgement, surroundings)

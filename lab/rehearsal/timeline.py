@@ -14,6 +14,7 @@ from fault_injection.errors import FaultError
 from fault_injection.kinds import KINDS, Scope, spec
 from jbodlab import expressions
 from jbodlab.config import topic_keys
+from jbodlab.durations import duration_text
 from jbodlab.errors import ConfigError
 from jbodlab.expressions import Unit
 from lab.rehearsal import targets
@@ -34,7 +35,6 @@ from lab.rehearsal.plan import (
 )
 from lab.rehearsal.plan_file import OTHER
 from lab.rehearsal.targets import Target
-from lab.rehearsal.values import show_seconds
 from lab.rehearsal.vocabulary import ALL, OF_CONTROLLER, OF_FAULT, Owners
 
 DISK_MECHANISMS = ("loop", "fuse")
@@ -223,7 +223,7 @@ class Timeline:
         times, every_s = keys.repeat.times, keys.repeat.every_s
         if entry.length_s is not None and every_s < entry.length_s:
             item.wrong(
-                f"every {show_seconds(every_s)} is sooner than {show_seconds(entry.length_s)}, "
+                f"every {duration_text(every_s)} is sooner than {duration_text(entry.length_s)}, "
                 "when the fault is reverted"
             )
         named = [replace(entry, name=f"{entry.name}#{number}") for number in range(1, times + 1)]

@@ -6,6 +6,7 @@ import contextlib
 import re
 
 from fault_injection.kinds import size_bytes
+from jbodlab.durations import duration_text
 from jbodlab.expressions import Unit
 
 RATE_EXAMPLES = "500/s or 2MiB/s"
@@ -31,25 +32,10 @@ def parse_rate(text: str, message_bytes: int) -> float:
     raise ValueError(f"{text!r} is not a rate, such as {RATE_EXAMPLES}")
 
 
-def show_seconds(seconds: float) -> str:
-    """Return a duration as people write it: 34 ms, 9.5 s, 3 min 20 s."""
-    if seconds == float("inf"):
-        return "never"
-    if abs(seconds) < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f}".removesuffix(".0") + " s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min" + (f" {rest} s" if rest else "")
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h" + (f" {minutes} min" if minutes else "")
-
-
 def show(number: float, unit: Unit) -> str:
     """Return a value as a person reads it."""
     if unit is Unit.DURATION:
-        return show_seconds(number)
+        return duration_text(number)
     if unit is Unit.SHARE:
         return f"{number * 100:.3f}".rstrip("0").rstrip(".") + " %"
     return f"{number:g}" if number < 1e6 else f"{number:.0f}"

@@ -44,7 +44,7 @@ def _case(run: Mapping[str, Any], objective: Mapping[str, Any]) -> str:
 
 
 def _conclusive(run: Mapping[str, Any]) -> str:
-    """Losses that no objective names stand here as well."""
+    """Return the case for losses that no objective names, and for doubts."""
     lost = [text for text in run["missed"] if text.endswith("were lost")]
     if lost:
         return _named(run, "nothing is lost", f"<failure message={quoteattr('; '.join(lost))}/>")

@@ -2,49 +2,90 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from pathlib import Path
 from typing import Any
 
-from jbodlab.expressions import Unit
+from jbodlab.durations import duration_text
+from jbodlab.expressions import Unit as MetricUnit
+from jbodlab.pages.page import Block, Section, Verdict, html_page
+from jbodlab.pages.plots import Bars, Intervals
+from jbodlab.pages.values import Column, Unit, Value
 from lab.rehearsal.values import show
-from lab.report import figures
 
 Run = Mapping[str, Any]
 EVENTS_SHOWN = 600
+PARTITIONS_SHOWN = 24
+STATES_SHOWN = 2000
+PERIODS_SHOWN = 300
+LOOKS_LATE_S = 0.05
 NEVER = -1
 UNKNOWN = "-"
+
+_STEPS = {
+    "detected": "Detected",
+    "reported": "Reported",
+    "elected": "Elected",
+    "leader_seen": "Leader seen",
+    "first_ack": "First ack",
+    "isr_back": "ISR complete after the fault",
+}
+_COUNTS = {
+    "sent": "Sent",
+    "acked": "Acknowledged",
+    "lost": "Lost",
+    "unread": "Unread",
+    "duplicated": "Duplicated",
+    "reordered": "Out of order",
+    "unknown": "Unknown outcome",
+    "errors": "Errors",
+}
+_OUTCOMES = {
+    "writers": ("acknowledged", "failed"),
+    "readers": ("received", "failed"),
+    "command": ("succeeded", "failed"),
+}
 
 
 def page(runs: Sequence[Run], title: str = "") -> str:
     """Return the page of one run, or of the runs of one plan with the spread of their figures."""
-    first = runs[0]
-    heading = title or first["name"]
-    body = [f"<h1>{escape(heading)}</h1>"]
-    if first["hypothesis"]:
-        body.append(f'<p class="lead">{escape(first["hypothesis"])}</p>')
-    if len(runs) > 1:
-        body.append(f"<h2>{len(runs)} runs</h2>{_spread(runs)}")
-    for number, run in enumerate(runs, start=1):
-        body.append(_section(run, f"Run {number}" if len(runs) > 1 else ""))
-    return _document(heading, body)
+    if len(runs) == 1:
+        return _document(title, runs, _sections(runs[0], "", ""))
+    spread = Section(
+        name="runs", title=f"{len(runs)} runs", blocks=[_outcomes(runs), _spread(runs)]
+    )
+    numbered = [
+        section
+        for number, run in enumerate(runs, start=1)
+        for section in _sections(run, f"run-{number}-", f"Run {number}")
+    ]
+    return _document(title, runs, [spread, *numbered])
 
 
 def comparison(left: Run, right: Run, names: tuple[str, str]) -> str:
     """Return the page of two runs side by side."""
-    title = f"{left['name']}: {names[0]} and {names[1]}"
-    body = [f"<h1>{escape(title)}</h1>"]
-    body += [
-        f'<div class="verdict {run["verdict"]}">{escape(name)}: {escape(run["sentence"])}</div>'
-        for name, run in zip(names, (left, right), strict=True)
+    both = list(zip(names, (left, right), strict=True))
+    verdicts = [
+        Section(
+            name=f"verdict-{number}", verdict=Verdict(run["verdict"], f"{name}: {run['sentence']}")
+        )
+        for number, (name, run) in enumerate(both, start=1)
     ]
-    body.append(f"<h2>Figures</h2>{_compared(left, right, names)}")
-    body += [_section(run, name) for name, run in zip(names, (left, right), strict=True)]
-    return _document(title, body)
+    figures = _block(
+        "compared",
+        "Figures",
+        [*_texts("Metric"), *_numbers(*names)],
+        list(_pairs(left, right)),
+        is_open=True,
+    )
+    runs = [
+        section
+        for number, (name, run) in enumerate(both, start=1)
+        for section in _sections(run, f"run-{number}-", name)
+    ]
+    compared = Section(name="compared", title="Figures", blocks=[figures])
+    title = f"{left['name']}: {names[0]} and {names[1]}"
+    return _document(title, [left, right], [*verdicts, compared, *runs])
 
 
 def compared_lines(left: Run, right: Run, names: tuple[str, str]) -> list[str]:
@@ -82,137 +123,227 @@ def distribution(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _section(run: Run, heading: str) -> str:
-    parts = ["<section>"]
-    if heading:
-        parts.append(f"<h2>{escape(heading)}</h2>")
-    parts += [
-        _verdict(run),
-        _objectives(run),
-        "<h2>What happened</h2>",
-        f'<div class="wide">{figures.picture(run)}</div>',
-        _faults(run),
-        _messages(run),
-        _events(run),
-        _surroundings(run),
-        "</section>",
-    ]
-    return "".join(parts)
-
-
-def _verdict(run: Run) -> str:
-    reasons = [*run["missed"], *run["doubts"], *run["warnings"]]
-    items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-    return (
-        f'<div class="verdict {run["verdict"]}">{escape(run["sentence"])}'
-        + (f'<ul class="reasons">{items}</ul>' if items else "")
-        + "</div>"
+def _document(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
+    length = max(run["length"] or 0 for run in runs)
+    return html_page(
+        sections,
+        title=title or runs[0]["name"],
+        lead=runs[0]["hypothesis"] if not title else "",
+        first="0",
+        last=str(_ms(length)),
+        generator="jbodlab rehearse",
+        is_elapsed=True,
     )
 
 
-def _objectives(run: Run) -> str:
-    if not run["objectives"]:
-        return ""
-    rows = []
-    for held in run["objectives"]:
-        word, kind = _word(held)
-        rows.append(
-            (escape(held["text"]), escape(held["measured"]), f'<span class="{kind}">{word}</span>')
-        )
-    return "<h2>Objectives</h2>" + _table(("expected", "measured", ""), rows, right=(1,))
+def _sections(run: Run, prefix: str, name: str) -> list[Section]:
+    """Return the sections of a run; their names begin with a prefix, titles with its name."""
+    head = f"{name}: " if name else ""
+    surroundings = _surroundings(run, prefix)
+    return [
+        Section(
+            name=f"{prefix}objectives",
+            title=f"{head}Objectives" if run["objectives"] else name,
+            verdict=_verdict(run),
+            blocks=[_objectives(run, prefix)],
+        ),
+        Section(
+            name=f"{prefix}timeline",
+            title=f"{head}What happened",
+            blocks=[_timeline(run, prefix), *_clients(run, prefix)],
+        ),
+        Section(name=f"{prefix}faults", title=f"{head}Each fault", blocks=[_faults(run, prefix)]),
+        Section(name=f"{prefix}messages", title=f"{head}Messages", blocks=[_messages(run, prefix)]),
+        Section(name=f"{prefix}events", title=f"{head}Events", blocks=[_events(run, prefix)]),
+        Section(
+            name=f"{prefix}surroundings",
+            title=f"{head}Surroundings and plan",
+            blocks=[surroundings],
+            texts=[("Plan", run["plan"])],
+        ),
+    ]
 
 
-def _word(held: Mapping[str, Any]) -> tuple[str, str]:
+def _verdict(run: Run) -> Verdict:
+    reasons = [*run["missed"], *run["doubts"], *run["warnings"]]
+    return Verdict(run["verdict"], run["sentence"], reasons)
+
+
+def _objectives(run: Run, prefix: str) -> Block:
+    return _block(
+        f"{prefix}objectives",
+        "Objectives",
+        [*_texts("Expected"), *_numbers("Measured"), *_texts("Result")],
+        [(held["text"], held["measured"], _word(held)) for held in run["objectives"]],
+        is_open=True,
+    )
+
+
+def _word(held: Mapping[str, Any]) -> str:
     if held["holds"] is None:
-        return "? not known", "unknown"
+        return "? not known"
     if held["holds"]:
-        return "✓ met", "met"
-    return ("! warning", "warned") if held["severity"] == "warn" else ("✗ missed", "missed")
+        return "✓ met"
+    return "! warning" if held["severity"] == "warn" else "✗ missed"
 
 
-def _faults(run: Run) -> str:
-    if not run["faults"]:
-        return ""
-    labels = [label for _, label in figures.STAIRS]
+def _timeline(run: Run, prefix: str) -> Block:
+    """Return what was broken, and in which state directories and partitions were."""
+    shown = dict(list(run["partitions"].items())[:PARTITIONS_SHOWN])
+    more = len(run["partitions"]) - len(shown)
+    rows = [_fault_row(fault) for fault in run["faults"] if fault["injected"] is not None]
+    for place, states in run["directories"].items():
+        rows += _directory_rows(place, states)
+    for partition, states in shown.items():
+        rows += _partition_rows(partition, states)
+    return _block(
+        f"{prefix}timeline",
+        "Faults, directories and partitions",
+        [*_texts("What", "State"), *_columns(Unit.ELAPSED, "From", "To"), *_texts("Details")],
+        rows[:STATES_SHOWN],
+        plots=(Intervals(lane=("what",), start="from", end="to", colour="state", in_order=True),),
+        total=len(rows),
+        rest="in result.json",
+        note=f"{more} more partitions are in result.json." if more else "",
+        end=str(_ms(run["length"] or 0)),
+    )
+
+
+def _fault_row(fault: Mapping[str, Any]) -> tuple[Value, ...]:
+    what = f"{fault['kind']} on {', '.join(fault['places'])}"
+    return fault["name"], "fault", _ms(fault["injected"]), _ms(fault["healed"]), what
+
+
+def _directory_rows(place: str, states: Sequence[Sequence[Any]]) -> Iterable[tuple[Value, ...]]:
+    ends = [*(state[0] for state in states), None]
+    for (begin, state), end in zip([[0.0, "online"], *states], ends, strict=True):
+        if end is None or end > begin:
+            yield place, state, _ms(begin), _ms(end), ""
+
+
+def _partition_rows(name: str, states: Sequence[Sequence[Any]]) -> Iterable[tuple[Value, ...]]:
+    ends = [*(state[0] for state in states[1:]), None]
+    for (begin, leader, isr, replicas), end in zip(states, ends, strict=False):
+        state = "no leader" if leader < 0 else "in sync" if isr >= replicas else "not all in sync"
+        led = f"broker {leader} leads" if leader >= 0 else "no leader"
+        if end is None or end > begin:
+            yield name, state, _ms(begin), _ms(end), f"{led}, {isr} of {replicas} in sync"
+
+
+def _clients(run: Run, prefix: str) -> Iterable[Block]:
+    """Return the messages of each client over time, by outcome."""
+    for number, client in enumerate(run["clients"], start=1):
+        together = -(-len(client["good"]) // PERIODS_SHOWN) or 1
+        period = _ms(client["per"] * together) or 0
+        rows = [
+            (start * period, outcome, count)
+            for outcome, counts in zip(
+                _OUTCOMES[client["kind"]], (client["good"], client["bad"]), strict=True
+            )
+            for start, count in enumerate(
+                sum(counts[at : at + together]) for at in range(0, len(counts), together)
+            )
+            if count
+        ]
+        yield _block(
+            f"{prefix}client-{number}",
+            f"{client['name']}: messages in every {duration_text(period / 1000)}",
+            [
+                Column(name="bucket", title="From", unit=Unit.ELAPSED),
+                *_texts("Outcome"),
+                *_numbers("Messages"),
+            ],
+            rows,
+            plots=(Bars(series="outcome", value="messages"),),
+            bucket_ms=int(period),
+        )
+
+
+def _faults(run: Run, prefix: str) -> Block:
     rows = []
     for fault in run["faults"]:
-        steps = [_seconds(value) for _, value in figures.stairs(run, fault)]
-        back = run["metrics"].get(f"{fault['name']}.isr_back", {}).get("value")
-        where = f"{fault['kind']} on {', '.join(fault['places'])}"
-        if fault["mechanism"]:
-            where += f", by {fault['mechanism']}"
-        if fault["calls_broken"] is not None:
-            where += f", {fault['calls_broken']} calls broken"
-        if fault["problem"]:
-            where += f": {fault['problem']}"
-        rows.append((escape(fault["name"]), escape(where), *steps, _seconds(back)))
-    return "<h2>Each fault</h2>" + _table(
-        ("fault", "what", *labels, "ISR complete after the fault"),
+        known = fault["first_call_broken"] is not None and fault["injected"] is not None
+        first = fault["first_call_broken"] - fault["injected"] if known else None
+        steps = [_metric(run, f"{fault['name']}.{name}") for name in _STEPS]
+        rows.append((fault["name"], _described(fault), *map(_step, (first, *steps))))
+    return _block(
+        f"{prefix}faults",
+        "Time from each fault to each step",
+        [
+            *_texts("Fault", "Description"),
+            *_columns(Unit.DURATION, "First call broken", *_STEPS.values()),
+        ],
         rows,
-        right=tuple(range(2, 3 + len(labels))),
+        is_open=True,
     )
 
 
-def _messages(run: Run) -> str:
-    rows = []
-    for client in run["clients"]:
-        fields = ("sent", "acked", "lost", "unread", "duplicated", "reordered", "unknown", "errors")
-        if client["kind"] != "writers":
-            continue
-        cells = [_shown(run, f"{client['name']}.{field}") for field in fields]
-        errors = ", ".join(f"{name} {count}" for name, count in client["errors"].items())
-        rows.append((escape(client["name"]), *cells, escape(errors)))
-    if not rows:
-        return ""
-    heads = (
-        "producer",
-        "sent",
-        "acknowledged",
-        "lost",
-        "unread",
-        "duplicated",
-        "out of order",
-        "unknown",
-        "errors",
-        "which",
-    )
-    return "<h2>Messages</h2>" + _table(heads, rows, right=tuple(range(1, 9)))
+def _described(fault: Mapping[str, Any]) -> str:
+    text = f"{fault['kind']} on {', '.join(fault['places'])}"
+    if fault["mechanism"]:
+        text += f", by {fault['mechanism']}"
+    if fault["calls_broken"] is not None:
+        text += f", {fault['calls_broken']} calls broken"
+    return f"{text}: {fault['problem']}" if fault["problem"] else text
 
 
-def _events(run: Run) -> str:
-    if not run["events"]:
-        return ""
-    events = run["events"][:EVENTS_SHOWN]
-    rows = "".join(
-        f'<tr data-t="{event["t"]}"><td class="n">{_moment(event)}</td>'
-        f"<td>{escape(event['source'])}</td><td>{escape(event['text'])}</td></tr>"
-        for event in events
-    )
-    more = len(run["events"]) - len(events)
-    note = f"<p>and {more} more in events.jsonl</p>" if more else ""
-    return (
-        f"<details><summary>{len(run['events'])} events</summary><div class='wide'><table>"
-        f"<thead><tr><th>time</th><th>from</th><th>what</th></tr></thead><tbody>{rows}</tbody>"
-        f"</table></div>{note}</details>"
-    )
-
-
-def _moment(event: Mapping[str, Any]) -> str:
-    # What may have been earlier by the time between two looks is no moment but a span.
-    sign = "≤ " if event["err"] >= 0.05 else ""
-    return f"{sign}{event['t']:.3f} s"
-
-
-def _surroundings(run: Run) -> str:
-    rows = [(escape(str(key)), escape(str(value))) for key, value in run["surroundings"].items()]
-    rows += [
-        (f"not measured: {escape(name)}", escape(why)) for name, why in run["not_measured"].items()
+def _messages(run: Run, prefix: str) -> Block:
+    rows = [
+        (
+            client["name"],
+            *(_shown(run, f"{client['name']}.{name}") for name in _COUNTS),
+            ", ".join(f"{name} {count}" for name, count in client["errors"].items()),
+        )
+        for client in run["clients"]
+        if client["kind"] == "writers"
     ]
-    return (
-        "<details><summary>Surroundings and plan</summary>"
-        + _table(("what", ""), rows)
-        + f"<pre>{escape(run['plan'])}</pre></details>"
+    return _block(
+        f"{prefix}messages",
+        "Messages of each producer",
+        [*_texts("Producer"), *_numbers(*_COUNTS.values()), *_texts("Kinds of errors")],
+        rows,
+        is_open=True,
     )
+
+
+def _events(run: Run, prefix: str) -> Block:
+    # An event that was polled may have happened earlier, by the time between two polls.
+    rows = [
+        (
+            _ms(event["t"]),
+            _ms(event["err"]) if event["err"] >= LOOKS_LATE_S else None,
+            event["source"],
+            event["text"],
+        )
+        for event in run["events"][:EVENTS_SHOWN]
+    ]
+    return _block(
+        f"{prefix}events",
+        "Events",
+        [
+            *_columns(Unit.ELAPSED, "Time"),
+            *_columns(Unit.DURATION, "Earlier by up to"),
+            *_texts("Source", "Event"),
+        ],
+        rows,
+        plots=(
+            Intervals(
+                title="Events by source",
+                lane=("source",),
+                start="time",
+                end="time",
+                colour="source",
+            ),
+        ),
+        total=len(run["events"]),
+        rest="in events.jsonl",
+    )
+
+
+def _surroundings(run: Run, prefix: str) -> Block:
+    rows = [(str(key), str(value)) for key, value in run["surroundings"].items()]
+    rows += [(f"not measured: {name}", why) for name, why in run["not_measured"].items()]
+    return _block(f"{prefix}surroundings", "Surroundings", _texts("Name", "Value"), rows)
 
 
 # Figures of several runs
@@ -222,20 +353,19 @@ def _metrics(runs: Iterable[Run]) -> list[tuple[str, str]]:
     return list({name: one["unit"] for run in runs for name, one in run["metrics"].items()}.items())
 
 
+def _metric(run: Run, name: str) -> float | None:
+    found: float | None = run["metrics"].get(name, {}).get("value")
+    return found
+
+
 def _value(run: Run, name: str) -> float | None:
-    found = run["metrics"].get(name, {}).get("value")
+    found = _metric(run, name)
     return None if found is None else float("inf") if found == NEVER else float(found)
 
 
 def _shown(run: Run, name: str) -> str:
     value, unit = _value(run, name), run["metrics"].get(name, {}).get("unit", "count")
-    return UNKNOWN if value is None else show(value, Unit[unit.upper()])
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    return "never" if value == NEVER else show(value, Unit.DURATION)
+    return UNKNOWN if value is None else show(value, MetricUnit[unit.upper()])
 
 
 def _pairs(left: Run, right: Run) -> Iterable[tuple[str, str, str]]:
@@ -245,15 +375,10 @@ def _pairs(left: Run, right: Run) -> Iterable[tuple[str, str, str]]:
             yield name, one, other
 
 
-def _compared(left: Run, right: Run, names: tuple[str, str]) -> str:
-    rows = [tuple(map(escape, row)) for row in _pairs(left, right)]
-    return _table(("metric", *map(escape, names)), rows, right=(1, 2))
-
-
 def _spread_rows(runs: Sequence[Run]) -> Iterable[tuple[str, str, str, str]]:
     for name, one in distribution(runs).items():
         if one["median"] is not None:
-            unit = Unit[one["unit"].upper()]
+            unit = MetricUnit[one["unit"].upper()]
             cells = [
                 "never" if one[key] == NEVER else show(one[key], unit)
                 for key in ("min", "median", "max")
@@ -261,41 +386,58 @@ def _spread_rows(runs: Sequence[Run]) -> Iterable[tuple[str, str, str, str]]:
             yield name, cells[0], cells[1], cells[2]
 
 
-def _spread(runs: Sequence[Run]) -> str:
-    verdicts = ", ".join(
-        f"{sum(run['verdict'] == word for run in runs)} {word}"
+def _spread(runs: Sequence[Run]) -> Block:
+    return _block(
+        "spread",
+        "Spread of the figures",
+        [*_texts("Metric"), *_numbers("Min", "Median", "Max")],
+        list(_spread_rows(runs)),
+        is_open=True,
+    )
+
+
+def _outcomes(runs: Sequence[Run]) -> Block:
+    rows = [
+        (word, sum(run["verdict"] == word for run in runs))
         for word in ("PASS", "FAIL", "INCONCLUSIVE")
+    ]
+    return _block(
+        "verdicts",
+        "Verdicts",
+        [*_texts("Verdict"), *_numbers("Runs")],
+        [row for row in rows if row[1]],
+        is_open=True,
     )
-    rows = [tuple(map(escape, row)) for row in _spread_rows(runs)]
-    return f"<p>{verdicts}</p>" + _table(("metric", "min", "median", "max"), rows, right=(1, 2, 3))
 
 
-# Markup
+# Tables
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    def cell(number: int, text: str, tag: str = "td") -> str:
-        return f'<{tag} class="n">{text}</{tag}>' if number in right else f"<{tag}>{text}</{tag}>"
-
-    head = "".join(cell(number, escape(text), "th") for number, text in enumerate(heads))
-    lines = "".join(
-        f"<tr>{''.join(cell(number, text) for number, text in enumerate(row))}</tr>" for row in rows
-    )
-    table = f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody>"
-    return f'<div class="wide"><table>{table}</table></div>'
+def _block(
+    name: str, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Value]], **more: Any
+) -> Block:
+    return Block(name=name, title=title, columns=columns, rows=rows, **more)
 
 
-def _document(title: str, body: Sequence[str]) -> str:
-    folder = Path(__file__).parent
-    style = (folder / "page.css").read_text("utf-8")
-    script = (folder / "cursor.js").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
-        + "\n".join(body)
-        + f"<script>{script}</script></body></html>\n"
-    )
+def _columns(unit: Unit, *titles: str) -> list[Column]:
+    names = [title.lower().replace(" ", "_") for title in titles]
+    return [
+        Column(name=name, title=title, unit=unit) for name, title in zip(names, titles, strict=True)
+    ]
+
+
+def _texts(*titles: str) -> list[Column]:
+    return _columns(Unit.TEXT, *titles)
+
+
+def _numbers(*titles: str) -> list[Column]:
+    """Return columns of counts, or of texts of figures in different units."""
+    return _columns(Unit.NUMBER, *titles)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
+
+
+def _step(seconds: float | None) -> Value:
+    return "never" if seconds == NEVER else _ms(seconds)

@@ -51,7 +51,7 @@ class Seen:
     """A cluster in a moment.
 
     Attributes:
-        view: What a broker told of the cluster last; None before the first answer.
+        view: The last answer of a broker about the cluster; None before the first one.
         faults: What is broken on purpose.
         not_known: What cannot be known of this cluster, one sentence each.
         may_break: Whether the page may break something.
@@ -72,8 +72,8 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
-    """One line of what is wrong now."""
+class _Problem:
+    """A problem that exists now."""
 
     level: str
     text: str
@@ -104,7 +104,7 @@ def sections(seen: Seen) -> dict[str, Section]:
             else [],
         },
         "brokers": brokers,
-        "wrong": [trouble.to_json() for trouble in _wrong(seen, brokers)],
+        "problems": [problem.to_json() for problem in _problems(seen, brokers)],
         "moves": list(_moves(seen)),
         "partitions": _partitions(seen),
         "faults": [_fault(seen, fault) for fault in seen.faults],
@@ -210,36 +210,36 @@ def _log_dir(
     }
 
 
-def _wrong(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Trouble]:
+def _problems(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Problem]:
     if seen.view is None:
-        yield _Trouble(BAD, "no broker answers")
-    yield from (_Trouble(FAULT, f"open fault {_fault_text(seen, one)}") for one in seen.faults)
+        yield _Problem(BAD, "no broker answers")
+    yield from (_Problem(FAULT, f"open fault {_fault_text(seen, one)}") for one in seen.faults)
     for broker in brokers:
         who = f"broker-{broker['id']}"
         if broker["state"] == SILENT:
-            yield _Trouble(BAD, f"{who} does not answer")
+            yield _Problem(BAD, f"{who} does not answer")
         if broker["state"] == FENCED:
-            yield _Trouble(BAD, f"{who} is fenced: the controller gets no heartbeats from it")
+            yield _Problem(BAD, f"{who} is fenced: the controller gets no heartbeats from it")
         states = {one["state"] for one in broker["log_dirs"]}
         if broker["state"] != SILENT and UNKNOWN in states:
-            yield _Trouble(WARN, f"{who} does not report its log directories")
+            yield _Problem(WARN, f"{who} does not report its log directories")
         for one in broker["log_dirs"]:
             where = f"{who}/{one['number']}"
             if one["state"] == OFFLINE:
                 cause = f": {one['cause']}" if one["cause"] else ""
-                yield _Trouble(BAD, f"{where} is offline{cause}")
+                yield _Problem(BAD, f"{where} is offline{cause}")
             for condition in one["conditions"]:
-                yield _Trouble(WARN, f"{where} is {condition}")
+                yield _Problem(WARN, f"{where} is {condition}")
     leaderless = [key for key, found in sorted(seen.partitions.items()) if found.leader < 0]
     if leaderless:
-        yield _Trouble(BAD, f"partitions without a leader: {len(leaderless)} ({named(leaderless)})")
+        yield _Problem(BAD, f"partitions without a leader: {len(leaderless)} ({named(leaderless)})")
     short = [
         key
         for key, found in sorted(seen.partitions.items())
         if found.leader >= 0 and len(found.isr) < len(found.replicas)
     ]
     if short:
-        yield _Trouble(WARN, f"under-replicated partitions: {len(short)} ({named(short)})")
+        yield _Problem(WARN, f"under-replicated partitions: {len(short)} ({named(short)})")
 
 
 def _moves(seen: Seen) -> Iterator[Section]:
@@ -265,7 +265,7 @@ def _moves(seen: Seen) -> Iterator[Section]:
 
 def _partitions(seen: Seen) -> Section:
     rows = [_row(key, found) for key, found in sorted(seen.partitions.items())]
-    # What is wrong comes first, as the rest may not be shown.
+    # Partitions with a problem come first, as the rest may not be shown.
     rows.sort(key=lambda row: row["state"] == "in sync")
     return {"count": len(rows), "shown": rows[:PARTITIONS_SHOWN]}
 
@@ -304,7 +304,7 @@ def _fault_text(seen: Seen, fault: Fault) -> str:
 
 
 def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:
-    """Return what a path is called: a directory of a broker, a broker, or the path itself."""
+    """Return the name of a path: a directory of a broker, a broker, or the path itself."""
     for one in brokers:
         if one.folder == path:
             return f"broker-{one.broker_id}"

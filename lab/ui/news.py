@@ -11,7 +11,7 @@ from lab.rehearsal.facts import Event
 
 MS = 1_000_000
 IN_THE_LOG = ("leader", "isr")
-"""Kinds that the controller's log tells better than what clients are told, where it can be read."""
+"""Kinds of events that the metadata log has more exactly than the metadata of clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What was published, so that every browser gets what it lacks and nothing is queued for anybody.
+"""The published state: every browser gets the changes that it lacks, and nothing is queued.
 
 Each section and each event carries the number of the publication that changed it last. Who has seen
 number 7 needs what is newer than 7: one comparison, whether it missed one publication or a hundred.
@@ -61,7 +61,7 @@ class Published:
         return self._after(0, is_whole=True)
 
     def since(self, last_id: str) -> dict[str, Any]:
-        """Return what is newer than what a browser has seen; all of it where that is not known."""
+        """Return the changes since a browser's last state; everything if that state is unknown."""
         start, _, number = last_id.rpartition("-")
         is_ours = start == self._start and number.isascii() and number.isdecimal()
         seen = int(number) if is_ours and len(number) < 20 else 0

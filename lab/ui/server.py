@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import aiofiles
 
+from jbodlab import pages
 from jbodlab.http_connections import HttpConnections, finish
 from jbodlab.http_message import HEAD_BYTES_MAX, Request, answer, head_of_answer, parse_head
 from jbodlab.ids import TopicPartition
@@ -35,11 +36,12 @@ WRITE_TIMEOUT_S = 20.0
 
 JSON = "application/json; charset=utf-8"
 FOLDER = Path(__file__).parent / "static"
-STATIC: Mapping[str, tuple[str, str]] = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
+STATIC: Mapping[str, tuple[Path, str]] = {
+    "/": (FOLDER / "index.html", "text/html; charset=utf-8"),
+    "/page.js": (FOLDER / "page.js", "text/javascript; charset=utf-8"),
+    "/shared.css": (Path(pages.__file__).parent / "page.css", "text/css; charset=utf-8"),
+    "/page.css": (FOLDER / "page.css", "text/css; charset=utf-8"),
+    "/icon.svg": (FOLDER / "icon.svg", "image/svg+xml"),
 }
 
 
@@ -50,7 +52,7 @@ class RefusedError(Exception):
 class Actions(Protocol):
     """What the page may do to its cluster; each call blocks, one runs at a time."""
 
-    def inject(self, words: Mapping[str, Any]) -> dict[str, Any]:
+    def inject(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Break something.
 
         Raises:
@@ -161,8 +163,8 @@ class Server:
 
     async def _get(self, request: Request) -> bytes:
         if request.path in STATIC:
-            name, kind = STATIC[request.path]
-            async with aiofiles.open(FOLDER / name, "rb") as file:
+            path, kind = STATIC[request.path]
+            async with aiofiles.open(path, "rb") as file:
                 return answer("200 OK", await file.read(), kind=kind, headers=guards.HEADERS)
         if request.path == "/state.json":
             return _json("200 OK", self._published.whole())

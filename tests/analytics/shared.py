@@ -9,7 +9,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.derive.log_end import log_span
 from analytics.page.figure import ask_all
-from analytics.page.report_figures import Figures, ask_figures, figures_of
+from analytics.page.report_figures import Figures, ask_figures
+from analytics.page.sections import figures_of
 from analytics.store.stored_tables import StoredTables
 from tests.analytics.page_tables import ALL_TABLES, Row, write_tables
 

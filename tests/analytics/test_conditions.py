@@ -4,17 +4,16 @@ import json
 
 import pytest
 
-from analytics.derive.log_span import LogSpan
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ClusterResult, ReplayResult
 from analytics.page.conditions import known_figures, parse_condition, parse_objective
-from analytics.page.figure import Answer, Figure, Unit
-from analytics.page.report_figures import Figures, figures_of, names_of_figures
-from analytics.page.sections import SECTIONS
+from analytics.page.figure import Answer
+from analytics.page.report_figures import Figures, names_of_figures
+from analytics.page.sections import FACTS, NO_TIME
 from analytics.page.start_page import ClusterSummary
+from jbodlab.pages.values import Unit
 from tests.analytics.commands import replay_command as main
 
-NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 KNOWN = {
     "outages": Unit.NUMBER,
     "longest_ms": Unit.DURATION,
@@ -108,7 +107,7 @@ def test_what_is_no_percentage_is_no_objective(
 def test_every_named_figure_has_one_name() -> None:
     names = names_of_figures()
 
-    assert len(names) == sum(len(known_figures([figure])) for figure in facts())
+    assert len(names) == sum(len(known_figures([figure])) for figure in FACTS)
     assert {"incidents", "open_incidents", "outages", "problems", "availability"} <= names.keys()
 
 
@@ -128,7 +127,7 @@ def test_a_condition_that_holds_is_exit_code_2(
 ) -> None:
     ones = {
         figure.name: Answer(figure=figure, rows=((1,) * len(figure.columns),), total=1)
-        for figure in facts()
+        for figure in FACTS
     }
     figures = Figures(span=NO_TIME, answers=ones)
     summary = ClusterSummary(first_ms=None, last_ms=None, end_ms=None, facts={}, incidents=())
@@ -158,8 +157,3 @@ def test_a_question_to_tables_has_no_figures(
     assert (
         "--output json and --fail-on are for the report of a whole log" in capsys.readouterr().err
     )
-
-
-def facts() -> list[Figure]:
-    names = [name for section in SECTIONS for name in section.facts]
-    return [figure for figure in figures_of(NO_TIME) if figure.name in names]

@@ -7,10 +7,12 @@ import pytest
 from analytics.ask.directory_paths import directory_paths
 from analytics.errors import ReplayInputError
 from analytics.page.figure import Answer
-from analytics.page.markup import block_html
+from analytics.page.report_figures import Figures
+from analytics.page.report_page import answer_block
 from analytics.page.risk_figures import EMPTY_DIRECTORIES
-from analytics.page.sections import Block
-from analytics.page.values import with_path
+from analytics.page.sections import NO_TIME
+from jbodlab.pages.page import Section, html_page
+from jbodlab.pages.values import Unit, with_path
 from tests.analytics.page_reader import read_page
 
 
@@ -47,9 +49,9 @@ def test_a_named_file_that_tells_no_id_is_an_error(tmp_path: Path) -> None:
 def test_only_ids_of_directories_get_paths() -> None:
     paths = {"D1": "/data/d1"}
 
-    assert with_path("D1", "directory", paths) == "/data/d1 (D1)"
-    assert with_path("D1", "topic", paths) == "D1"
-    assert (with_path("D2", "directory", paths), with_path(None, "directory", paths)) == (
+    assert with_path("D1", Unit.ID, paths) == "/data/d1 (D1)"
+    assert with_path("D1", Unit.TEXT, paths) == "D1"
+    assert (with_path("D2", Unit.ID, paths), with_path(None, Unit.ID, paths)) == (
         "D2",
         None,
     )
@@ -57,9 +59,10 @@ def test_only_ids_of_directories_get_paths() -> None:
 
 def test_the_page_shows_the_path_and_carries_the_id() -> None:
     answer = Answer(figure=EMPTY_DIRECTORIES, rows=((1, "D1", 2.5), (1, "<D2>", None)), total=2)
-    block = Block(figure=EMPTY_DIRECTORIES.name)
+    figures = Figures(span=NO_TIME, answers={}, paths={"D1": "/data/<d1>"})
 
-    page = read_page(block_html(block, answer, 1000, "", {"D1": "/data/<d1>"}))
+    block = answer_block(answer, figures)
+    page = read_page(html_page([Section(name="risk", blocks=[block])], title="Risk"))
 
     assert not page.faults
     ((_, first, _), (_, second, _)) = page.figures[0].rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analytics.page.report_page import report_page
-from analytics.page.sections import SECTIONS
+from analytics.page.sections import NO_TIME, figures_of
 from analytics.page.start_page import start_page, summary_of
 from tests.analytics.page_tables import HOSTILE
 from tests.analytics.shared import Made
@@ -134,7 +134,7 @@ def test_every_plot_is_drawn_and_has_a_table(browser: Browser, page: Path) -> No
         " || !plot.closest('figure').querySelector('details table[data-query] td')).length"
     )
 
-    expected = sum(len(block.plots) for section in SECTIONS for block in section.blocks)
+    expected = sum(len(figure.plots) for figure in figures_of(NO_TIME))
     assert browser.value("document.querySelectorAll('.plot').length") == expected
     assert without == 0
     assert browser.value("document.querySelectorAll('script, b').length") == 1
@@ -367,10 +367,10 @@ def test_filters_choose_rows_by_topic_and_broker(browser: Browser, page: Path, w
     assert set(rows_of(browser, "flapping_replicas", "broker")) <= {"1"}
     assert 0 < browser.value(lanes) < marks
     assert summary_text(browser, "flapping_replicas").endswith(f", {len(shown)} of them shown")
-    assert summary_text(browser, "features_now") in (said, f"{said}, of everything")
+    assert summary_text(browser, "features_now") in (said, f"{said}, not filtered")
     type_into(browser, "Broker", "no such broker")
     assert rows_of(browser, "broker_timeline", "broker") == []
-    assert "None that the filters let through." in browser.value(
+    assert "Nothing matches the filters." in browser.value(
         "document.querySelector('#figure-broker_timeline .plot').textContent"
     )
     browser.value("document.querySelector('.filters button').click()")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analytics.derive.log_span import LogSpan
-from analytics.page.figure import Answer, Value
+from analytics.page.figure import Answer
 from analytics.page.log_figures import LOG
-from analytics.page.report_figures import Figures, figures_of, names_of_figures
+from analytics.page.report_figures import Figures, names_of_figures
 from analytics.page.report_text import text_of
-from analytics.page.sections import SECTIONS
+from analytics.page.sections import FACTS, NO_TIME, figures_of
 from analytics.page.start_page import CLUSTERS, RANKED_BY
+from jbodlab.pages.values import Value
 
-NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 DIRECTORY = "b4d9ExdORgaQq38CyHwWTA"
 INCIDENT = {
     "what": "directory",
@@ -30,12 +29,12 @@ FAILURE = {"broker": 1, "directory": DIRECTORY, "detected_offset": 7, "partition
 def text(
     *,
     incidents: list[Mapping[str, Value]],
-    end: str = "Risk",
+    end: str = "Problems",
     paths: Mapping[str, str] | None = None,
     **failures: list[Mapping[str, Value]],
 ) -> list[str]:
     """Return the lines from incidents to a later section, of a report of nothing else."""
-    facts = {name for section in SECTIONS for name in section.facts}
+    facts = {figure.name for figure in FACTS}
     given = {"incidents": incidents, **failures}
     answers = {}
     for figure in (LOG, *figures_of(NO_TIME)):
@@ -64,9 +63,9 @@ def test_an_incident_is_one_line_with_how_it_was_overcome() -> None:
 
     assert text(incidents=[closed], directory_failures=[course]) == [
         f"1970-01-01 00:00:00.000 directory {DIRECTORY} of broker 1 went offline: 60 ms, ended by "
-        "online; 3 replicas, 2 leaders moved, its broker wrote 3 ms before: I/O error, 2 leaders "
-        "lost, 1 of these never had one again, the last new leader of the others after 5 ms, all "
-        "in sync after 40 ms; jbodlab why ..."
+        "online; 3 replicas affected, 2 leaders moved, logged by its broker 3 ms before: I/O "
+        "error, 2 leaders lost, 1 of them until the end, last new leader after 5 ms, all in "
+        "sync after 40 ms; jbodlab why ..."
     ]
 
 
@@ -79,7 +78,7 @@ def test_an_incident_of_a_directory_with_a_known_path_finds_its_course() -> None
 
     assert line == (
         f"1970-01-01 00:00:00.000 directory /disks/1 ({DIRECTORY}) of broker 1 went offline: still "
-        "open; 3 replicas, 2 leaders moved, not all in sync yet; jbodlab why ..."
+        "open; 3 replicas affected, 2 leaders moved, not all in sync yet; jbodlab why ..."
     )
 
 
@@ -98,7 +97,7 @@ def test_failures_of_a_broker_and_of_its_directory_at_one_offset_are_told_apart(
     )
 
     assert ["1 leader lost" in line for line in lines] == [True, False]
-    assert "broker 1 fenced: still open; 1 replica," in lines[0]
+    assert "broker 1 fenced: still open; 1 replica affected," in lines[0]
 
 
 def test_an_outage_names_its_cause_as_a_sentence() -> None:
@@ -132,8 +131,8 @@ def test_lines_of_brokers_logs_without_a_failure_are_counted() -> None:
     lines = text(incidents=[], broker_logs=[{"lines": 12, "without_failure": 2}])
 
     assert lines[-1] == (
-        "12 lines about log directories, 2 without a failure in the metadata log (in which time "
-        "zone are they? --log-zone)"
+        "12 lines about log directories, 2 without a failure in the metadata log (is the time "
+        "zone right? see --log-zone)"
     )
 
 
@@ -144,6 +143,6 @@ def test_a_change_of_the_controller_has_no_course() -> None:
 
 
 def test_the_start_page_names_figures_that_every_report_has() -> None:
-    shown = {column.name for column in CLUSTERS.columns} - {"cluster", "last_time"}
+    shown = {column.name for column in CLUSTERS} - {"cluster", "last_time"}
 
     assert shown | set(RANKED_BY) <= names_of_figures().keys()

@@ -151,8 +151,8 @@ def opened(cluster: Staying) -> Cluster:
 def wait_whole(page: Page) -> None:
     wait_for(
         "a page on which nothing is wrong",
-        lambda: not page.state()["sections"]["wrong"],
-        last_seen=lambda: page.state()["sections"]["wrong"],
+        lambda: not page.state()["sections"]["problems"],
+        last_seen=lambda: page.state()["sections"]["problems"],
     )
 
 
@@ -221,7 +221,7 @@ def test_the_last_replica_in_sync_is_broken_only_if_that_is_ticked(page: Page) -
         ({"kind": "eio", "where": "broker-9/2", "for": "1s"}, "unknown broker-9"),
         ({"kind": "rust", "where": "broker-1/2", "for": "1s"}, "unknown kind of fault 'rust'"),
         ({"kind": "eio", "where": "/etc", "for": "1s"}, "expected a target such as"),
-        ({"kind": "eio", "where": "broker-1/2", "for": "1s", "x": 1}, "'x' is none of"),
+        ({"kind": "eio", "where": "broker-1/2", "for": "1s", "x": 1}, "unknown key 'x' (expected "),
     ],
 )
 def test_wrong_wishes_are_refused_with_a_reason(
@@ -335,7 +335,7 @@ def test_the_page_fits_has_no_errors_and_asks_nobody_else(
 ) -> None:
     wait_whole(page)
     browser.open(page.url, *size, dark=dark)
-    wait_text(browser, "wrong", lambda text: "none" in text)
+    wait_text(browser, "problems", lambda text: "none" in text)
     wait_text(browser, "dir-2-2", lambda text: "online" in text)
 
     assert browser.errors == []
@@ -362,7 +362,7 @@ def test_a_disk_is_broken_and_healed_by_keyboard_alone(page: Page, browser: Brow
     browser.key("Enter")
 
     wait_text(browser, "dir-1-1", lambda text: "OFFLINE" in text and "permission" in text)
-    wait_text(browser, "wrong", lambda text: "broker-1/1 is offline" in text)
+    wait_text(browser, "problems", lambda text: "broker-1/1 is offline" in text)
     tab_to(browser, "heal")
     browser.key("Enter")
 

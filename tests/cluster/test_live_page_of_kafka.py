@@ -29,8 +29,8 @@ def test_the_page_shows_what_apache_kafka_tells(kafkas_cluster: Cluster, tmp_pat
         with served(Staying(tmp_path), "--bootstrap-server", kafkas_cluster.bootstrap) as page:
             wait_for(
                 "a page on which nothing is wrong",
-                lambda: not page.state()["sections"]["wrong"],
-                last_seen=lambda: page.state()["sections"]["wrong"],
+                lambda: not page.state()["sections"]["problems"],
+                last_seen=lambda: page.state()["sections"]["problems"],
             )
             wait_for(
                 "the topic on the page",

@@ -57,9 +57,9 @@ const draw = {
     fill(at("not-known"), ...not_known.map((text) => make("li", {}, text)));
     if (may_break && !token) say("To inject faults, open the URL that the command printed: it has the token.");
   },
-  wrong(lines) {
+  problems(lines) {
     const items = lines.map(({ level, text }) => make("li", {}, mark(level, text)));
-    fill(at("wrong"), ...(items.length ? items : [make("li", {}, mark("good", "none"))]));
+    fill(at("problems"), ...(items.length ? items : [make("li", {}, mark("good", "none"))]));
   },
   brokers(brokers) {
     fill(at("brokers"), ...brokers.map(drawBroker));
@@ -204,19 +204,19 @@ function askBreak(where, leaders, scope) {
 function explain() {
   const kind = state.sections.cluster.kinds.find((one) => one.name === at("kind").value);
   at("meaning").textContent = kind?.meaning ?? "";
-  at("told-label").hidden = !kind?.parameters.length;
-  at("told").value = "";
-  at("told").placeholder = (kind?.parameters ?? []).map((word) => `${word}=`).join(" ");
+  at("parameters-label").hidden = !kind?.parameters.length;
+  at("parameters").value = "";
+  at("parameters").placeholder = (kind?.parameters ?? []).map((word) => `${word}=`).join(" ");
 }
 
 async function doBreak() {
-  const words = at("told").value.trim().split(/\s+/).filter(Boolean).map((word) => word.split(/=(.*)/s).slice(0, 2));
+  const words = at("parameters").value.trim().split(/\s+/).filter(Boolean).map((word) => word.split(/=(.*)/s).slice(0, 2));
   at("do-break").disabled = true;
   at("refused").textContent = "";
   try {
     say(await post("/faults", {
       kind: at("kind").value, where: breaking.where, for: at("length").value.trim(),
-      told: Object.fromEntries(words), even_last_in_sync: at("last").checked,
+      parameters: Object.fromEntries(words), even_last_in_sync: at("last").checked,
     }));
     at("break").close();
   } catch (error) {

@@ -62,7 +62,7 @@ WHOLE = Seen(
 
 
 def wrong(seen: Seen) -> list[str]:
-    return [f"{line['level']}: {line['text']}" for line in model.sections(seen)["wrong"]]
+    return [f"{line['level']}: {line['text']}" for line in model.sections(seen)["problems"]]
 
 
 def with_view(**partitions: PartitionView) -> Seen:
@@ -73,7 +73,7 @@ def with_view(**partitions: PartitionView) -> Seen:
 def test_a_whole_cluster_has_nothing_wrong() -> None:
     found = model.sections(WHOLE)
 
-    assert found["wrong"] == found["moves"] == found["faults"] == []
+    assert found["problems"] == found["moves"] == found["faults"] == []
     first = found["brokers"][0]
     assert (first["state"], first["leaders"]) == ("serves", 1)
     assert [one["state"] for one in first["log_dirs"]] == ["online", "online"]

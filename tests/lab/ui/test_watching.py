@@ -109,5 +109,5 @@ async def browsed() -> tuple[Browser, Published]:
 def test_a_browser_misses_no_change_whenever_it_reads(observed: None) -> None:
     browser, published = asyncio.run(browsed())
 
-    assert set(browser.sections) >= {"brokers", "wrong", "rates"}
+    assert set(browser.sections) >= {"brokers", "problems", "rates"}
     assert browser.sections == published.whole()["sections"]

@@ -1,4 +1,4 @@
-// A view is what part of an axis is seen. All plots over time share one.
+// A view is the visible part of an axis. All plots over time share one view.
 
 class View {
   constructor(full, minSpan) {
@@ -12,7 +12,7 @@ class View {
 
   get whole() { return this.range[0] === this.full[0] && this.range[1] === this.full[1]; }
 
-  // Shows a part as wide as asked, moved to where there is something; tells whether that changed.
+  // Shows a part of this width, moved into the full range; returns whether the view changed.
   show(from, to) {
     const all = this.full[1] - this.full[0];
     const span = Math.min(all, Math.max(this.minSpan, to - from));
@@ -25,7 +25,7 @@ class View {
     return true;
   }
 
-  // A factor above 1 shows less; what stands at `at` stays there.
+  // A factor above 1 shows less; the value `at` stays in its place.
   zoom(factor, at) {
     const [from, to] = this.range;
     const span = Math.max(this.minSpan, this.span / factor);

@@ -1,31 +1,60 @@
-"""Values of figures as text: for readers, and exactly, for whoever checks the page."""
+"""Columns of tables, and their values as text: for readers, and exactly, for the page's script."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from html import escape as escape_html
+from enum import Enum
 
-from analytics.page.figure import Unit, Value
+from jbodlab.durations import duration_text
+
+Value = str | int | float | None
 
 NOTHING = "–"  # noqa: RUF001 - a dash for readers, not a minus
 
-DIRECTORIES = frozenset(("directory", "from_directory", "to_directory"))
-"""Columns of figures that hold ids of directories."""
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
-def escape(text: str) -> str:
-    r"""Return text for HTML, in elements and in quoted attributes.
+class Unit(Enum):
+    """What the values of a column are, and how they are carried.
 
-    Control characters are shown as ``\u0000``: a browser would drop or change them, and those for
-    the direction of writing could disguise what stands beside them.
+    Times are milliseconds since 1970, elapsed times milliseconds since the start of a run,
+    durations milliseconds, shares are 0 to 1, days ISO dates.
     """
-    return escape_html(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), quote=True)
+
+    TEXT = "text"
+    ID = "id"
+    NUMBER = "number"
+    """A count of something."""
+    LABEL = "label"
+    """A number that names something: a broker, an epoch, an offset."""
+    TIME = "time"
+    ELAPSED = "elapsed"
+    DURATION = "duration"
+    SHARE = "share"
+    DEVIATION = "deviation"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table; `title` is what a reader sees."""
+
+    name: str
+    title: str
+    unit: Unit
+
+
+def visible(text: str) -> str:
+    r"""Return text whose control characters are shown as ``\u0000``.
+
+    A browser would drop or change them, and those for the direction of writing could disguise the
+    text beside them.
+    """
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def exact(value: Value, unit: Unit) -> str | None:
@@ -47,8 +76,10 @@ def readable(value: Value, unit: Unit) -> str:
     match unit:
         case Unit.TIME:
             return _iso(int(value)).replace("T", " ").rstrip("Z")
+        case Unit.ELAPSED:
+            return f"{value / 1000:.3f} s"
         case Unit.DURATION:
-            return duration_text(int(value))
+            return duration_text(value / 1000)
         case Unit.SHARE:
             return share_text(value)
         case Unit.DEVIATION:
@@ -59,32 +90,15 @@ def readable(value: Value, unit: Unit) -> str:
             return str(value)
 
 
-def with_path(value: Value, column: str, paths: Mapping[str, str]) -> Value:
+def with_path(value: Value, unit: Unit, paths: Mapping[str, str]) -> Value:
     """Return a value as it is, but the id of a directory behind its path where that is known."""
-    if column not in DIRECTORIES or not isinstance(value, str) or value not in paths:
+    if unit is not Unit.ID or not isinstance(value, str) or value not in paths:
         return value
     return f"{paths[value]} ({value})"
 
 
-def duration_text(duration_ms: int) -> str:
-    """Return a duration in its two largest units, below a minute in seconds with one digit."""
-    if duration_ms < 0:
-        return f"-{duration_text(-duration_ms)}"
-    if duration_ms < 1000:
-        return f"{duration_ms} ms"
-    if duration_ms < 59_950:
-        return f"{duration_ms / 1000:.1f}".removesuffix(".0") + " s"
-    duration_ms = max(duration_ms, 60_000)
-    for at, (size, name) in enumerate(_STEPS[:-1]):
-        if duration_ms >= size:
-            smaller, smaller_name = _STEPS[at + 1]
-            rest = duration_ms % size // smaller
-            return f"{duration_ms // size} {name}" + (f" {rest} {smaller_name}" if rest else "")
-    raise AssertionError(duration_ms)
-
-
 def share_text(share: float) -> str:
-    """Return a share in percent; only what is whole is called 100 %."""
+    """Return a share in percent; only the whole is 100 %."""
     if share >= 1:
         return f"{100 * share:,.1f}".removesuffix(".0") + " %"
     return f"{min(100 * share, 99.9999):.4f}".rstrip("0").rstrip(".") + " %"

@@ -1,7 +1,7 @@
 // Filters choose among the rows of the page: tables hide the others, plots are drawn without them.
 
 const FILTERED = [
-  // What is asked for, the columns that hold it, and whether a part of a name is enough.
+  // The filter, the columns that it looks at, and whether a part of a name is enough.
   { name: "cluster", title: "Cluster", columns: ["cluster"], parts: true },
   { name: "topic", title: "Topic", columns: ["topic"], parts: true },
   { name: "broker", title: "Broker", columns: ["broker", "node", "from_broker", "to_broker"], parts: false },
@@ -13,7 +13,7 @@ function wantedNames(text) {
   return text.toLowerCase().split(/[\s,]+/).filter((name) => name);
 }
 
-// Null where a row says nothing of what is asked for: it belongs to all.
+// Null where a row has no such column: the row always stays.
 function isOneOf(filter, names, values) {
   const columns = filter.columns.filter((column) => column in values);
   if (!columns.length) return null;
@@ -25,7 +25,7 @@ function isNamed(row) {
   return FILTERED.every((filter) => !wanted[filter.name]?.length || isOneOf(filter, wanted[filter.name], row.values) !== false);
 }
 
-// What has not ended reaches to the end of all times; a stretch without a time is always meant.
+// A row without an end lasts for ever; a row without a begin always stays.
 function isInTime(row, span, lasts) {
   if (!span.length || (wanted.from === null && wanted.to === null)) return true;
   const start = row.values[span[0]], end = span.length > 1 ? row.values[span[1]] ?? Infinity : start + lasts;
@@ -36,7 +36,7 @@ function isAsked() {
   return wanted.from !== null || wanted.to !== null || FILTERED.some(({ name }) => wanted[name]?.length);
 }
 
-// Hides rows, and says of each table how many are left, or that it cannot be asked.
+// Hides rows, and writes above each table how many are left, or that it has no such column.
 function filterTable(table) {
   const span = (table.dataset.span ?? "").split(" ").filter((name) => name);
   const rows = readFigure(table).rows, lasts = Number(table.dataset.lasts ?? 0);
@@ -52,22 +52,25 @@ function filterTable(table) {
   const can = rows.length && FILTERED.some((filter) => wanted[filter.name]?.length && filter.columns.some((column) => column in rows[0].values));
   const inTime = span.length && (wanted.from !== null || wanted.to !== null);
   summary.textContent = summary.dataset.all
-    + (!isAsked() || !rows.length ? "" : can || inTime ? `, ${left} of them shown` : ", of everything");
+    + (!isAsked() || !rows.length ? "" : can || inTime ? `, ${left} of them shown` : ", not filtered");
 }
 
 // The clock that is shown: UTC, or the reader's.
 function readField(text) {
-  return text ? readTime(isLocal ? text : `${text}Z`) : null;
+  if (!text) return null;
+  return isElapsed ? Number(text) * SECOND : readTime(isLocal ? text : `${text}Z`);
 }
 
 function fieldText(time) {
-  return time === null ? "" : new Date(shown(time)).toISOString().slice(0, 19);
+  if (time === null) return "";
+  return isElapsed ? String(time / SECOND) : new Date(shown(time)).toISOString().slice(0, 19);
 }
 
 function field(bar, type, title) {
   const label = element("label", "", `${title} `), input = element("input");
   input.type = type;
   if (type === "datetime-local") input.step = "1";
+  else if (type === "number") input.step = "any";
   else input.spellcheck = false;
   label.append(input);
   bar.append(label);
@@ -88,7 +91,7 @@ function addFilters(changed, show) {
     tables.forEach(filterTable);
     changed();
     clear.disabled = !isAsked();
-    said.textContent = isAsked() ? "Only what the filters let through is shown. Numbers in boxes, and tables that name nothing of what is asked for, are of everything." : "";
+    said.textContent = isAsked() ? "Tables and plots show only what matches the filters. Boxes, and tables without such a column, still show everything." : "";
   };
   for (const { name, title, columns: own } of FILTERED) {
     if (!own.some((column) => columns.has(column))) continue;
@@ -96,7 +99,7 @@ function addFilters(changed, show) {
     fields.get(name).addEventListener("input", apply);
   }
   for (const [name, title] of [["from", "From"], ["to", "To"]]) {
-    const input = field(bar, "datetime-local", title);
+    const input = isElapsed ? field(bar, "number", `${title} second`) : field(bar, "datetime-local", title);
     fields.set(name, input);
     input.addEventListener("change", () => {
       wanted[name] = readField(input.value);

@@ -1,6 +1,6 @@
 "use strict";
 
-// Figures are read from the tables of the page, so that what is drawn is what the tables say.
+// Plots read their figures from the tables of the page, so that both always agree.
 
 const byNature = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -27,7 +27,7 @@ function readValue(cell, unit) {
   switch (unit) {
     case "time": return readTime(text);
     case "day": return readTime(text + "T00:00:00.000Z");
-    case "number": case "duration": case "share": case "deviation": return Number(text);
+    case "number": case "duration": case "share": case "deviation": case "elapsed": return Number(text);
     default: return text;
   }
 }
@@ -39,8 +39,15 @@ function readTime(text) {
 
 const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
 
+// Times are those of a calendar, or milliseconds since the start of a run.
+const isElapsed = document.body.hasAttribute("data-elapsed");
+
 // Times are shown in UTC, or as the clocks of the reader show them.
 let isLocal = false;
+
+function readMoment(text) {
+  return isElapsed && text ? Number(text) : readTime(text);
+}
 
 // A time whose UTC text is the one to be shown.
 function shown(time) {
@@ -53,6 +60,7 @@ function zoneText() {
 
 // Times as the tables print them, as short as the distance of neighbours allows.
 function timeText(time, step) {
+  if (isElapsed) return `${(time / SECOND).toFixed(step >= SECOND ? 0 : step >= 100 ? 1 : 3)} s`;
   const iso = new Date(shown(time)).toISOString();
   if (step >= DAY) return iso.slice(0, -14);
   if (step >= MINUTE) return iso.slice(-13, -8);
@@ -60,11 +68,11 @@ function timeText(time, step) {
 }
 
 function dayText(time) {
-  return new Date(shown(time)).toISOString().slice(0, -14);
+  return isElapsed ? "" : new Date(shown(time)).toISOString().slice(0, -14);
 }
 
 function momentText(time) {
-  return new Date(shown(time)).toISOString().slice(0, -1).replace("T", " ");
+  return isElapsed ? `${(time / SECOND).toFixed(3)} s` : new Date(shown(time)).toISOString().slice(0, -1).replace("T", " ");
 }
 
 // Writes all times of the tables anew; what was not a time in the first place stays.
@@ -76,6 +84,7 @@ function showTimes() {
 }
 
 function rangeText([from, to]) {
+  if (isElapsed) return `${momentText(from)} to ${momentText(to)}`;
   const step = to - from > 2 * DAY ? MINUTE : to - from > 2 * MINUTE ? SECOND : 1;
   const start = `${dayText(from)} ${timeText(from, step)}`;
   const end = dayText(from) === dayText(to) ? timeText(to, step) : `${dayText(to)} ${timeText(to, step)}`;

@@ -2,6 +2,20 @@
 
 const MAX_LEGEND = 12;
 
+// The numbers of the colours in the style sheet, which the colour-blind can tell apart too.
+const GOOD = 0, BAD = 1, WARN = 2, CALM = 3, GREY = 4, ODD = 5, SKY = 6, YELLOW = 7;
+
+const COLOURS = Object.fromEntries([
+  [GOOD, "unfenced,online,preferred,recovered,elected,expand,completed,swapped,in sync"],
+  [BAD, "offline,open,directory,leaderless,offline_directories,failed,no leader"],
+  [WARN, "fenced,closed,broker,under_min_isr,shrink,reverted,failed_brokers,not all in sync"],
+  [CALM, "controlled_shutdown,controller,replace,running,under_replicated,acknowledged,received,succeeded"],
+  [GREY, "unknown,cancelled,not_preferred"],
+  [ODD, "unclean,follower,registered,offline_replicas,fault"],
+  [SKY, "reassignment"],
+  [YELLOW, "unregistered"],
+].flatMap(([colour, names]) => names.split(",").map((name) => [name, colour])));
+
 function laneText(row, names) {
   const broker = (name) => (name === "broker" || name === "controller" ? `${name} ` : "");
   if (names[0] === "topic" && names[1] === "partition") {
@@ -11,20 +25,21 @@ function laneText(row, names) {
 }
 
 function makeIntervals(plot, rows) {
-  const spec = plot.spec, end = readTime(spec.logEnd);
+  const spec = plot.spec, end = readMoment(spec.logEnd);
   const kept = rows.filter((row) => row.values[spec.start] !== null);
   const named = kept.map((row) => ({ row, name: laneText(row, spec.lane) }));
   plot.lanes = named.map((item) => item.name);
-  if (!spec.oneEach) plot.lanes = [...new Set(plot.lanes)].sort(byNature);
+  if (!spec.one_each) plot.lanes = [...new Set(plot.lanes)];
+  if (!spec.one_each && !spec.in_order) plot.lanes.sort(byNature);
   const lanes = new Map(plot.lanes.map((name, at) => [name, at]));
   const shown = (row) => (spec.days ? row.values[spec.colour] : row.texts[spec.colour]);
-  const colours = spec.days ? null : palette(kept.map(shown), spec.colours);
+  const colours = spec.days ? null : palette(kept.map(shown), COLOURS);
   plot.items = named.map(({ row, name }, at) => {
     const start = row.values[spec.start];
     const until = spec.days ? start + DAY : row.values[spec.end] ?? Math.max(start, end ?? start);
     return {
       start, end: Math.max(start, until), lines: row.lines,
-      lane: spec.oneEach ? at : lanes.get(name),
+      lane: spec.one_each ? at : lanes.get(name),
       colour: colours ? colours.get(shown(row)) : shareColour(shown(row)),
     };
   });
@@ -38,7 +53,7 @@ function makeBars(plot, rows) {
   const spec = plot.spec;
   const kept = rows.filter((row) => row.values[spec.time] !== null
     && Object.entries(spec.where).every(([name, value]) => row.values[name] === value));
-  const colours = palette(kept.map((row) => row.texts[spec.series]), spec.colours);
+  const colours = palette(kept.map((row) => row.texts[spec.series]), COLOURS);
   const buckets = new Map();
   for (const row of kept) {
     const start = row.values[spec.time], value = row.values[spec.value];
@@ -55,12 +70,12 @@ function makeBars(plot, rows) {
 }
 
 function makeSteps(plot, rows) {
-  const spec = plot.spec, end = readTime(spec.logEnd), begin = readTime(document.body.dataset.first);
+  const spec = plot.spec, end = readMoment(spec.logEnd), begin = readMoment(document.body.dataset.first);
   const kept = rows.filter((row) => row.values[spec.time] !== null
     && Object.entries(spec.where).every(([name, values]) => values.includes(row.values[name])));
   const named = kept.map((row) => ({ row, name: laneText(row, spec.series).replaceAll("_", " ") }));
-  const fixed = Object.fromEntries(named.filter(({ row }) => Object.hasOwn(spec.colours, row.values[spec.series[0]]))
-    .map(({ row, name }) => [name, spec.colours[row.values[spec.series[0]]]]));
+  const fixed = Object.fromEntries(named.filter(({ row }) => Object.hasOwn(COLOURS, row.values[spec.series[0]]))
+    .map(({ row, name }) => [name, COLOURS[row.values[spec.series[0]]]]));
   const colours = palette(named.map(({ name }) => name).sort(byNature), fixed);
   const lines = new Map([...colours].map(([name, colour]) => [name, { name, colour, points: [] }]));
   for (const { row, name } of named) {
@@ -105,7 +120,7 @@ function makePlot(place) {
   return plot;
 }
 
-// Makes what is drawn of the rows that the filters let through; time is what the view shows.
+// Makes the items of a plot from the rows that match the filters; the view chooses the period.
 function fill(plot) {
   const rows = plot.rows.filter(isNamed);
   switch (plot.spec.kind) {
@@ -183,11 +198,11 @@ function render(plot) {
   plot.width = width;
   tip.hidden = true;
   if (!plot.items.length) {
-    plot.chart.replaceChildren(element("p", "none", "None that the filters let through."));
+    plot.chart.replaceChildren(element("p", "none", "Nothing matches the filters."));
     return;
   }
   Object.assign(plot, plot.draw(plot, width));
-  // Marks stand above all else, so that the pointer finds them.
+  // Marks lie above everything else, so that the pointer finds them.
   plot.svg.append(...plot.svg.querySelectorAll(".changed"));
   plot.chart.replaceChildren(plot.svg);
   plot.resetButton.disabled = plot.view.whole;
@@ -225,7 +240,7 @@ function addZoneButton(plots, zoneChanged) {
 function start() {
   marks.push(...readMarks());
   const plots = [...document.querySelectorAll(".plot")].map(makePlot);
-  const times = [readTime(document.body.dataset.first), readTime(document.body.dataset.last)].filter((time) => time !== null);
+  const times = [readMoment(document.body.dataset.first), readMoment(document.body.dataset.last)].filter((time) => time !== null);
   for (const plot of plots) for (const time of plot.times ?? []) times.push(time);
   let first = Infinity, last = -Infinity;
   for (const time of times) {
@@ -246,8 +261,8 @@ function start() {
     }),
     (from, to) => shared.show(from ?? shared.full[0], to ?? shared.full[1]),
   );
-  addZoneButton(plots, zoneChanged);
-  // Paper has no unfolding: what is on the page is printed, and folded again afterwards.
+  if (!isElapsed) addZoneButton(plots, zoneChanged);
+  // Paper cannot be unfolded: all tables are opened for printing, and closed again afterwards.
   let unfolded = [];
   addEventListener("beforeprint", () => {
     unfolded = [...document.querySelectorAll("details:not([open]):not(.query)")];

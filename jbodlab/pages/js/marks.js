@@ -46,7 +46,7 @@ function drawTimeAxis(svg, view, left, right, height) {
     add(svg, "line", { class: "grid", x1: x(tick), x2: x(tick), y1: 0, y2: bottom });
     const anchor = x(tick) < left + 34 ? "start" : x(tick) > right - 34 ? "end" : "middle";
     add(svg, "text", { class: "soft", x: x(tick), y: bottom + 15, "text-anchor": anchor }, timeText(tick, step));
-    if (step < DAY && dayText(tick) !== day) {
+    if (step < DAY && !isElapsed && dayText(tick) !== day) {
       day = dayText(tick);
       add(svg, "text", { class: "soft", x: x(tick), y: bottom + 30, "text-anchor": anchor }, day);
     }
@@ -54,7 +54,7 @@ function drawTimeAxis(svg, view, left, right, height) {
   drawMarks(svg, view, x, bottom);
 }
 
-// Marks that lie too close to be told apart are drawn as one.
+// Marks that lie too close together are drawn as one.
 function drawMarks(svg, view, x, bottom) {
   let group = null;
   const draw = () => {
@@ -197,7 +197,7 @@ function drawRanking(plot, width) {
       const start = inside(0), end = inside(value ?? 0);
       const mark = add(svg, "rect", { class: `mark k${plot.colours.get(plot.spec.values[series])}`, x: start, y: y + series * ROW, width: Math.max(0.5, end - start), height: 11, rx: 1 });
       tips.set(mark, item.lines);
-      // The number stands behind its bar, or behind the line where that would cross it.
+      // The number follows its bar, or the line where the line would cross the number.
       const after = end + 8 + item.texts[series].length * CHAR_WIDTH;
       const place = line !== null && line > end - 3 && line < after ? line : end;
       add(svg, "text", { x: place + 5, y: y + series * ROW + 9.5 }, item.texts[series]);
