@@ -116,9 +116,9 @@ class DiskSpace:
     def written(self, directory: DirectorySpace, now_s: float) -> None:
         """Take notice that the disk took a small file; after a while that is believed."""
         if self.denial is not None and now_s - self._denied_s >= self._denial_s:
-            self.taken(directory)
-            if self.denial is None:
-                self._granted_s = now_s
+            self.denied_to.discard(directory)
+            if not self.denied_to:
+                self.denial, self._granted_s = None, now_s
 
     def taken(self, directory: DirectorySpace) -> None:
         """Take notice that the disk takes from a directory what it had had no room for.
