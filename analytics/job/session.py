@@ -90,7 +90,14 @@ STARTED_BY = "JBOD_REPLAY_STARTED_BY"
 STARTER = uuid.uuid4().hex
 """By these, in their environment, the processes of this process's sessions are told from others."""
 
-_OF_START = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME", STARTED_BY)
+_OF_START = (
+    "PYTHONPATH",
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+    "JAVA_HOME",
+    "SPARK_LOCAL_IP",
+    STARTED_BY,
+)
 """Variables that only a start needs."""
 
 _FORKED_S = 5.0
@@ -142,6 +149,8 @@ def _start(
     start: AbstractContextManager[None] = nullcontext()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        # Otherwise Spark asks for the address of the machine's name, and some machines have none.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.master("local[*]")
         more = (archive_options() or _NOT_CHECKED) if java_options is None else java_options
         options = [*_java_options(size_bytes, compile_well=compile_well), *more]
