@@ -72,12 +72,20 @@ choose_place() {
 # An environment whose making was interrupted has no pip yet.
 works() { [ -x "$1/bin/pip" ] && as_server "$1/bin/python" -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)' 2>/dev/null; }
 
+has_pip_for() { "$1" -c 'import ensurepip' 2>/dev/null || "$1" -m pip --version >/dev/null 2>&1 || command -v pip3 pip >/dev/null; }
+
 create() {
   local place=$1 version
   python=$(choose_python)
   echo "creating the environment in $place with $("$python" --version)"
   mkdir -p "$(dirname "$place")"
   rm -rf "$place"
+  version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  if ! has_pip_for "$python" && is_root && command -v apt-get >/dev/null; then
+    # A fresh Debian: its python3 cannot fill an environment.
+    echo "installing python$version-venv (apt-get)"
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q "python$version-venv"; } >/dev/null || true
+  fi
   if "$python" -c 'import ensurepip' 2>/dev/null; then
     "$python" -m venv "$place"
   else
@@ -88,7 +96,6 @@ create() {
     done
     if ! "$place/bin/python" -m pip --version >/dev/null 2>&1; then
       rm -rf "$place"
-      version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
       fail "$python has no ensurepip, and there is no other pip: apt install python$version-venv"
     fi
   fi

@@ -43,7 +43,14 @@ _OF_WORKERS = {
 _STARTED_BY = "JBOD_REPLAY_STARTED_BY"
 """By it, in their environment, the processes of a start are told from all others."""
 
-_OF_START = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME", _STARTED_BY)
+_OF_START = (
+    "PYTHONPATH",
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+    "JAVA_HOME",
+    "SPARK_LOCAL_IP",
+    _STARTED_BY,
+)
 """Variables that only a start needs."""
 
 _LOOKS, _LOOK_EVERY_S = 20, 0.02
@@ -66,6 +73,8 @@ def start_session(size_bytes: int) -> SparkSession:
         require_java()
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            # Otherwise Spark asks for the address of the machine's name, and some have none.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = builder.master("local[*]")
             for key, value in _local_settings(size_bytes).items():
                 builder = builder.config(key, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,7 +13,9 @@ from pyspark.sql import SparkSession
 from analytics.job import session
 from analytics.job.session import start_session
 
+ROOT = Path(__file__).parents[2]
 DEADLINE_S = 30
+START_DEADLINE_S = 120
 WAITS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
 
 
@@ -53,3 +56,24 @@ def test_starting_a_session_leaves_the_environment_as_it_was(
     start_session(0)
 
     assert dict(os.environ) == before
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a machine another name")
+def test_a_session_starts_on_a_machine_whose_name_has_no_address() -> None:
+    code = "from analytics.job.session import start_session; start_session(0).stop()"
+    unshare = ["unshare", "--uts"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine gives no process a name of its own")
+    named = [*unshare, "sh", "-c", 'hostname no-such-machine && exec "$@"', "sh"]
+
+    done = subprocess.run(
+        [*named, sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=START_DEADLINE_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
