@@ -267,7 +267,7 @@ def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_els
         [LOCK, "mine", "notes.txt", "_state", FILE_NAME, *(table.name for table in TABLES)]
     )
     assert len(read_table(output, "records")) > len(twice.first_records) == 1
-    assert "1 active, log directories 1 online 0 offline" in twice.second.report
+    assert "1 active, log directories 1 online and 0 offline" in twice.second.report
 
 
 def test_a_damaged_log_gives_problems_and_what_can_be_read(
