@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -24,7 +24,7 @@ from analytics.derive.log_end import LogEnd
 from analytics.store.questions import Questions, Readable
 from analytics.tables.table import Table
 
-_HERE = Path(__file__).parent
+_SUFFIX = ".sql"
 _US_PER_MS = 1000
 
 
@@ -38,7 +38,12 @@ class Scope(Enum):
 @cache
 def texts(scope: Scope) -> Mapping[str, str]:
     """Return the questions of a scope, by the names of the tables that they give."""
-    return {path.stem: path.read_text("utf-8") for path in (_HERE / scope.value).glob("*.sql")}
+    found = files(__package__).joinpath(scope.value).iterdir()
+    return {
+        each.name.removesuffix(_SUFFIX): each.read_text("utf-8")
+        for each in found
+        if each.name.endswith(_SUFFIX)
+    }
 
 
 class SqlFiles(Questions):
@@ -61,7 +66,8 @@ class SqlFiles(Questions):
             f"CREATE MACRO log_end() AS make_timestamptz({time}::BIGINT);"
             f"CREATE MACRO stretch_us() AS {end.bucket_ms * _US_PER_MS}::BIGINT;"
         )
-        self._connection.execute((_HERE / "macros.sql").read_text("utf-8"))
+        macros = files(__package__).joinpath("macros.sql").read_text("utf-8")
+        self._connection.execute(macros)
 
     def answer(self, table: Table) -> pa.Table:
         """Return the rows of a table, in no order."""
