@@ -11,10 +11,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from jbodlab.pages.plots import Intervals, Plot
@@ -255,7 +255,9 @@ def _template() -> Template:
 
 
 def _read(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
+    data = pkgutil.get_data(__package__, name)
+    assert data is not None
+    return data.decode()
 
 
 def _hash(text: str) -> str:
