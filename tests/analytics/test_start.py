@@ -75,10 +75,10 @@ def test_a_replay_without_pyspark_says_so_and_is_done_in_its_process(tmp_path: P
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (
-        0,
-        "jbodlab: PySpark is not installed: the replay runs with --engine local\n",
-    )
+    assert done.returncode == 0, done.stderr
+    line = "jbodlab: PySpark is not installed: the replay runs with --engine local"
+    # On a busy machine lines about its progress follow.
+    assert done.stderr.splitlines()[0] == line
     assert done.stdout.endswith("Engine\n  this process\n")
 
 
