@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.derive.log_end import LogEnd
-from analytics.derive.sql_files import Scope, SqlFiles
+from analytics.derive.sql_files import Scope, SqlFiles, texts
 from analytics.store.questions import GivenTables
 from analytics.tables import catalog as t
 from analytics.tables.derived import BUCKET_SUMS, FAILURES
@@ -23,8 +23,8 @@ FACTS = (
 )
 """The tables of facts about partitions, of which the others are derived."""
 
-OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS, t.LEADERSHIP_CHURN)
-"""Tables whose rows are each of one partition."""
+OF_PARTITIONS = tuple(each for each in t.DERIVED_TABLES if each.name in texts(Scope.BUCKET))
+"""Tables of a result whose rows are each of one partition."""
 
 BUCKET_TABLES = (*OF_PARTITIONS, *BUCKET_SUMS)
 """All that a bucket gives; the sums are summed up over buckets, and go with the scratch folder."""

@@ -12,24 +12,14 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.derive.bucket_rows import BucketRows
 from analytics.derive.log_end import log_end
-from analytics.derive.sql_files import Scope, SqlFiles
+from analytics.derive.sql_files import Scope, SqlFiles, texts
 from analytics.derive.what_if import kind_losses
 from analytics.store.questions import Readable
 from analytics.tables import catalog as t
 from analytics.tables.derived import FAILURES
 from analytics.tables.table import Table
 
-CLUSTER_TABLES = (
-    t.DIRECTORY_FAILURES,
-    t.BROKER_FAILURES,
-    t.CONTROLLER_CHANGES,
-    t.CHANGE_COUNTS,
-    t.GAUGES,
-    t.RECORD_RATES,
-    t.SKEW,
-    t.WHAT_IF,
-    t.AVAILABILITY,
-)
+CLUSTER_TABLES = tuple(each for each in t.DERIVED_TABLES if each.name in texts(Scope.CLUSTER))
 """The tables that concern several buckets."""
 
 

@@ -3,9 +3,14 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from analytics.derive.bucket import derive_bucket
+from analytics.derive.log_end import LogEnd
 from analytics.derive.sql_files import Scope
-from analytics.tables.catalog import ISR_FLAPS
-from tests.analytics.small_logs import Row, answered
+from analytics.tables.catalog import ISR_CHANGES, ISR_FLAPS
+from analytics.tables.derived import FAILURES
+from tests.analytics.small_logs import Row, answered, table_of
 
 END = datetime.fromtimestamp(10, UTC)
 
@@ -95,3 +100,24 @@ def test_a_change_of_unknown_time_adds_no_time() -> None:
 
 def test_no_changes_give_no_flaps() -> None:
     assert flaps([]) == {}
+
+
+def test_dictionaries_that_differ_from_chunk_to_chunk_are_one() -> None:
+    whole = table_of(ISR_CHANGES, random_changes(7))
+    column = whole.schema.get_field_index("topic_id")
+    chunks = [
+        part.set_column(column, "topic_id", part.column("topic_id").dictionary_encode())
+        for part in (whole.slice(0, 100), whole.slice(100))
+    ]
+    end = LogEnd(time_us=10_000_000, bucket_ms=10)
+    no_failures = FAILURES.schema.empty_table()
+
+    found = [
+        derive_bucket({ISR_CHANGES: changes}, no_failures, end)[ISR_FLAPS].sort_by(
+            [(name, "ascending") for name in ISR_FLAPS.order]
+        )
+        for changes in (pa.concat_tables(chunks), whole)
+    ]
+
+    assert found[0].num_rows
+    assert found[0].equals(found[1])

@@ -41,17 +41,21 @@ WITH held AS (
     CASE WHEN before IS NULL OR before < first THEN first ELSE before + stretch_us() END AS first
   FROM (
     SELECT *, max(last) OVER (
-      PARTITION BY what, broker, directory, topic_id, partition ORDER BY first, last
+      PARTITION BY what, broker, directory, topic_id, partition ORDER BY first
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS before FROM spans
   ) WHERE before IS NULL OR before < last
+), counted AS (
+  SELECT what, broker, directory, first, behind, count(*) AS at_end, 0 AS ever
+  FROM spans GROUP BY what, broker, directory, first, behind
+  UNION ALL
+  SELECT what, broker, directory, first, nullif(last, or_never(NULL)) + stretch_us(), 0, count(*)
+  FROM visits GROUP BY what, broker, directory, first, last
 )
 SELECT what, broker, directory, make_timestamptz(moment) AS from_time,
   sum(at_end) AS at_end, sum(ever) AS ever
 FROM (
-  SELECT what, broker, directory, first AS moment, 1 AS at_end, 0 AS ever FROM spans
-  UNION ALL SELECT what, broker, directory, behind, -1, 0 FROM spans WHERE NOT is_open
-  UNION ALL SELECT what, broker, directory, first, 0, 1 FROM visits
-  UNION ALL SELECT what, broker, directory, last + stretch_us(), 0, -1 FROM visits
-  WHERE last < or_never(NULL)
+  SELECT what, broker, directory, first AS moment, at_end, ever FROM counted
+  UNION ALL
+  SELECT what, broker, directory, behind, -at_end, -ever FROM counted WHERE behind IS NOT NULL
 ) GROUP BY what, broker, directory, moment HAVING sum(at_end) <> 0 OR sum(ever) <> 0

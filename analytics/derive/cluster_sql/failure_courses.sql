@@ -6,8 +6,7 @@ WITH parts AS (
       FILTER (WHERE gone > 0) END AS gone_time,
     CASE WHEN sum(done) = sum(touched) THEN max(last_done_offset) END AS done_offset,
     CASE WHEN sum(done) = sum(touched) THEN arg_max_null(last_done_time, last_done_offset)
-      FILTER (WHERE done > 0) END AS done_time,
-    list_sort(flatten(list(partitions) FILTER (WHERE partitions IS NOT NULL))) AS partitions
+      FILTER (WHERE done > 0) END AS done_time
   FROM failure_parts GROUP BY failure
 ), begun AS (
   SELECT * REPLACE (coalesce(touched, 0) AS touched),
@@ -25,6 +24,9 @@ WITH parts AS (
     QUALIFY since_offset IS NULL OR since_offset
       = min(since_offset) OVER (PARTITION BY failure, of_topic, of_partition)
   ) GROUP BY failure
+), named AS (
+  SELECT failure, list_sort(flatten(list(partitions))) AS partitions
+  FROM failure_parts WHERE partitions IS NOT NULL GROUP BY failure
 ), costs AS (
   SELECT failure, sum(leaderless) AS leaderless, sum(leaderless_ms) AS leaderless_ms,
     max(longest_leaderless_ms) AS longest_leaderless_ms, sum(under_min_isr) AS under_min_isr,
@@ -52,4 +54,5 @@ SELECT broker, directory, began_by, detected_offset, detected_time, touched AS p
   coalesce(leaderless, 0) AS leaderless, leaderless_ms, longest_leaderless_ms,
   coalesce(under_min_isr, 0) AS under_min_isr, under_min_isr_ms, longest_under_min_isr_ms,
   coalesce(still_short, 0) AS still_short
-FROM begun LEFT JOIN leaders USING (failure) LEFT JOIN costs USING (failure)
+FROM begun LEFT JOIN leaders USING (failure) LEFT JOIN named USING (failure)
+LEFT JOIN costs USING (failure)
