@@ -18,8 +18,11 @@ WITH held AS (
     ) AS before
   FROM held WHERE from_time IS NOT NULL AND (is_open OR to_time IS NOT NULL)
 ), numbered AS (
-  SELECT *, count(*) FILTER (WHERE before IS NULL OR before < from_time) OVER (
-      PARTITION BY what, broker, topic_id, partition ORDER BY from_time ROWS UNBOUNDED PRECEDING
+  -- Of those that begin at one time the first one is the same as above.
+  SELECT *, before IS NULL OR before < from_time AS is_first,
+    count_if(is_first) OVER (
+      PARTITION BY what, broker, topic_id, partition ORDER BY from_time, is_first DESC
+      ROWS UNBOUNDED PRECEDING
     ) AS number
   FROM begun
 )
