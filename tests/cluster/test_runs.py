@@ -79,8 +79,8 @@ def test_a_disk_that_is_dead_until_the_end_has_a_gap_until_the_end(lab: Lab) -> 
     code, found = lab.run(program=f"sleep {PROGRAM_S}; exit 3")
     took_ms = (time.monotonic() - began) * 1000
 
-    # The fault comes after a second, on a busy machine later; from then on nothing was acknowledged,
-    # which did not end.
+    # The fault comes after a second, on a busy machine later; from then on nothing was
+    # acknowledged, which did not end.
     assert PROGRAM_S * 1000 / 2 < found["gap_ms"] < took_ms
     assert found["gap_ended"] is False
     assert (code, found["exit_code"], found["lost"], found["unread"]) == (3, 3, 0, 0)
