@@ -15,13 +15,19 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from admin_tool.arguments import counted, key_value, positive
-from admin_tool.client import add_partition, connected, partitions_of, reason
+from admin_tool.arguments import (
+    add_partition,
+    add_repeated,
+    counted,
+    key_value,
+    positive,
+    seconds,
+)
+from admin_tool.client import connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.durations import duration_s
 
 POLL_S = 0.2
 """How long Ctrl-C may wait."""
@@ -48,9 +54,8 @@ def _consume_arguments(parser: Parser) -> None:
     _both(parser, r"print keys too, with this text behind them, such as : or \t")
     add_partition(parser)
     text = "beginning (default), end or an offset; in a group only where it has committed none"
-    parser.add_argument(
-        "--from", dest="start", metavar="WHERE", type=start, default="beginning", help=text
-    )
+    parser.add_argument("--from", dest="start", metavar="WHERE", type=start, help=text)
+    parser.set_defaults(start="beginning")
     parser.add_argument("--max", metavar="N", type=positive, help="end after so many records")
     text = "end after so long without a record, such as 10s; default: at Ctrl-C"
     parser.add_argument("--timeout", metavar="TIME", type=seconds, help=text)
@@ -60,10 +65,8 @@ def _consume_arguments(parser: Parser) -> None:
 def _both(parser: Parser, separator_help: str) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="the topic")
     parser.add_argument("--key-separator", metavar="TEXT", type=separator, help=separator_help)
-    text = "a property of the client, such as compression.type=zstd; may be repeated"
-    parser.add_argument(
-        "--property", metavar="KEY=VALUE", type=key_value, action="append", default=[], help=text
-    )
+    text = "a property of the client, such as compression.type=zstd"
+    add_repeated(parser, "--property", "KEY=VALUE", text, key_value)
 
 
 def separator(text: str) -> str:
@@ -71,14 +74,6 @@ def separator(text: str) -> str:
     if not text:
         raise ArgumentTypeError("expected at least one character")
     return text.replace("\\t", "\t")
-
-
-def seconds(text: str) -> float:
-    """Read a duration such as 500ms, 10s or 2m."""
-    try:
-        return duration_s(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
 
 
 def start(text: str) -> str | int:
@@ -244,24 +239,18 @@ def _messages(consumer: Any, most: int | None, timeout_s: float | None) -> Itera
             return
 
 
+_PRODUCE_EXAMPLES = (
+    "records produce orders < lines.txt",
+    "records produce orders --key-separator : --property compression.type=zstd",
+)
+_CONSUME_EXAMPLES = (
+    "records consume orders --partition 0 --from 1200 --max 10 --output json",
+    "records consume orders --group readers --timeout 10s",
+)
+_PRODUCE_HELP = "write the lines of stdin to a topic, each as a record"
 VERBS = {
-    "produce": servers_command(
-        help="write the lines of stdin to a topic, each as a record",
-        run=produce,
-        arguments=_produce_arguments,
-        examples=(
-            "records produce orders < lines.txt",
-            "records produce orders --key-separator : --property compression.type=zstd",
-        ),
-    ),
+    "produce": servers_command(_PRODUCE_HELP, produce, _produce_arguments, _PRODUCE_EXAMPLES),
     "consume": servers_command(
-        help="print the records of a topic",
-        run=consume,
-        arguments=_consume_arguments,
-        examples=(
-            "records consume orders --partition 0 --from 1200 --max 10 --output json",
-            "records consume orders --group readers --timeout 10s",
-        ),
-        reads=True,
+        "print the records of a topic", consume, _consume_arguments, _CONSUME_EXAMPLES, reads=True
     ),
 }
