@@ -126,17 +126,14 @@ def _passes(answer: Any) -> bool:
 
 
 def answer(what: str, ask: Callable[[], Future[T]]) -> T:
-    """Return the result of one future, likewise.
-
-    Args:
-        what: What is asked for, such as `set the offsets`.
-        ask: Asks.
+    """Return the result of one future; for a while it is asked for again likewise.
 
     Raises:
-        AdminError: it ended with a `KafkaException`.
+        AdminError: it ended with a `KafkaException`: cannot do what is named, and why.
     """
     (found,) = answers(lambda _: {what: ask()}, [what]).values()
-    return checked(f"cannot {what}", found)
+    result: T = checked(f"cannot {what}", found)
+    return result
 
 
 def checked(problem: str, found: Any) -> Any:

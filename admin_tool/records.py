@@ -54,8 +54,9 @@ def _consume_arguments(parser: Parser) -> None:
     _both(parser, r"print keys too, with this text behind them, such as : or \t")
     add_partition(parser)
     text = "beginning (default), end or an offset; in a group only where it has committed none"
-    parser.add_argument("--from", dest="start", metavar="WHERE", type=start, help=text)
-    parser.set_defaults(start="beginning")
+    parser.add_argument(
+        "--from", dest="start", metavar="WHERE", type=start, default="beginning", help=text
+    )
     parser.add_argument("--max", metavar="N", type=positive, help="end after so many records")
     text = "end after so long without a record, such as 10s; default: at Ctrl-C"
     parser.add_argument("--timeout", metavar="TIME", type=seconds, help=text)
