@@ -152,19 +152,27 @@ def consume(options: Namespace, output: Output) -> int:
     """Print records; returns the exit code."""
     if options.group is not None and (options.partition or isinstance(options.start, int)):
         raise UsageError("--group excludes --partition and --from with an offset")
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
     defaults = {
         "group.id": options.group or "jbodlab",
         "enable.auto.commit": options.group is not None,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "latest" if options.start == "end" else "earliest",
     }
+    named = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
+    offset = named.get(options.start, options.start)
     count = 0
 
     def lost() -> None:
         output.note("no broker can be reached, waiting for one")
 
     with connected("Consumer", options, defaults, lost) as (consumer, topics):
-        _begin(consumer, options, partitions_of(topics, options.topic, options.partition))
+        partitions = partitions_of(topics, options.topic, options.partition)
+        if options.group is None:
+            consumer.assign([TopicPartition(options.topic, one, offset) for one in partitions])
+        else:
+            consumer.subscribe([options.topic])
         try:
             for message in _messages(consumer, options.max, options.timeout):
                 line = as_json(message) if output.is_json else _text(message, options)
@@ -208,18 +216,6 @@ def _encoded(name: str, data: bytes | None) -> dict[str, str | None]:
 def _text(message: Any, options: Namespace) -> bytes:
     key, value = (b"null" if one is None else one for one in (message.key(), message.value()))
     return value if options.key_separator is None else key + options.key_separator.encode() + value
-
-
-def _begin(consumer: Any, options: Namespace, partitions: list[int]) -> None:
-    """Subscribe, or take the partitions."""
-    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
-
-    if options.group is not None:
-        consumer.subscribe([options.topic])
-        return
-    named = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
-    offset = named.get(options.start, options.start)
-    consumer.assign([TopicPartition(options.topic, one, offset) for one in partitions])
 
 
 def _messages(consumer: Any, most: int | None, timeout_s: float | None) -> Iterator[Any]:
