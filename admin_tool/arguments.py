@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from jbodlab.cli.parser import Parser
+from jbodlab.durations import duration_s
 from jbodlab.ids import TopicPartition
 
 
@@ -52,6 +54,18 @@ def topic_partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(index))
 
 
+def seconds(text: str) -> float:
+    """Return a duration such as 500ms, 10s or 2m in seconds, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is not one.
+    """
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def key_value(text: str) -> tuple[str, str]:
     """Return key and value of KEY=VALUE, as an argument's type.
 
@@ -62,6 +76,19 @@ def key_value(text: str) -> tuple[str, str]:
     if not (key.strip() and equals):
         raise ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
     return key.strip(), value.strip()
+
+
+def add_repeated(
+    parser: Parser, name: str, metavar: str, text: str, read: Callable[[str], Any] = str
+) -> None:
+    """Add an option that may be repeated; its values are a list."""
+    text = f"{text}; may be repeated"
+    parser.add_argument(name, metavar=metavar, type=read, action="append", default=[], help=text)
+
+
+def add_partition(parser: Parser) -> None:
+    """Add `--partition`, which may be repeated."""
+    add_repeated(parser, "--partition", "N", "only this partition", int)
 
 
 def add_brokers(parser: Parser, purpose: str) -> None:

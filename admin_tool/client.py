@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,6 @@ from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, unknown
 from admin_tool.requests.connection import bootstrap_servers, first_of, reach
 from admin_tool.waiting import wait_until_empty
-from jbodlab.cli.parser import Parser
 from jbodlab.command_line import read_properties
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
@@ -125,12 +125,26 @@ def _passes(answer: Any) -> bool:
     return any(error.name() in _PASSING for error in errors)
 
 
-def add_partition(parser: Parser) -> None:
-    """Add `--partition`."""
-    text = "only this partition; may be repeated"
-    parser.add_argument(
-        "--partition", metavar="N", type=int, action="append", default=[], help=text
-    )
+def answer(what: str, ask: Callable[[], Future[T]]) -> T:
+    """Return the result of one future; for a while it is asked for again likewise.
+
+    Raises:
+        AdminError: it ended with a `KafkaException`: cannot do what is named, and why.
+    """
+    (found,) = answers(lambda _: {what: ask()}, [what]).values()
+    result: T = checked(f"cannot {what}", found)
+    return result
+
+
+def checked(problem: str, found: Any) -> Any:
+    """Return an answer.
+
+    Raises:
+        AdminError: it is an exception; the text begins with the problem.
+    """
+    if isinstance(found, Exception):
+        raise AdminError(f"{problem}: {reason(found)}")
+    return found
 
 
 def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int]:

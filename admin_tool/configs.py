@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from admin_tool.arguments import key_value
+from admin_tool.arguments import add_repeated, key_value
 from admin_tool.errors import RequestError, unknown
 from admin_tool.requests import topics
-from admin_tool.requests.configs import (
-    ResourceType,
-    Source,
-    alter_config,
-    describe_config,
-)
+from admin_tool.requests.configs import ResourceType, Source, alter_config, describe_config
 from admin_tool.requests.connection import Connection, connected
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
@@ -34,12 +29,8 @@ def _describe_arguments(parser: Parser) -> None:
 
 def _alter_arguments(parser: Parser) -> None:
     _entity(parser)
-    text = "set a config; may be repeated"
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", type=key_value, action="append", default=[], help=text
-    )
-    text = "remove a config, so that its default applies; may be repeated"
-    parser.add_argument("--delete", metavar="KEY", action="append", default=[], help=text)
+    add_repeated(parser, "--set", "KEY=VALUE", "set a config", key_value)
+    add_repeated(parser, "--delete", "KEY", "remove a config, so that its default applies")
 
 
 def describe(options: Namespace, output: Output) -> int:
@@ -102,25 +93,27 @@ def _check_known(connection: Connection, options: Namespace) -> None:
             raise unknown("topic", options.name, known)
 
 
+_DESCRIBE_EXAMPLES = (
+    "configs describe topic orders",
+    "configs describe broker 1 --all --output json",
+    "configs describe cluster",
+)
+_ALTER_EXAMPLES = (
+    "configs alter topic orders --set retention.ms=60000 --delete segment.bytes",
+    "configs alter cluster --set log.retention.bytes=1000000",
+)
 VERBS = {
     "describe": servers_command(
-        help="show the configs that somebody has set",
-        run=describe,
-        arguments=_describe_arguments,
-        examples=(
-            "configs describe topic orders",
-            "configs describe broker 1 --all --output json",
-            "configs describe cluster",
-        ),
+        "show the configs that somebody has set",
+        describe,
+        _describe_arguments,
+        _DESCRIBE_EXAMPLES,
         reads=True,
     ),
     "alter": servers_command(
-        help="set configs, or remove them so that their defaults apply",
-        run=alter,
-        arguments=_alter_arguments,
-        examples=(
-            "configs alter topic orders --set retention.ms=60000 --delete segment.bytes",
-            "configs alter cluster --set log.retention.bytes=1000000",
-        ),
+        "set configs, or remove them so that their defaults apply",
+        alter,
+        _alter_arguments,
+        _ALTER_EXAMPLES,
     ),
 }

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from admin_tool.arguments import counted
+from admin_tool.arguments import add_partition, counted
 from admin_tool.client import (
     ANSWER_TIMEOUT_S,
     TIMEOUT,
-    add_partition,
+    answer,
     answers,
+    checked,
     connected,
     partitions_of,
     reason,
@@ -172,9 +173,7 @@ def planned(
 
 def listed(client: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the groups in order of their names, and why some of them may be missing."""
-    (found,) = answers(lambda _: {"all": client.list_consumer_groups(**TIMEOUT)}, ["all"]).values()
-    if isinstance(found, Exception):
-        raise found
+    found = answer("list groups", lambda: client.list_consumer_groups(**TIMEOUT))
     groups = [
         {"group": one.group_id, "type": _words(one.type), "state": _words(one.state)}
         for one in found.valid
@@ -224,17 +223,15 @@ def _committed(options: Namespace, group: str) -> Offsets:
             for partition in partitions
         ]
 
-        def ask(names: list[str]) -> dict[str, Future[Any]]:
+        def ask() -> Future[Any]:
             future: Future[Any] = Future()
             try:
                 future.set_result(consumer.committed(places, ANSWER_TIMEOUT_S))
             except confluent_kafka.KafkaException as error:
                 future.set_exception(error)
-            return {group: future}
+            return future
 
-        found = answers(ask, [group])[group]
-    if isinstance(found, Exception):
-        raise AdminError(f"cannot get the offsets of group {group!r}: {reason(found)}")
+        found = answer(f"get the offsets of group {group!r}", ask)
     return {
         TopicPartition(one.topic, one.partition): one.offset for one in found if one.offset >= 0
     }
@@ -242,10 +239,7 @@ def _committed(options: Namespace, group: str) -> Offsets:
 
 def _offsets(client: Any, wanted: list[TopicPartition], when: str | int) -> Offsets:
     found = list_offsets(client, wanted, when)
-    for one, answer in found.items():
-        if isinstance(answer, Exception):
-            raise AdminError(f"cannot get the offset of {one}: {reason(answer)}")
-    return {one: found[one].offset for one in wanted}
+    return {one: checked(f"cannot get the offset of {one}", found[one]).offset for one in wanted}
 
 
 def _commit(client: Any, group: str, offsets: Offsets) -> None:
@@ -253,9 +247,10 @@ def _commit(client: Any, group: str, offsets: Offsets) -> None:
 
     places = [TopicPartition(*one, offset) for one, offset in offsets.items()]
     asked = [ConsumerGroupTopicPartitions(group, places)]
-    found = answers(lambda _: client.alter_consumer_group_offsets(asked, **TIMEOUT), [group])[group]
-    if isinstance(found, Exception):
-        raise AdminError(f"cannot set the offsets of group {group!r}: {reason(found)}")
+    found = answer(
+        f"set the offsets of group {group!r}",
+        lambda: client.alter_consumer_group_offsets(asked, **TIMEOUT)[group],
+    )
     for one in found.topic_partitions:
         if one.error is not None:
             where = f"{one.topic}-{one.partition}"
@@ -266,11 +261,10 @@ def _value(client: Any, group: Any, offsets: Offsets) -> dict[str, Any]:
     """Return a group as JSON has it; `docs/commands.md` names the fields."""
     owners = {one: member.member_id for member in group.members for one in _assigned(member)}
     rows = []
-    for one, answer in list_offsets(
-        client, sorted(owners.keys() | offsets.keys()), "latest"
-    ).items():
+    places = sorted(owners.keys() | offsets.keys())
+    for one, found in list_offsets(client, places, "latest").items():
         offset = offsets.get(one)
-        end = None if isinstance(answer, Exception) else answer.offset
+        end = None if isinstance(found, Exception) else found.offset
         lag = None if offset is None or end is None else end - offset
         progress = {"offset": offset, "end_offset": end, "lag": lag, "member": owners.get(one)}
         rows.append({**one._asdict(), **progress})
@@ -323,36 +317,22 @@ def _words(value: Any) -> str | None:
     return None if value is None else str(value.name).lower().replace("_", " ")
 
 
+_RESET_EXAMPLES = (
+    "groups reset readers --topic orders --to earliest --dry-run",
+    "groups reset readers --topic orders --partition 0 --to -100 --yes",
+)
+_DESCRIBE_EXAMPLES = ("groups describe readers --output json",)
+_RESET_HELP = "set the offsets of a group without members"
+_DELETE_HELP = "delete groups without members, and their offsets"
 VERBS = {
     "list": servers_command(
-        help="list groups and their states",
-        run=_list,
-        examples=("groups list",),
-        reads=True,
+        "list groups and their states", _list, examples=("groups list",), reads=True
     ),
     "describe": servers_command(
-        help="show members, offsets and lag of groups",
-        run=_describe,
-        arguments=_names,
-        examples=("groups describe readers --output json",),
-        reads=True,
+        "show members, offsets and lag of groups", _describe, _names, _DESCRIBE_EXAMPLES, reads=True
     ),
     "reset": servers_command(
-        help="set the offsets of a group without members",
-        run=_reset,
-        arguments=_reset_arguments,
-        examples=(
-            "groups reset readers --topic orders --to earliest --dry-run",
-            "groups reset readers --topic orders --partition 0 --to -100 --yes",
-        ),
-        reads=True,
-        asks=True,
+        _RESET_HELP, _reset, _reset_arguments, _RESET_EXAMPLES, reads=True, asks=True
     ),
-    "delete": servers_command(
-        help="delete groups without members, and their offsets",
-        run=_delete,
-        arguments=_names,
-        examples=("groups delete readers",),
-        asks=True,
-    ),
+    "delete": servers_command(_DELETE_HELP, _delete, _names, ("groups delete readers",), asks=True),
 }

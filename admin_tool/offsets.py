@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from admin_tool.client import TIMEOUT, add_partition, answers, connected, partitions_of, reason
+from admin_tool.arguments import add_partition
+from admin_tool.client import TIMEOUT, answers, connected, partitions_of, reason
 from admin_tool.requests.topics import TopicListing
 from admin_tool.topic_actions.selection import add_topics, check, select
 from jbodlab.cli.command import servers_command
@@ -91,13 +92,8 @@ def list_offsets(
     return {TopicPartition(one.topic, one.partition): answer for one, answer in found.items()}
 
 
-COMMAND = servers_command(
-    help="show the offsets of partitions",
-    run=run,
-    arguments=_arguments,
-    examples=(
-        "offsets orders payments --at earliest",
-        "offsets --matching 'order.*' --at 2026-01-31T10:00 --output json",
-    ),
-    reads=True,
+_EXAMPLES = (
+    "offsets orders payments --at earliest",
+    "offsets --matching 'order.*' --at 2026-01-31T10:00 --output json",
 )
+COMMAND = servers_command("show the offsets of partitions", run, _arguments, _EXAMPLES, reads=True)

@@ -15,13 +15,19 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from admin_tool.arguments import counted, key_value, positive
-from admin_tool.client import add_partition, connected, partitions_of, reason
+from admin_tool.arguments import (
+    add_partition,
+    add_repeated,
+    counted,
+    key_value,
+    positive,
+    seconds,
+)
+from admin_tool.client import connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.durations import duration_s
 
 POLL_S = 0.2
 """How long Ctrl-C may wait."""
@@ -60,10 +66,8 @@ def _consume_arguments(parser: Parser) -> None:
 def _both(parser: Parser, separator_help: str) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="the topic")
     parser.add_argument("--key-separator", metavar="TEXT", type=separator, help=separator_help)
-    text = "a property of the client, such as compression.type=zstd; may be repeated"
-    parser.add_argument(
-        "--property", metavar="KEY=VALUE", type=key_value, action="append", default=[], help=text
-    )
+    text = "a property of the client, such as compression.type=zstd"
+    add_repeated(parser, "--property", "KEY=VALUE", text, key_value)
 
 
 def separator(text: str) -> str:
@@ -71,14 +75,6 @@ def separator(text: str) -> str:
     if not text:
         raise ArgumentTypeError("expected at least one character")
     return text.replace("\\t", "\t")
-
-
-def seconds(text: str) -> float:
-    """Read a duration such as 500ms, 10s or 2m."""
-    try:
-        return duration_s(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
 
 
 def start(text: str) -> str | int:
@@ -156,19 +152,27 @@ def consume(options: Namespace, output: Output) -> int:
     """Print records; returns the exit code."""
     if options.group is not None and (options.partition or isinstance(options.start, int)):
         raise UsageError("--group excludes --partition and --from with an offset")
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
     defaults = {
         "group.id": options.group or "jbodlab",
         "enable.auto.commit": options.group is not None,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "latest" if options.start == "end" else "earliest",
     }
+    named = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
+    offset = named.get(options.start, options.start)
     count = 0
 
     def lost() -> None:
         output.note("no broker can be reached, waiting for one")
 
     with connected("Consumer", options, defaults, lost) as (consumer, topics):
-        _begin(consumer, options, partitions_of(topics, options.topic, options.partition))
+        partitions = partitions_of(topics, options.topic, options.partition)
+        if options.group is None:
+            consumer.assign([TopicPartition(options.topic, one, offset) for one in partitions])
+        else:
+            consumer.subscribe([options.topic])
         try:
             for message in _messages(consumer, options.max, options.timeout):
                 line = as_json(message) if output.is_json else _text(message, options)
@@ -214,18 +218,6 @@ def _text(message: Any, options: Namespace) -> bytes:
     return value if options.key_separator is None else key + options.key_separator.encode() + value
 
 
-def _begin(consumer: Any, options: Namespace, partitions: list[int]) -> None:
-    """Subscribe, or take the partitions."""
-    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
-
-    if options.group is not None:
-        consumer.subscribe([options.topic])
-        return
-    named = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
-    offset = named.get(options.start, options.start)
-    consumer.assign([TopicPartition(options.topic, one, offset) for one in partitions])
-
-
 def _messages(consumer: Any, most: int | None, timeout_s: float | None) -> Iterator[Any]:
     """Yield records, to the last one that is wanted."""
     count = 0
@@ -244,24 +236,18 @@ def _messages(consumer: Any, most: int | None, timeout_s: float | None) -> Itera
             return
 
 
+_PRODUCE_EXAMPLES = (
+    "records produce orders < lines.txt",
+    "records produce orders --key-separator : --property compression.type=zstd",
+)
+_CONSUME_EXAMPLES = (
+    "records consume orders --partition 0 --from 1200 --max 10 --output json",
+    "records consume orders --group readers --timeout 10s",
+)
+_PRODUCE_HELP = "write the lines of stdin to a topic, each as a record"
 VERBS = {
-    "produce": servers_command(
-        help="write the lines of stdin to a topic, each as a record",
-        run=produce,
-        arguments=_produce_arguments,
-        examples=(
-            "records produce orders < lines.txt",
-            "records produce orders --key-separator : --property compression.type=zstd",
-        ),
-    ),
+    "produce": servers_command(_PRODUCE_HELP, produce, _produce_arguments, _PRODUCE_EXAMPLES),
     "consume": servers_command(
-        help="print the records of a topic",
-        run=consume,
-        arguments=_consume_arguments,
-        examples=(
-            "records consume orders --partition 0 --from 1200 --max 10 --output json",
-            "records consume orders --group readers --timeout 10s",
-        ),
-        reads=True,
+        "print the records of a topic", consume, _consume_arguments, _CONSUME_EXAMPLES, reads=True
     ),
 }

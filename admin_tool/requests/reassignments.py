@@ -62,8 +62,9 @@ def alter_reassignments(
     """
     from kafka.protocol.admin import AlterPartitionReassignmentsRequest as Request
 
+    wanted = {one: None if ids is None else list(ids) for one, ids in targets.items()}
     topics = [
-        (name, [(index, _listed(targets[TopicPartition(name, index)])) for index in indexes])
+        (name, [(index, wanted[TopicPartition(name, index)]) for index in indexes])
         for name, indexes in _by_topic(targets).items()
     ]
     request = Request(timeout_ms=connection.config.request_timeout_ms, topics=topics)
@@ -76,10 +77,6 @@ def alter_reassignments(
         for one in topic.partitions
         if one.error_code
     }
-
-
-def _listed(brokers: Sequence[int] | None) -> list[int] | None:
-    return None if brokers is None else list(brokers)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

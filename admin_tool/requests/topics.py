@@ -91,7 +91,8 @@ def describe_topics(connection: Connection, names: Iterable[str]) -> dict[str, T
     try:
         return _describe_in_pages(connection, wanted)
     except UnsupportedRequestError:
-        return _describe_at_once(connection, wanted)
+        # Metadata knows nothing of ELRs.
+        return _described(_metadata(connection, wanted))
 
 
 def create_topic(
@@ -193,11 +194,6 @@ def _metadata(connection: Connection, names: Sequence[str] | None) -> list[Any]:
     wanted = None if names is None else [(None, name) for name in names]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     return list(connection.call(request).topics)
-
-
-def _describe_at_once(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:
-    """Ask by Metadata, which knows nothing of ELRs."""
-    return _described(_metadata(connection, names))
 
 
 def _describe_in_pages(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:

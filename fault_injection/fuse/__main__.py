@@ -87,7 +87,8 @@ def _serve(point: Path, controls: Sequence[Control]) -> None:
         ),
         str(point),
         foreground=True,
-        fsname=_escaped(str(controls[0].path)),
+        # As libfuse reads a value among others.
+        fsname=str(controls[0].path).replace("\\", "\\\\").replace(",", "\\,"),
         **options,
     )
 
@@ -99,11 +100,6 @@ def _end_when_asked(point: Path, controls: Sequence[Control]) -> None:
             control.clear()
         with suppress(FaultError):
             disk.detach(point)
-
-
-def _escaped(text: str) -> str:
-    """Return a value as libfuse reads it among others."""
-    return text.replace("\\", "\\\\").replace(",", "\\,")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fault_injection import journal, operations, registry
@@ -74,12 +73,7 @@ class Fault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.heal()
 
 

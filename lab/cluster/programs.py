@@ -66,7 +66,8 @@ def sources(user: ServerUser, root: Path) -> Path:
         for package in PACKAGES:
             if (ROOT / package).is_dir():
                 shutil.copytree(ROOT / package, copy / package)
-        _open_to_all(copy)
+        for path in (copy, *copy.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
     return copy
 
 
@@ -137,11 +138,6 @@ def check(user: ServerUser, root: Path, variables: Mapping[str, str]) -> None:
             f"uid {user.uid} cannot run the servers of {sys.prefix} in {root}: "
             f"{lines[-1] if lines else f'exit code {done.returncode}'}"
         )
-
-
-def _open_to_all(folder: Path) -> None:
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _may_read(path: Path, user: ServerUser) -> bool:

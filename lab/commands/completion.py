@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jbodlab.cli import program
@@ -20,24 +20,15 @@ from jbodlab.lab_state import ClusterState
 SHELLS = ("bash", "zsh", "fish")
 
 
-def _names(cluster: ClusterState) -> Iterator[str]:
-    yield cluster.name
-
-
-def _brokers(cluster: ClusterState) -> Iterator[str]:
-    for node in cluster.brokers:
-        yield f"broker-{node.node_id}"
-
-
 def _targets(cluster: ClusterState) -> Iterator[str]:
     for node in cluster.brokers:
         yield f"broker-{node.node_id}"
         yield from (f"broker-{node.node_id}/{1 + index}" for index in range(len(node.log_dirs)))
 
 
-LISTED: Mapping[str, Callable[[ClusterState], Iterator[str]]] = {
-    "clusters": _names,
-    "brokers": _brokers,
+LISTED: Mapping[str, Callable[[ClusterState], Iterable[str]]] = {
+    "clusters": lambda cluster: [cluster.name],
+    "brokers": lambda cluster: [f"broker-{node.node_id}" for node in cluster.brokers],
     "targets": _targets,
 }
 """What a script asks for, and what the answer has of each cluster that runs."""

@@ -52,13 +52,11 @@ def list_kinds(_: Namespace, output: Output, __: Interrupts) -> int:
         }
         for kind in kinds.KINDS.values()
     ]
-    lines = []
-    for kind in kinds.KINDS.values():
-        words = " ".join(f"--{name}" for name in ("for", *kind.parameters))
-        lines += [
-            f"{kind.name:<15} {kind.meaning}",
-            f"{'':<15} made by {', '.join(kind.mechanisms)}; {words}",
-        ]
+    lines = [
+        f"{kind.name:<15} {kind.meaning}\n"
+        f"{'':<15} made by {', '.join(kind.mechanisms)}; {' '.join(one['options'])}"
+        for kind, one in zip(kinds.KINDS.values(), found, strict=True)
+    ]
     output.result(found, "\n".join(lines))
     return 0
 

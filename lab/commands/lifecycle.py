@@ -19,7 +19,10 @@ def _carry_out(command: str, options: Namespace, output: Output, interrupts: Int
         cluster = clusters.opened(files, options.cluster, interrupts)
         chosen = clusters.nodes(cluster, options.nodes)
         try:
-            done = {_name(node): _act(command, node) for node in _ordered(command, chosen)}
+            done = {
+                f"{node.state.role}-{node.id}": _act(command, node)
+                for node in _ordered(command, chosen)
+            }
             # Those that do not run stay as they are.
             brokers = [node for node in chosen if isinstance(node, Broker)]
             if command in ("start", "restart") and not options.no_wait and brokers:
@@ -53,10 +56,6 @@ def _act(command: str, node: Node) -> str:
         return "ended" if code in (0, -1) else f"ended with exit code {code}"
     node.start()
     return f"restarted, pid {node.pid}"
-
-
-def _name(node: Node) -> str:
-    return f"{node.state.role}-{node.id}"
 
 
 start, stop, kill, restart = (

@@ -175,7 +175,8 @@ def prepared(
         if any(_needs_calls(entry, need) for entry in plan.faults):
             make_breakable(cluster, "preload" if need.mechanism == "preload" else "auto", _silent)
         cluster.format()
-        check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
+        of_directories = [one for one in plan.faults if KINDS[one.do].scope is Scope.DIRECTORY]
+        check_faults(of_directories, cluster)
         yield cluster
     finally:
         cluster.close()
@@ -252,10 +253,6 @@ def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
     if not broker.log_dirs:
         raise LabError(f"{entry.name} needs log directories, and none is known of {broker}")
     return broker.log_dirs[0].target()
-
-
-def _needs_a_process(entry: Entry) -> bool:
-    return KINDS[entry.do].scope is not Scope.DIRECTORY
 
 
 def _needs_calls(entry: Entry, need: ClusterNeed) -> bool:

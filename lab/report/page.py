@@ -54,12 +54,8 @@ def page(runs: Sequence[Run], title: str = "") -> str:
     spread = Section(
         name="runs", title=f"{len(runs)} runs", blocks=[_outcomes(runs), _spread(runs)]
     )
-    numbered = [
-        section
-        for number, run in enumerate(runs, start=1)
-        for section in _sections(run, f"run-{number}-", f"Run {number}")
-    ]
-    return _document(title, runs, [spread, *numbered])
+    numbered = {f"Run {number}": run for number, run in enumerate(runs, start=1)}
+    return _document(title, runs, [spread, *_one_by_one(numbered.items())])
 
 
 def comparison(left: Run, right: Run, names: tuple[str, str]) -> str:
@@ -78,14 +74,9 @@ def comparison(left: Run, right: Run, names: tuple[str, str]) -> str:
         list(_pairs(left, right)),
         is_open=True,
     )
-    runs = [
-        section
-        for number, (name, run) in enumerate(both, start=1)
-        for section in _sections(run, f"run-{number}-", name)
-    ]
     compared = Section(name="compared", title="Figures", blocks=[figures])
     title = f"{left['name']}: {names[0]} and {names[1]}"
-    return _document(title, [left, right], [*verdicts, compared, *runs])
+    return _document(title, [left, right], [*verdicts, compared, *_one_by_one(both)])
 
 
 def compared_lines(left: Run, right: Run, names: tuple[str, str]) -> list[str]:
@@ -134,6 +125,14 @@ def _document(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> s
         generator="jbodlab rehearse",
         is_elapsed=True,
     )
+
+
+def _one_by_one(named: Iterable[tuple[str, Run]]) -> list[Section]:
+    return [
+        section
+        for number, (name, run) in enumerate(named, start=1)
+        for section in _sections(run, f"run-{number}-", name)
+    ]
 
 
 def _sections(run: Run, prefix: str, name: str) -> list[Section]:

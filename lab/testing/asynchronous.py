@@ -19,6 +19,7 @@ from lab.testing.clusters import Broker, Cluster, Fault, LogDir
 
 P = ParamSpec("P")
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 @cache
@@ -35,9 +36,16 @@ def _awaited(
     method: Callable[Concatenate[Any, P], T],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """Return a method that awaits the one of `inner`."""
+    return _wrapped(lambda found: found, method)
 
-    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await _away(method, self.inner, *args, **kwargs)
+
+def _wrapped(
+    wrap: Callable[[T], W], method: Callable[Concatenate[Any, P], T]
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, W]]:
+    """Return a method that awaits the one of `inner`, and wraps what that returns."""
+
+    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> W:
+        return wrap(await _away(method, self.inner, *args, **kwargs))
 
     call.__name__, call.__doc__ = method.__name__, method.__doc__
     return call
@@ -72,6 +80,8 @@ class AsyncFault:
 class AsyncLogDir:
     """One log directory of a broker."""
 
+    fails = _wrapped(AsyncFault, LogDir.fails)
+
     def __init__(self, inner: LogDir) -> None:
         self.inner = inner
         self.path = inner.path
@@ -80,16 +90,14 @@ class AsyncLogDir:
         """As `LogDir.state`."""
         return await _away(lambda: self.inner.state)
 
-    async def fails(self, kind: str = "permission", **parameters: Any) -> AsyncFault:
-        """As `LogDir.fails`."""
-        return AsyncFault(await _away(self.inner.fails, kind, **parameters))
-
 
 class AsyncBroker:
     """One broker."""
 
     kill = _awaited(Broker.kill)
     start = _awaited(Broker.start)
+    log_dir_of = _wrapped(AsyncLogDir, Broker.log_dir_of)
+    fails = _wrapped(AsyncFault, Broker.fails)
 
     def __init__(self, inner: Broker) -> None:
         self.inner = inner
@@ -100,22 +108,16 @@ class AsyncBroker:
         """As `Broker.log_dir`."""
         return AsyncLogDir(self.inner.log_dir(number))
 
-    async def log_dir_of(self, topic: str, partition: int = 0) -> AsyncLogDir:
-        """As `Broker.log_dir_of`."""
-        return AsyncLogDir(await _away(self.inner.log_dir_of, topic, partition))
-
     async def log_lines(self, count: int = 20) -> list[str]:
         """As `Broker.log_lines`."""
         return await _last_lines(self.inner.output, count)
-
-    async def fails(self, kind: str = "kill", **parameters: Any) -> AsyncFault:
-        """As `Broker.fails`."""
-        return AsyncFault(await _away(self.inner.fails, kind, **parameters))
 
 
 class AsyncCluster:
     """A cluster whose waiting is awaited; `inner` is the one below, for what is not here."""
 
+    new_topic = _awaited(Cluster.new_topic)
+    leader = _wrapped(AsyncBroker, Cluster.leader)
     wait_leaders = _awaited(Cluster.wait_leaders)
     wait_isr = _awaited(Cluster.wait_isr)
     heal = _awaited(Cluster.heal)
@@ -133,14 +135,6 @@ class AsyncCluster:
     def broker(self, number: int) -> AsyncBroker:
         """As `Cluster.broker`."""
         return AsyncBroker(self.inner.broker(number))
-
-    async def new_topic(self, partitions: int = 1, replicas: int = 3, **config: str) -> str:
-        """As `Cluster.new_topic`."""
-        return await _away(self.inner.new_topic, partitions, replicas, **config)
-
-    async def leader(self, topic: str, partition: int = 0) -> AsyncBroker:
-        """As `Cluster.leader`."""
-        return AsyncBroker(await _away(self.inner.leader, topic, partition))
 
     async def events(self, count: int = 20) -> list[str]:
         """As `Cluster.events`."""

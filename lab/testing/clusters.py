@@ -157,7 +157,7 @@ class LogDir:
         """Return the partitions of which a replica lies in it."""
         return sorted(self._inner.replicas())
 
-    def fails(self, kind: str = "permission", **parameters: Any) -> Fault:
+    def fails(self, /, kind: str = "permission", **parameters: Any) -> Fault:
         """Break it, by a kind of fault and its keys, as docs/faults.md lists them.
 
         Raises:
@@ -254,7 +254,7 @@ class Broker:
         """Return what it printed last."""
         return self._inner.log_lines(count)
 
-    def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
+    def fails(self, /, kind: str = "kill", **parameters: Any) -> Fault:
         """Break its process or its connections; otherwise as `LogDir.fails`."""
         return Fault(self, self._inner.fails(kind, **parameters), None)
 
@@ -391,7 +391,7 @@ class Cluster:
     # Topics
 
     def new_topic(
-        self, partitions: int = 1, replicas: int = 3, name: str = "", **config: str
+        self, /, partitions: int = 1, replicas: int = 3, name: str = "", **config: str
     ) -> str:
         """Create a topic that is gone at the end of the test; returns its name.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fault_injection.journal import Fault
 from fault_injection.kinds import KINDS
@@ -71,15 +71,11 @@ class Seen:
         return {} if self.view is None else self.view.partitions
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(NamedTuple):
     """A problem that exists now."""
 
     level: str
     text: str
-
-    def to_json(self) -> Section:
-        return {"level": self.level, "text": self.text}
 
 
 def sections(seen: Seen) -> dict[str, Section]:
@@ -104,7 +100,7 @@ def sections(seen: Seen) -> dict[str, Section]:
             else [],
         },
         "brokers": brokers,
-        "problems": [problem.to_json() for problem in _problems(seen, brokers)],
+        "problems": [problem._asdict() for problem in _problems(seen, brokers)],
         "moves": list(_moves(seen)),
         "partitions": _partitions(seen),
         "faults": [_fault(seen, fault) for fault in seen.faults],
@@ -213,7 +209,9 @@ def _log_dir(
 def _problems(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Problem]:
     if seen.view is None:
         yield _Problem(BAD, "no broker answers")
-    yield from (_Problem(FAULT, f"open fault {_fault_text(seen, one)}") for one in seen.faults)
+    for fault in seen.faults:
+        text = f"{fault.fault_id}: {fault.kind} on {place_of(seen.brokers, fault.path)}"
+        yield _Problem(FAULT, f"open fault {text}")
     for broker in brokers:
         who = f"broker-{broker['id']}"
         if broker["state"] == SILENT:
@@ -297,10 +295,6 @@ def _fault(seen: Seen, fault: Fault) -> Section:
         "since": fault.since,
         "until_ms": until,
     }
-
-
-def _fault_text(seen: Seen, fault: Fault) -> str:
-    return f"{fault.fault_id}: {fault.kind} on {place_of(seen.brokers, fault.path)}"
 
 
 def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from fault_injection.journal import Fault
 from jbodlab.ids import TopicPartition
 from lab.rehearsal.facts import Event
@@ -14,18 +16,13 @@ IN_THE_LOG = ("leader", "isr")
 """Kinds of events that the metadata log has more exactly than the metadata of clients."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     """One line; `at_ms` is the wall clock's time."""
 
     at_ms: int
     source: str
     kind: str
     text: str
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as JSON."""
-        return {"at_ms": self.at_ms, "source": self.source, "kind": self.kind, "text": self.text}
 
 
 @dataclass(slots=True)

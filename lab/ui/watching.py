@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiofiles
+import msgspec
 
 from fault_injection import journal
 from fault_injection.errors import FaultError
@@ -23,7 +24,7 @@ from lab.errors import LabError
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
 from lab.ui import model
-from lab.ui.model import BrokerSeen, Rates, Section, Seen, Sizes
+from lab.ui.model import BrokerSeen, Rates, Seen
 from lab.ui.news import News
 from lab.ui.published import Published
 
@@ -154,7 +155,7 @@ class Watching:
             may_break=self.seen.may_break,
         )
         # These go through all replicas, which may be many, and change nothing.
-        sections, sizes = await asyncio.to_thread(_drawn, seen)
+        sections, sizes = await asyncio.to_thread(lambda: (model.sections(seen), model.sizes(seen)))
         # From here on nothing waits, so that browsers read what was published or what was before.
         self.seen = seen
         self._rates.look(sizes, time.monotonic())
@@ -168,7 +169,7 @@ class Watching:
             *self._news.of_faults(named, now_ns),
         ]
         sections["rates"] = self._rates.to_json(PERIOD_S)
-        return self._published.publish(sections, [item.to_json() for item in items])
+        return self._published.publish(sections, msgspec.to_builtins(items))
 
     def _broker(self, node: NodeState) -> BrokerSeen:
         return BrokerSeen(
@@ -189,7 +190,3 @@ class Watching:
                 found = journal.parse(await file.read(), self._watched.journal)
             return {number: fault for number, fault in found.items() if root in fault.path.parents}
         return {}
-
-
-def _drawn(seen: Seen) -> tuple[dict[str, Section], Sizes]:
-    return model.sections(seen), model.sizes(seen)
