@@ -26,18 +26,8 @@ from analytics.fold.settings import (
     FeatureFold,
     resource_type,
 )
-from analytics.tables.catalog import (
-    BROKER,
-    BROKER_SESSIONS,
-    CONFIGS,
-    FEATURES,
-    INT,
-    LOG_DIRS,
-    LONG,
-    VALID_FROM,
-    VALID_TO,
-    fields,
-)
+from analytics.tables.catalog import BROKER_HISTORY, BROKER_SESSIONS, CONFIGS, FEATURES, LOG_DIRS
+from analytics.tables.table import INT, LONG, VALID_FROM, VALID_TO, columns, fields
 from jbodlab.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -67,16 +57,19 @@ TYPES = (
 """Record types that these folds take, besides RemoveTopicRecord."""
 
 _INTERNAL = [pa.field("batch_last_offset", LONG)]
-_STATE = [*fields((*VALID_FROM, *VALID_TO)), *_INTERNAL]
 KINDS: Mapping[str, pa.StructType] = MappingProxyType(
     {
-        "broker": pa.struct([*fields(BROKER), *_STATE]),
+        "broker": pa.struct([*BROKER_HISTORY.schema, *_INTERNAL]),
         "log_dir": pa.struct([*LOG_DIRS.schema, *_INTERNAL]),
         "broker_session": pa.struct([*BROKER_SESSIONS.schema, *_INTERNAL]),
         "config": pa.struct([*CONFIGS.schema, *_INTERNAL]),
         "feature": pa.struct([*FEATURES.schema, *_INTERNAL]),
         "controller_epoch": pa.struct(
-            [pa.field("epoch", INT), pa.field("controller", INT), *_STATE]
+            [
+                *(pa.field(name, INT) for name in ("epoch", "controller")),
+                *fields(columns(VALID_FROM + VALID_TO)),
+                *_INTERNAL,
+            ]
         ),
     }
 )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from analytics.tables.catalog import SNAPSHOT_TYPE
+from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.image.replay_error import ReplayError
 from jbodlab.records import frame
 from jbodlab.records.schema import Record

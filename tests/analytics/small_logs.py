@@ -24,6 +24,7 @@ from analytics.store.questions import GivenTables
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
 from analytics.tables.derived import BUCKET_SUMS, FAILURES
+from analytics.tables.table import Table
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
 from jbodlab.records import frame
@@ -184,10 +185,10 @@ class InMemory(GivenTables):
         self.tables = {table.name: table_of(table, rows.get(table.name, ())) for table in every}
         super().__init__(self.tables)
 
-    def rows(self, table: t.Table, columns: Sequence[str]) -> pa.Table:
+    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
         return self.tables[table.name].select(list(columns))
 
-    def all_rows(self, table: t.Table) -> list[Row]:
+    def all_rows(self, table: Table) -> list[Row]:
         """Return the rows of a table in its order."""
         found: list[Row] = self.tables[table.name].to_pylist()
         return in_order(found, table)
@@ -219,14 +220,14 @@ def derived(
 
 
 def derived_rows(
-    table: t.Table, batches: Sequence[Sequence[Record]], step_s: float = 1.0
+    table: Table, batches: Sequence[Sequence[Record]], step_s: float = 1.0
 ) -> list[Row]:
     """Return the rows of a derived table."""
     return derived(batches, step_s).all_rows(table)
 
 
 def answered(
-    scope: Scope, table: t.Table, end_s: float | None = None, **rows: Sequence[Row]
+    scope: Scope, table: Table, end_s: float | None = None, **rows: Sequence[Row]
 ) -> list[Row]:
     """Return what the SQL of a table gives, in its order, or in that of its columns.
 
@@ -242,7 +243,7 @@ def answered(
     return in_order(found, table)
 
 
-def in_order(rows: list[Row], table: t.Table) -> list[Row]:
+def in_order(rows: list[Row], table: Table) -> list[Row]:
     """Return rows in the order of their table, or in that of its columns; null is first."""
     names = table.order or table.schema.names
     return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in names])
@@ -262,7 +263,7 @@ def derived_tables(
     return StoredTables(t.TABLES, lambda table: str(folder / table.name))
 
 
-def table_of(table: t.Table, rows: Sequence[Row]) -> pa.Table:
+def table_of(table: Table, rows: Sequence[Row]) -> pa.Table:
     given = [{name: row.get(name) for name in table.schema.names} for row in rows]
     return pa.Table.from_pylist(given, table.schema)
 
