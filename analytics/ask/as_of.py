@@ -40,7 +40,7 @@ AS_OF = "as_of"
 
 DIFF = declare("""
     diff: one fact that differs between two moments
-    order by kind, topic, partition, broker, directory, name, field
+    order by kind, topic, topic_id, partition, broker, directory, name, field
 
     kind (string): topic, partition, broker, directory, config or feature
     topic (string): name of the topic, if it is about one
