@@ -12,6 +12,7 @@ RemoveTopicRecord names the topic by its id only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from analytics.fold.broker_registration import BrokerFold
 from analytics.fold.key_history import KeyFold, Row
 from analytics.fold.settings import (
-    KRAFT_VERSION,
     ConfigFold,
     EpochFold,
     FeatureFold,
@@ -37,11 +37,9 @@ from jbodlab.records.cluster_records import (
 )
 from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.records.control_records import (
-    ControlRecord,
     KRaftVersionRecord,
     LeaderChangeMessage,
 )
-from jbodlab.records.schema import Record
 
 TYPES = (
     RegisterBrokerRecord.NAME,
@@ -85,34 +83,6 @@ class EpochPart(NamedTuple):
     records: int
 
 
-def small_key(record: Record | ControlRecord, epoch: int) -> str | None:
-    """Return the key that a record concerns, None if it is none of these folds'.
-
-    Args:
-        record: A record, one of a control batch included.
-        epoch: Epoch of its batch.
-    """
-    match record:
-        case (
-            RegisterBrokerRecord(broker_id=broker)
-            | BrokerRegistrationChangeRecord(broker_id=broker)
-            | UnregisterBrokerRecord(broker_id=broker)
-            | FenceBrokerRecord(id=broker)
-            | UnfenceBrokerRecord(id=broker)
-        ):
-            return f"b/{broker}"
-        case ConfigRecord():
-            return config_key(record.resource_type, record.resource_name)
-        case FeatureLevelRecord():
-            return f"f/{record.name}"
-        case KRaftVersionRecord():
-            return f"f/{KRAFT_VERSION}"
-        case LeaderChangeMessage():
-            return f"e/{epoch}"
-        case _:
-            return None
-
-
 def config_key(type_code: int, name: str) -> str:
     """Return the key of what is set for a resource."""
     return f"c/{resource_type(type_code)}/{name}"
@@ -146,10 +116,10 @@ def controller_epochs(parts: Iterable[EpochPart], controllers: Mapping[int, int]
     for part in parts:
         known = epochs.get(part.epoch)
         if known is not None:
-            first = min(known, part, key=_first_offset)
+            first = min(known, part, key=attrgetter("first_offset"))
             part = first._replace(records=known.records + part.records)
         epochs[part.epoch] = part
-    ordered = sorted(epochs.values(), key=_first_offset)
+    ordered = sorted(epochs.values(), key=attrgetter("first_offset"))
     ends: list[EpochPart | None] = [*ordered[1:], None]
     return [
         {
@@ -163,7 +133,3 @@ def controller_epochs(parts: Iterable[EpochPart], controllers: Mapping[int, int]
         }
         for part, end in zip(ordered, ends, strict=False)
     ]
-
-
-def _first_offset(part: EpochPart) -> int:
-    return part.first_offset

@@ -323,7 +323,7 @@ GAUGE_STEPS = Table(
     order=(),
 )
 FAILURE_PARTS = declare("""
-    failure_parts: one failure, and what became of the replicas that it touched
+    failure_parts: one failure, and when the replicas that it touched were whole again or gone
 
     failure (int): its number
     touched (long): replicas that were placed there then
@@ -336,8 +336,8 @@ FAILURE_PARTS = declare("""
     partitions (string[]): what a directory touched, as topic-partition
 """)
 FAILURE_LEADERS = declare("""
-    failure_leaders: one failure, and what became of the leaders of the replicas that it touched: of
-        one of them, if the first change after the failure is this one, or of all for which that is
+    failure_leaders: one failure, and the leaders that the replicas it touched lost and got: of one
+        of them, if the first change after the failure is this one, or of all for which that is
         certain
 
     failure (int): its number

@@ -11,13 +11,20 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from analytics.decode.plain_rows import keys_of
 from analytics.derive.bucket import BUCKET_TABLES, FACTS, derive_bucket
 from analytics.derive.cluster import derive_cluster, known_failures
 from analytics.derive.log_end import LogEnd, log_end
 from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.bucket import BucketFold, TopicEvent
-from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
+from analytics.fold.cluster_keys import (
+    TYPES,
+    EpochPart,
+    config_key,
+    controller_epochs,
+    make_small_fold,
+)
 from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
 from analytics.store.questions import GivenTables
@@ -29,7 +36,7 @@ from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
 from jbodlab.records import frame
 from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.config_records import ConfigRecord
+from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import (
     ClearElrRecord,
@@ -101,13 +108,24 @@ def small_rows(events: Sequence[Event], syncs: tuple[Sync, ...] = ()) -> list[Ro
         record = event.record
         if isinstance(record, TopicRecord):
             names[record.topic_id] = record.name
-        key = small_key(record, 1)
+        key = _small_key(record)
         if isinstance(record, RemoveTopicRecord) and record.topic_id in names:
             key = f"c/topic/{names[record.topic_id]}"
         if key is not None:
             keyed.append(event._replace(key=key))
     keyed.sort(key=lambda event: (event.key, event.position, event.offset))
     return list(fold(keyed, syncs, make_small_fold))
+
+
+def _small_key(record: Record) -> str | None:
+    match record:
+        case ConfigRecord():
+            return config_key(record.resource_type, record.resource_name)
+        case FeatureLevelRecord():
+            return f"f/{record.name}"
+        case _:
+            broker = keys_of(record).broker if record.NAME in TYPES else None
+            return None if broker is None else f"b/{broker}"
 
 
 def base_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
