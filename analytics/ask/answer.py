@@ -1,4 +1,4 @@
-"""Parts of the answers of `jbodlab why`: JSON values, and the lines that a terminal shows of them.
+"""Parts of the answers of `jbodlab why`: JSON values, and the texts in them.
 
 An event is the record that made something so: `offset`, `time` (ISO 8601 in UTC; null if it is not
 known) and `type`, the name of the record type, or SNAPSHOT. The chain is events with a `text`.
@@ -6,7 +6,8 @@ known) and `type`, the name of the record type, or SNAPSHOT. The chain is events
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from analytics.ask.cluster import BrokerChange
@@ -19,11 +20,6 @@ from jbodlab.records.cluster_records import RegisterBrokerRecord, UnregisterBrok
 
 Json = dict[str, Any]
 
-MAX_LINES = 40
-"""Of a chain; of a longer one the text leaves out the middle."""
-MAX_NAMES = 20
-"""Partitions that the text lists by name."""
-
 _RESERVED = {
     directory_ids.MIGRATING: "MIGRATING",
     directory_ids.UNASSIGNED: "UNASSIGNED",
@@ -33,14 +29,12 @@ _RESERVED = {
 
 def event(source: LogRecord) -> Json:
     """Return the event that a record is."""
-    time = None if source.time is None else clock(source.time).replace(" ", "T")
-    return {"offset": source.offset, "time": time, "type": source.type}
+    return {"offset": source.offset, "time": _iso(source.time), "type": source.type}
 
 
 def moment(at: At) -> Json:
     """Return the moment of an answer."""
-    time = None if at.time is None else clock(at.time).replace(" ", "T")
-    return {"offset": at.offset, "time": time, "is_end": at.is_end}
+    return {"offset": at.offset, "time": _iso(at.time), "is_end": at.is_end}
 
 
 def link(source: LogRecord, text: str) -> Json:
@@ -52,39 +46,6 @@ def chain(links: Iterable[Json]) -> list[Json]:
     """Return links by offset, without repeats; of several about one record each is kept."""
     distinct = {(one["offset"], one["type"], one["text"]): one for one in links}
     return sorted(distinct.values(), key=lambda one: (one["offset"], one["type"] != "SNAPSHOT"))
-
-
-def when(one: Json) -> str:
-    """Return offset and time of an event or a moment."""
-    return f"offset {one['offset']} {_clock(one)}"
-
-
-def since_text(one: Json) -> str:
-    """Return since when something holds."""
-    return f"since {when(one)}"
-
-
-def moment_text(one: Json) -> str:
-    """Return the moment of an answer as text."""
-    where = f"offset {one['offset']}, {_clock(one)}"
-    return f"at the end of the log ({where})" if one["is_end"] else f"at {where}"
-
-
-def closing_lines(answer: Json) -> list[str]:
-    """Return the lines of the chain, and of what to do next."""
-    texts = [
-        f"  offset {one['offset']}  {_clock(one)}  {one['type']}  {one['text']}"
-        for one in answer["chain"]
-    ]
-    if len(texts) > MAX_LINES:
-        half = MAX_LINES // 2
-        left_out = f"  ... {len(texts) - 2 * half} more records ..."
-        texts = [*texts[:half], left_out, *texts[-half:]]
-    following = [f"  {text}" for text in answer["next"]]
-    return [
-        *(["Chain", *texts] if texts else []),
-        *(["Next", *following] if following else []),
-    ]
 
 
 def repair_text(
@@ -119,13 +80,6 @@ def directory_text(directory: DirectoryId) -> str:
 def brokers_text(brokers: Iterable[BrokerId]) -> str:
     """Return a list of brokers as `[1, 2]`."""
     return f"[{', '.join(map(str, brokers))}]"
-
-
-def names_text(names: Sequence[str]) -> str:
-    """Return some names; of many, how many more there are."""
-    shown = ", ".join(names[:MAX_NAMES])
-    more = len(names) - MAX_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def broker_change_text(change: BrokerChange) -> str:
@@ -163,5 +117,5 @@ def state_text(registration: BrokerRegistration | None) -> str:
     return "in controlled shutdown" if registration.in_controlled_shutdown else "unfenced"
 
 
-def _clock(one: Json) -> str:
-    return "unknown time" if one["time"] is None else str(one["time"]).replace("T", " ")
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else clock(time).replace(" ", "T")

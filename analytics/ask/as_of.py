@@ -21,7 +21,7 @@ from analytics.store.questions import GivenTables, Questions, Readable
 from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
-from analytics.tables.table import CLUSTER, INT, STRING, Table, columns
+from analytics.tables.table import CLUSTER, SNAPSHOT_TYPE, Table, declare
 
 AS_OF_TABLES: Mapping[Table, Table] = {
     t.BROKERS: t.BROKER_HISTORY,
@@ -38,23 +38,21 @@ AS_OF_TABLES: Mapping[Table, Table] = {
 AS_OF = "as_of"
 """Folder in the output directory that tables of a moment are written to."""
 
-DIFF = Table(
-    name="diff",
-    row="one fact that differs between two moments",
-    columns=columns(
-        ("kind", STRING, "topic, partition, broker, directory, config or feature"),
-        ("topic", STRING, "name of the topic, if it is about one"),
-        ("topic_id", STRING, "id of the topic, if it is about one"),
-        ("partition", INT, "the partition, if it is about one"),
-        ("broker", INT, "the broker, if it is about one"),
-        ("directory", STRING, "the directory, if it is about one"),
-        ("name", STRING, "name of the setting or feature, if it is about one"),
-        ("field", STRING, "what differs"),
-        ("before", STRING, "its value at the first moment; null = there was none"),
-        ("after", STRING, "its value at the second moment; null = there was none"),
-    ),
-    order=("kind", "topic", "partition", "broker", "directory", "name", "field"),
-)
+DIFF = declare("""
+    diff: one fact that differs between two moments
+    order by kind, topic, topic_id, partition, broker, directory, name, field
+
+    kind (string): topic, partition, broker, directory, config or feature
+    topic (string): name of the topic, if it is about one
+    topic_id (string): id of the topic, if it is about one
+    partition (int): the partition, if it is about one
+    broker (int): the broker, if it is about one
+    directory (string): the directory, if it is about one
+    name (string): name of the setting or feature, if it is about one
+    field (string): what differs
+    before (string): its value at the first moment; null = there was none
+    after (string): its value at the second moment; null = there was none
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +227,7 @@ def _held(history: Table, offset: int) -> str:
         WHERE valid_from_offset <= {offset}
           AND (valid_to_offset IS NULL OR valid_to_offset > {offset})
           -- A snapshot's states stand at its end, and hold before the record there.
-          OR record_type = '{t.SNAPSHOT_TYPE}' AND valid_from_offset = {offset + 1}
+          OR record_type = '{SNAPSHOT_TYPE}' AND valid_from_offset = {offset + 1}
     """
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from analytics.ask.directory_paths import properties
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import MIN_INSYNC_REPLICAS, AssumedMinIsr
-from jbodlab.command_line import read_properties
-from jbodlab.errors import FormatError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,11 +33,7 @@ def assumed_min_isr(options: argparse.Namespace) -> AssumedMinIsr:
         return AssumedMinIsr(value, "--min-insync-replicas")
     if options.config is None:
         return AssumedMinIsr()
-    try:
-        found = read_properties(options.config)
-    except FormatError as error:
-        raise ReplayInputError(str(error)) from error
-    text = found.get(MIN_INSYNC_REPLICAS)
+    text = properties(options.config).get(MIN_INSYNC_REPLICAS)
     if text is None:
         return AssumedMinIsr(source=f"Kafka's default, {options.config} does not set it")
     value = _number(text, f"{MIN_INSYNC_REPLICAS} in {options.config}")

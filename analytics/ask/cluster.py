@@ -137,6 +137,15 @@ def read_cluster(
     return found
 
 
+def serves(registration: BrokerRegistration | None, directory: DirectoryId | None) -> bool:
+    """Return whether a broker can use its replica in a directory; None if that is not known."""
+    return (
+        registration is not None
+        and registration.active
+        and (directory is None or registration.directory_is_online(directory))
+    )
+
+
 def _missing(
     of: BrokerRegistration | None, others: BrokerRegistration | None
 ) -> tuple[DirectoryId, ...]:

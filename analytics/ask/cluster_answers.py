@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from analytics.ask.answer import (
     Json,
     broker_change_text,
     chain,
-    closing_lines,
     directory_text,
     event,
     link,
     moment,
-    moment_text,
-    names_text,
     repair_text,
-    since_text,
     state_text,
 )
 from analytics.ask.cluster import BrokerChange, Cluster
@@ -31,7 +28,7 @@ CHANGES_OF_A_SOUND_ONE = 5
 
 
 def broker_answer(cluster: Cluster, partitions: Sequence[PartitionAt], at: At, text: str) -> Json:
-    """Return the answer about a broker; `broker_lines` are its text.
+    """Return the answer about a broker.
 
     Raises:
         ReplayInputError: it was never registered.
@@ -72,26 +69,10 @@ def broker_answer(cluster: Cluster, partitions: Sequence[PartitionAt], at: At, t
     }
 
 
-def broker_lines(found: Json) -> list[str]:
-    """Return the text of an answer about a broker."""
-    lines = [
-        f"broker {found['name']}, {moment_text(found['moment'])}",
-        f"  state     {_state_text(found)}",
-    ]
-    if found["incarnation_id"] is not None:
-        lines.append(
-            f"  session   epoch {found['broker_epoch']}, incarnation {found['incarnation_id']}"
-        )
-    lines += (
-        f"  directory {each['directory']} {_state_text(each)}" for each in found["directories"]
-    )
-    return [*lines, *_held_lines(found["replicas"]), *closing_lines(found)]
-
-
 def directory_answer(
     cluster: Cluster, partitions: Sequence[PartitionAt], at: At, text: str
 ) -> Json:
-    """Return the answer about a log directory; `directory_lines` are its text.
+    """Return the answer about a log directory.
 
     Raises:
         ReplayInputError: the text is not an id, a reserved one, or one that nobody knows.
@@ -132,20 +113,6 @@ def directory_answer(
         ),
         "next": list(filter(None, repairs)),
     }
-
-
-def directory_lines(found: Json) -> list[str]:
-    """Return the text of an answer about a log directory."""
-    lines = [f"directory {found['name']}, {moment_text(found['moment'])}"]
-    names = found["replicas"]
-    if not found["brokers"]:
-        lines.append("  state     unknown: no broker has registered the directory")
-        lines.append(f"  replicas  {len(names)} placed there: {names_text(names)}")
-    for each in found["brokers"]:
-        lines.append(f"  state     {each['directory_state']} {since_text(each['directory_since'])}")
-        lines.append(f"  broker    {each['broker']}, {_state_text(each)}")
-        lines += _held_lines(each["replicas"])
-    return [*lines, *closing_lines(found)]
 
 
 def parse_directory(text: str) -> DirectoryId:
@@ -213,15 +180,6 @@ def _held(own: Sequence[PartitionAt], broker: BrokerId) -> Json:
     }
 
 
-def _held_lines(held: Json) -> list[str]:
-    lines = [f"  replicas  {held['placed']} placed there, {held['leads']} of them lead"]
-    for label, names in (("out      ", held["out_of_isr"]), ("leaderless", held["leaderless"])):
-        if names:
-            what = " not in sync" if names is held["out_of_isr"] else ""
-            lines.append(f"  {label} {len(names)}{what}: {names_text(names)}")
-    return lines
-
-
 def _state(changes: Sequence[BrokerChange]) -> Json:
     state = state_text(changes[-1].after)
     return {
@@ -230,17 +188,9 @@ def _state(changes: Sequence[BrokerChange]) -> Json:
     }
 
 
-def _state_text(found: Json) -> str:
-    return f"{found['state']} {since_text(found['since'])}"
-
-
 def _since(changes: Sequence[BrokerChange], holds: Callable[[BrokerChange], bool]) -> Json:
     """Return the event since which something holds that holds after the last change."""
-    found = changes[-1]
-    for change in reversed(changes):
-        if not holds(change):
-            break
-        found = change
+    *_, found = changes[-1], *takewhile(holds, reversed(changes))
     return event(found.source)
 
 

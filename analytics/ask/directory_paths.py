@@ -38,22 +38,23 @@ def directory_paths(config: Path | None, meta_files: Sequence[Path]) -> dict[str
     """
     found = {}
     for file in meta_files:
-        directory = _properties(file).get(DIRECTORY_ID)
+        directory = properties(file).get(DIRECTORY_ID)
         if directory is None:
             raise ReplayInputError(f"{file} has no {DIRECTORY_ID}")
         found[directory] = str(file.parent)
     if config is not None:
-        known = _properties(config)
+        known = properties(config)
         for name in known.get("log.dirs", known.get("log.dir", "")).split(","):
             file = Path(name.strip()) / META_PROPERTIES
             if name.strip() and file.is_file():
-                directory = _properties(file).get(DIRECTORY_ID)
+                directory = properties(file).get(DIRECTORY_ID)
                 if directory is not None:
                     found[directory] = name.strip()
     return found
 
 
-def _properties(file: Path) -> dict[str, str]:
+def properties(file: Path) -> dict[str, str]:
+    """Return the properties of a file; raises ReplayInputError if it cannot be read."""
     try:
         return read_properties(file)
     except FormatError as error:

@@ -7,28 +7,27 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from heapq import merge
+from itertools import takewhile
+from operator import attrgetter
 
 from analytics.ask.answer import (
     Json,
     broker_change_text,
     brokers_text,
     chain,
-    closing_lines,
     directory_text,
     event,
     link,
     moment,
-    moment_text,
     repair_text,
-    since_text,
     state_text,
-    when,
 )
-from analytics.ask.cluster import BrokerChange, Cluster, TopicLife
+from analytics.ask.cluster import BrokerChange, Cluster, TopicLife, serves
 from analytics.ask.offline_log import At, LogRecord, OfflineLog
 from analytics.errors import ReplayInputError
 from analytics.fold.broker_facts import LOSS_WINDOW_MS
 from analytics.fold.min_insync import ASSUMED
+from analytics.fold.topic_records import lost_replicas
 from analytics.fold.transactions import Dropped
 from jbodlab import directory_id as directory_ids
 from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
@@ -68,7 +67,7 @@ class Step:
 
 
 def answer(log: OfflineLog, cluster: Cluster, dropped: list[Dropped], at: At, name: str) -> Json:
-    """Return the answer about a partition; `answer_lines` are its text.
+    """Return the answer about a partition.
 
     Args:
         log: The log.
@@ -110,62 +109,6 @@ def answer(log: OfflineLog, cluster: Cluster, dropped: list[Dropped], at: At, na
         links = chain(_explained(steps[-STEPS_OF_A_SOUND_ONE:], cluster))
         return found | {"deleted": event(life.removed), "chain": links, "next": []}
     return found | _Findings(cluster, steps, topic, at, current).found()
-
-
-def answer_lines(found: Json) -> list[str]:
-    """Return the text of an answer."""
-    lines = [f"{found['name']}, {moment_text(found['moment'])}, topic id {found['topic_id']}"]
-    for former in found["earlier_topics"]:
-        until = "" if former["deleted"] is None else f", deleted {when(former['deleted'])}"
-        lines.append(
-            f"  before    topic id {former['topic_id']}, created {when(former['created'])}{until}"
-        )
-    if found["deleted"] is not None:
-        lines.append(f"  state     deleted with its topic, {when(found['deleted'])}")
-    else:
-        lines += _state_lines(found)
-    return [*lines, *closing_lines(found)]
-
-
-def _state_lines(found: Json) -> Iterator[str]:
-    conditions = [
-        one["condition"] + (f" {since_text(one['since'])}" if one["since"] else "")
-        for one in found["conditions"]
-    ]
-    yield f"  state     {', '.join(conditions) or 'healthy'}"
-    leader = found["leader"]
-    broker = "none" if leader["broker"] is None else leader["broker"]
-    yield (
-        f"  leader    {broker} {since_text(leader['since'])}, leader epoch {leader['leader_epoch']}"
-    )
-    for replica in found["replicas"]:
-        text = ", ".join(_replica_parts(replica))
-        yield f"  replica   {replica['broker']} in {replica['directory']}: {text}"
-    source = found["min_insync_replicas_assumed_from"]
-    elr = found["eligible_leader_replicas"]
-    yield (
-        f"  isr       {found['isr']}, min.insync.replicas {found['min_insync_replicas']}"
-        + (f" (assumed: {source})" if source else "")
-        + (f", ELR {elr}" if elr else "")
-    )
-    adding, removing = found["adding_replicas"], found["removing_replicas"]
-    if adding or removing:
-        yield f"  moving    adding {adding}, removing {removing}"
-
-
-def _replica_parts(replica: Json) -> Iterator[str]:
-    if replica["leads"]:
-        yield "leads"
-    out_since = replica["out_of_isr_since"]
-    yield "in sync" if out_since is None else f"out of the ISR {since_text(out_since)}"
-    if replica["broker_state"] != "unfenced":
-        yield f"broker {replica['broker_state']}"
-    if replica["directory_state"] == "offline":
-        yield "directory offline"
-    if replica["unassigned_since"] is not None:
-        yield f"no directory assigned {since_text(replica['unassigned_since'])}"
-    if replica["caused_by"] is not None:
-        yield f"because of offset {replica['caused_by']['offset']}"
 
 
 class _Findings:
@@ -210,15 +153,8 @@ class _Findings:
 
     def _chain(self) -> list[Json]:
         """Return the records from the last state in which the partition was healthy."""
-        start = next(
-            (
-                number
-                for number in reversed(range(len(self.steps)))
-                if self._is_sound(self.steps[number])
-            ),
-            0,
-        )
         last = len(self.steps) - 1
+        start = next((n for n in range(last, -1, -1) if self._is_sound(self.steps[n])), 0)
         if start == last:
             start = max(0, last - STEPS_OF_A_SOUND_ONE + 1)
         links = _explained(self.steps[start:], self.cluster)
@@ -285,19 +221,14 @@ class _Findings:
         }
 
     def _is_online(self, state: PartitionRegistration, broker: BrokerId) -> bool:
-        registration = self.cluster.brokers.get(broker)
-        return (
-            registration is not None
-            and registration.active
-            and registration.directory_is_online(state.directory(broker))
-        )
+        return serves(self.cluster.brokers.get(broker), state.directory(broker))
 
     def _culprit(self, state: PartitionRegistration, broker: BrokerId) -> BrokerChange | None:
         """Return the record that took the broker or the directory of a replica away."""
         return (
             None
             if self._is_online(state, broker)
-            else lost_by(self.cluster, state, broker, self.at.offset)
+            else _lost_by(self.cluster, state, broker, self.at.offset)
         )
 
     def _is_sound(self, step: Step) -> bool:
@@ -312,15 +243,13 @@ class _Findings:
 
     def _since(self, holds: Callable[[PartitionRegistration], bool]) -> Json:
         """Return the event since which something holds that holds now."""
-        found = self.steps[-1]
-        for step in reversed(self.steps):
-            if step.after is None or not holds(step.after):
-                break
-            found = step
+        latest = reversed(self.steps)
+        held = takewhile(lambda step: step.after is not None and holds(step.after), latest)
+        *_, found = self.steps[-1], *held
         return event(found.source)
 
 
-def lost_by(
+def _lost_by(
     cluster: Cluster, state: PartitionRegistration, broker: BrokerId, offset: int
 ) -> BrokerChange | None:
     """Return the record since which a replica cannot be used; None if it can, or always could not.
@@ -336,31 +265,19 @@ def lost_by(
     for change in reversed(cluster.changes.get(broker, ())):
         if change.source.offset > offset:
             continue
-        after = change.after
-        is_usable = (
-            after is not None
-            and after.active
-            and (directory is None or after.directory_is_online(directory))
-        )
-        if is_usable:
+        if serves(change.after, directory):
             break
         found = change
     return found
 
 
-def lost_soon_after(cluster: Cluster, step: Step, broker: BrokerId) -> BrokerChange | None:
+def _lost_soon_after(cluster: Cluster, step: Step, broker: BrokerId) -> BrokerChange | None:
     """Return the record that explains a loss although it follows it; see `fold.broker_facts`."""
     assert step.before is not None
     directory = _directory(step.before, broker)
     for change in cluster.changes.get(broker, ()):
-        after, source = change.after, change.source
-        if source.offset <= step.source.batch_last_offset:
-            continue
-        if (
-            after is not None
-            and after.active
-            and (directory is None or after.directory_is_online(directory))
-        ):
+        source = change.source
+        if source.offset <= step.source.batch_last_offset or serves(change.after, directory):
             continue
         if source.time is None or step.source.time is None:
             return None
@@ -374,33 +291,20 @@ def _explained(steps: Iterable[Step], cluster: Cluster) -> list[Json]:
     links: list[Json] = []
     for step in steps:
         text = _step_text(step)
-        for broker in _lost(step):
+        lost = lost_replicas(step.before, step.after) if step.before and step.after else ()
+        for broker in map(BrokerId, lost):
             assert step.before is not None
             last = step.source.batch_last_offset
-            change = lost_by(cluster, step.before, broker, last) or lost_soon_after(
+            change = _lost_by(cluster, step.before, broker, last) or _lost_soon_after(
                 cluster, step, broker
             )
             if change is None:
-                text += f"; replica {broker} fell behind" if step.after is not None else ""
+                text += f"; replica {broker} fell behind"
                 continue
             links.append(link(change.source, broker_change_text(change)))
             text += f"; replica {broker} lost by offset {change.source.offset}"
         links.append(link(step.source, text))
     return links
-
-
-def _lost(step: Step) -> list[BrokerId]:
-    """Return the replicas that a step took out of ISR or leadership."""
-    before, after = step.before, step.after
-    if before is None or after is None:
-        return []
-    lost = [broker for broker in before.isr if broker not in after.isr]
-    lost = [broker for broker in lost if broker in after.replicas]
-    if before.leader not in (after.leader, NO_LEADER) and before.leader not in lost:
-        is_forced = after.leader == NO_LEADER or before.leader not in after.isr
-        if is_forced and before.leader in after.replicas:
-            lost.append(before.leader)
-    return lost
 
 
 def _step_text(step: Step) -> str:
@@ -469,7 +373,9 @@ def _steps(
     )
     found: deque[Step] = deque(maxlen=STEPS_KEPT)
     state: PartitionRegistration | None = None
-    for source in merge(own, sorted([*ends, *clears], key=_offset), key=_offset):
+    for source in merge(
+        own, sorted([*ends, *clears], key=attrgetter("offset")), key=attrgetter("offset")
+    ):
         before = state
         match source.record:
             case PartitionRecord() as record:
@@ -500,7 +406,3 @@ def _split(name: str) -> tuple[str, int]:
 
 def _directory(state: PartitionRegistration, broker: BrokerId) -> DirectoryId | None:
     return state.directory(broker) if broker in state.replicas else None
-
-
-def _offset(source: LogRecord) -> int:
-    return source.offset

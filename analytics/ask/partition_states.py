@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from uuid import UUID
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -60,11 +61,15 @@ def partition_states(
         until: Last offset.
     """
     fold = BucketFold(BrokerFacts([]))
-    steps = _Steps(fold, deque(sorted(_topic_events(records, cluster), key=_position)), _base(log))
+    steps = _Steps(
+        fold,
+        deque(sorted(_topic_events(records, cluster), key=attrgetter("event.position"))),
+        _base(log),
+    )
     for batch in log.partition_batches(until):
         steps.take(batch, dropped)
     steps.finish()
-    return sorted(_partitions(fold), key=_name)
+    return sorted(_partitions(fold), key=attrgetter("topic", "partition"))
 
 
 class _Steps:
@@ -100,7 +105,7 @@ class _Steps:
 
     def _step(self, reached: int | None) -> None:
         topics: list[TopicEvent] = []
-        while self.topics and (reached is None or _position(self.topics[0]) <= reached):
+        while self.topics and (reached is None or self.topics[0].event.position <= reached):
             topics.append(self.topics.popleft())
         self.fold.step(unpack(self.blocks), topics, self.syncs)
         self.blocks, self.events, self.syncs = [], 0, []
@@ -157,17 +162,9 @@ def _topic_event(source: LogRecord, topic_id: bytes | None) -> TopicEvent:
     )
 
 
-def _position(event: TopicEvent) -> int:
-    return event.event.position
-
-
 def _partitions(fold: BucketFold) -> Iterator[PartitionAt]:
     topics = [(one.name, kafka_uuid.to_text(UUID(bytes=one.topic_id))) for one in fold.topics.all]
     states = fold.open.states
     for number, (index, at) in zip(states["topic"].tolist(), registrations(states), strict=True):
         name, topic_id = topics[number]
         yield PartitionAt(topic=name, topic_id=topic_id, partition=index, state=at.state)
-
-
-def _name(partition: PartitionAt) -> tuple[str, int]:
-    return partition.topic, partition.partition

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from analytics.ask.answer import brokers_text, directory_text, moment, moment_text, state_text
+from analytics.ask.answer import directory_text, moment, state_text
 from analytics.ask.assumptions import assumed_min_isr
-from analytics.ask.cluster import Cluster, read_cluster
+from analytics.ask.cluster import Cluster, read_cluster, serves
 from analytics.ask.cluster_answers import parse_directory
 from analytics.ask.offline_log import At, OfflineLog
 from analytics.ask.partition_states import PartitionAt, partition_states
+from analytics.ask.texts import text_of
 from analytics.ask.why import report_problems
 from analytics.derive.loss import (
     Outcome,
@@ -90,7 +91,8 @@ def run(options: Namespace, output: Output) -> int:
     states = partition_states(log, cluster, records, dropped, at.offset)
     report_problems(output, log.problems)
     found = effects(cluster, states, failure)
-    output.result(_as_json(at, failure, found), "\n".join(_lines(cluster, at, failure, found)))
+    text = text_of("what_if", _for_text(cluster, at, failure, found))
+    output.result(_as_json(at, failure, found), text)
     is_short = any(each.is_leaderless or each.falls_below_min_isr for each in found)
     return UNAVAILABLE if is_short else 0
 
@@ -143,13 +145,7 @@ def effects(cluster: Cluster, partitions: Sequence[PartitionAt], failure: Failur
 
 
 def _may_lead(cluster: Cluster, each: PartitionAt, lost: BrokerId, broker: BrokerId) -> bool:
-    registration = cluster.brokers.get(broker)
-    return (
-        broker != lost
-        and registration is not None
-        and registration.active
-        and registration.directory_is_online(each.state.directory(broker))
-    )
+    return broker != lost and serves(cluster.brokers.get(broker), each.state.directory(broker))
 
 
 def _failure(cluster: Cluster, directory_name: str | None, broker: int | None) -> Failure:
@@ -172,44 +168,23 @@ def _failure(cluster: Cluster, directory_name: str | None, broker: int | None) -
     raise ReplayInputError(f"directory {directory_name} is known to no broker")
 
 
-def _lines(cluster: Cluster, at: At, failure: Failure, found: Sequence[Effect]) -> list[str]:
-    registration = cluster.brokers[failure.broker]
-    lines = [f"If {failure.name} failed, {moment_text(moment(at))}"]
-    if not registration.active:
-        lines.append(f"  broker {failure.broker} is {state_text(registration)} already")
-    leaderless = [each for each in found if each.is_leaderless]
-    moved = [each for each in found if each.loses_leader and not each.is_leaderless]
-    below = [each for each in found if each.falls_below_min_isr]
-    lines.append(f"  replicas there          {len(found)}")
-    lines.append(f"  without leader          {len(leaderless)}")
-    lines += (f"    {each.partition.name}  {_why_nobody(cluster, each)}" for each in leaderless)
-    lines.append(f"  below min ISR           {len(below)}")
-    lines += (
-        f"    {each.partition.name}  isr {brokers_text(each.partition.state.isr)} -> "
-        f"{brokers_text(each.outcome.isr)}, min.insync.replicas {each.min_isr}"
-        for each in below
-    )
-    lines.append(f"  led by another replica  {len(moved)}")
-    lines += map(_moved_text, moved)
+def _for_text(
+    cluster: Cluster, at: At, failure: Failure, found: Sequence[Effect]
+) -> dict[str, object]:
     named = {each.partition.topic for each in found}
-    unset = sum(cluster.min_isr(topic).origin == ASSUMED for topic in named)
-    if unset:
-        assumed = cluster.assumed_min_isr
-        lines.append(
-            f"  assumed                 min.insync.replicas {assumed.value} ({assumed.source}) for "
-            f"{unset} {'topic' if unset == 1 else 'topics'} that the log sets none for"
-        )
-    return lines
+    return {
+        "failure": failure,
+        "moment": moment(at),
+        "state": state_text(cluster.brokers[failure.broker]),
+        "effects": found,
+        "why_nobody": partial(_why_nobody, cluster),
+        "assumed": cluster.assumed_min_isr,
+        "unset": sum(cluster.min_isr(topic).origin == ASSUMED for topic in named),
+    }
 
 
-def _moved_text(effect: Effect) -> str:
-    outcome = effect.outcome
-    note = " (unclean: records may be lost)" if outcome.is_unclean else ""
-    led_by = effect.partition.state.leader
-    return f"    {effect.partition.name}  leader {led_by} -> {outcome.leader}{note}"
-
-
-def _why_nobody(cluster: Cluster, effect: Effect) -> str:
+def _why_nobody(cluster: Cluster, effect: Effect) -> list[str]:
+    """Return why none of the other replicas would lead."""
     state = effect.partition.state
     others = []
     for broker, directory in zip(state.replicas, state.directories, strict=True):
@@ -222,5 +197,4 @@ def _why_nobody(cluster: Cluster, effect: Effect) -> str:
             others.append(f"{broker} is {state_text(registration)}")
         elif not registration.directory_is_online(directory):
             others.append(f"{broker} is in an offline directory")
-    reason = "; ".join(others) or "it has no other replica"
-    return f"leader {state.leader} -> none: {reason}"
+    return others

@@ -8,7 +8,7 @@ to it, and what to do next. `--output json` gives the values that the text is ma
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from analytics.ask import cluster_answers, partition
 from analytics.ask.answer import Json
@@ -16,15 +16,9 @@ from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.cluster import read_cluster
 from analytics.ask.offline_log import OfflineLog
 from analytics.ask.partition_states import partition_states
+from analytics.ask.texts import text_of
 from analytics.machine import complete_input
 from jbodlab.cli.output import Output
-
-_LINES: Mapping[str, Callable[[Json], list[str]]] = {
-    "partition": partition.answer_lines,
-    "directory": cluster_answers.directory_lines,
-    "broker": cluster_answers.broker_lines,
-}
-"""Kind of an answer -> its text."""
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -37,8 +31,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     log = OfflineLog(*options.input)
     answer = _answer(options, log)
     report_problems(output, log.problems)
-    lines = _LINES[answer["kind"]](answer)
-    output.result({**answer, "problems": log.problems}, "\n".join(lines))
+    text = text_of(answer["kind"], answer)
+    output.result({**answer, "problems": log.problems}, text)
     return 0
 
 

@@ -12,9 +12,6 @@ from analytics.bytes.arrays import Bools, Column, Longs
 from analytics.decode.arrow_columns import TIMESTAMP
 from analytics.decode.partition_events import NO_TIME
 
-FOR_EVER = np.iinfo(np.int64).max
-"""Stands for an end that has not come."""
-
 _US_PER_MS = 1000
 
 
@@ -23,16 +20,6 @@ class Texts(NamedTuple):
 
     codes: Longs
     texts: list[str]
-
-    def where_in(self, wanted: frozenset[str]) -> Bools:
-        """Return the rows that have one of some texts."""
-        found = np.array([*(text in wanted for text in self.texts), False], dtype=np.bool_)
-        return found[self.codes]
-
-    def renumbered(self, numbers: dict[str, int]) -> Longs:
-        """Return the numbers that texts have in a mapping, -1 for null and for others."""
-        known = [numbers.get(text, -1) for text in self.texts]
-        return np.array([*known, -1], dtype=np.int64)[self.codes]
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:

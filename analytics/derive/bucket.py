@@ -10,7 +10,7 @@ from analytics.derive.log_end import LogEnd
 from analytics.derive.sql_files import Scope, SqlFiles, texts
 from analytics.store.questions import GivenTables
 from analytics.tables import catalog as t
-from analytics.tables.derived import BUCKET_SUMS, FAILURES
+from analytics.tables.derived import BUCKET_SUMS, DERIVED_TABLES, FAILURES
 from analytics.tables.table import Table
 
 FACTS = (
@@ -23,7 +23,7 @@ FACTS = (
 )
 """The tables of facts about partitions, of which the others are derived."""
 
-OF_PARTITIONS = tuple(each for each in t.DERIVED_TABLES if each.name in texts(Scope.BUCKET))
+OF_PARTITIONS = tuple(each for each in DERIVED_TABLES if each.name in texts(Scope.BUCKET))
 """Tables of a result whose rows are each of one partition."""
 
 BUCKET_TABLES = (*OF_PARTITIONS, *BUCKET_SUMS)

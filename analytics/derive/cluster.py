@@ -15,11 +15,10 @@ from analytics.derive.log_end import log_end
 from analytics.derive.sql_files import Scope, SqlFiles, texts
 from analytics.derive.what_if import kind_losses
 from analytics.store.questions import Readable
-from analytics.tables import catalog as t
-from analytics.tables.derived import FAILURES
+from analytics.tables.derived import DERIVED_TABLES, FAILURES
 from analytics.tables.table import Table
 
-CLUSTER_TABLES = tuple(each for each in t.DERIVED_TABLES if each.name in texts(Scope.CLUSTER))
+CLUSTER_TABLES = tuple(each for each in DERIVED_TABLES if each.name in texts(Scope.CLUSTER))
 """The tables that concern several buckets."""
 
 

@@ -9,6 +9,7 @@ shutdown is still in it, since it may not lead.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -180,18 +181,10 @@ def _comparable(known: BrokerRegistration | None, version: int) -> BrokerRegistr
         return None
     return replace(
         known,
-        endpoints=tuple(sorted(known.endpoints, key=_endpoint_key)),
-        features=tuple(sorted(known.features, key=_feature_key)),
+        endpoints=tuple(sorted(known.endpoints, key=attrgetter("name", "host", "port"))),
+        features=tuple(sorted(known.features, key=attrgetter("name"))),
         in_controlled_shutdown=known.in_controlled_shutdown if version >= 1 else False,
         is_migrating_zk_broker=False,
         directories=known.directories if version >= 3 else (),
         cordoned_directories=(known.cordoned_directories or None) if version >= 4 else None,
     )
-
-
-def _endpoint_key(endpoint: BrokerEndpoint) -> tuple[str, str, int]:
-    return endpoint.name, endpoint.host, endpoint.port
-
-
-def _feature_key(feature: BrokerFeature) -> str:
-    return feature.name

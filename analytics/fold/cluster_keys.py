@@ -12,6 +12,7 @@ RemoveTopicRecord names the topic by its id only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,24 +21,13 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from analytics.fold.broker_registration import BrokerFold
 from analytics.fold.key_history import KeyFold, Row
 from analytics.fold.settings import (
-    KRAFT_VERSION,
     ConfigFold,
     EpochFold,
     FeatureFold,
     resource_type,
 )
-from analytics.tables.catalog import (
-    BROKER,
-    BROKER_SESSIONS,
-    CONFIGS,
-    FEATURES,
-    INT,
-    LOG_DIRS,
-    LONG,
-    VALID_FROM,
-    VALID_TO,
-    fields,
-)
+from analytics.tables.catalog import BROKER_HISTORY, BROKER_SESSIONS, CONFIGS, FEATURES, LOG_DIRS
+from analytics.tables.table import INT, LONG, VALID_FROM, VALID_TO, columns, fields
 from jbodlab.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -47,11 +37,9 @@ from jbodlab.records.cluster_records import (
 )
 from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.records.control_records import (
-    ControlRecord,
     KRaftVersionRecord,
     LeaderChangeMessage,
 )
-from jbodlab.records.schema import Record
 
 TYPES = (
     RegisterBrokerRecord.NAME,
@@ -67,16 +55,19 @@ TYPES = (
 """Record types that these folds take, besides RemoveTopicRecord."""
 
 _INTERNAL = [pa.field("batch_last_offset", LONG)]
-_STATE = [*fields((*VALID_FROM, *VALID_TO)), *_INTERNAL]
 KINDS: Mapping[str, pa.StructType] = MappingProxyType(
     {
-        "broker": pa.struct([*fields(BROKER), *_STATE]),
+        "broker": pa.struct([*BROKER_HISTORY.schema, *_INTERNAL]),
         "log_dir": pa.struct([*LOG_DIRS.schema, *_INTERNAL]),
         "broker_session": pa.struct([*BROKER_SESSIONS.schema, *_INTERNAL]),
         "config": pa.struct([*CONFIGS.schema, *_INTERNAL]),
         "feature": pa.struct([*FEATURES.schema, *_INTERNAL]),
         "controller_epoch": pa.struct(
-            [pa.field("epoch", INT), pa.field("controller", INT), *_STATE]
+            [
+                *(pa.field(name, INT) for name in ("epoch", "controller")),
+                *fields(columns(VALID_FROM + VALID_TO)),
+                *_INTERNAL,
+            ]
         ),
     }
 )
@@ -90,34 +81,6 @@ class EpochPart(NamedTuple):
     first_offset: int
     first_time: int | None
     records: int
-
-
-def small_key(record: Record | ControlRecord, epoch: int) -> str | None:
-    """Return the key that a record concerns, None if it is none of these folds'.
-
-    Args:
-        record: A record, one of a control batch included.
-        epoch: Epoch of its batch.
-    """
-    match record:
-        case (
-            RegisterBrokerRecord(broker_id=broker)
-            | BrokerRegistrationChangeRecord(broker_id=broker)
-            | UnregisterBrokerRecord(broker_id=broker)
-            | FenceBrokerRecord(id=broker)
-            | UnfenceBrokerRecord(id=broker)
-        ):
-            return f"b/{broker}"
-        case ConfigRecord():
-            return config_key(record.resource_type, record.resource_name)
-        case FeatureLevelRecord():
-            return f"f/{record.name}"
-        case KRaftVersionRecord():
-            return f"f/{KRAFT_VERSION}"
-        case LeaderChangeMessage():
-            return f"e/{epoch}"
-        case _:
-            return None
 
 
 def config_key(type_code: int, name: str) -> str:
@@ -153,10 +116,10 @@ def controller_epochs(parts: Iterable[EpochPart], controllers: Mapping[int, int]
     for part in parts:
         known = epochs.get(part.epoch)
         if known is not None:
-            first = min(known, part, key=_first_offset)
+            first = min(known, part, key=attrgetter("first_offset"))
             part = first._replace(records=known.records + part.records)
         epochs[part.epoch] = part
-    ordered = sorted(epochs.values(), key=_first_offset)
+    ordered = sorted(epochs.values(), key=attrgetter("first_offset"))
     ends: list[EpochPart | None] = [*ordered[1:], None]
     return [
         {
@@ -170,7 +133,3 @@ def controller_epochs(parts: Iterable[EpochPart], controllers: Mapping[int, int]
         }
         for part, end in zip(ordered, ends, strict=False)
     ]
-
-
-def _first_offset(part: EpochPart) -> int:
-    return part.first_offset

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from analytics.tables.catalog import SNAPSHOT_TYPE
+from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.image.replay_error import ReplayError
 from jbodlab.records import frame
 from jbodlab.records.schema import Record
@@ -195,7 +196,7 @@ def fold(events: Iterable[Event], syncs: tuple[Sync, ...], make: FoldMaker) -> I
         syncs: The snapshots to meet, by offset.
         make: Gives the fold of a key.
     """
-    for key, of_key in groupby(events, key=_key):
+    for key, of_key in groupby(events, key=attrgetter("key")):
         state = make(key)
         advance(state, of_key, syncs)
         state.finish()
@@ -241,7 +242,3 @@ def advance(state: KeyFold, events: Iterable[Event], syncs: Iterable[Sync]) -> N
     while ahead:
         state.sync(ahead.popleft(), of_snapshot)
         of_snapshot = []
-
-
-def _key(event: Event) -> str:
-    return event.key

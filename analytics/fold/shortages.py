@@ -215,7 +215,10 @@ def _causes(states: States, row: Longs, is_cut: Bools, facts: BrokerFacts) -> di
 
 
 def _lost(states: States, row: Longs) -> Ragged:
-    """Return the replicas that the step to each state took away; see `topic_fold.lost_replicas`."""
+    """Return the replicas that the step to each state took away.
+
+    `topic_records.lost_replicas` says it of one.
+    """
     first = states.first[row]
     above = np.maximum(row - 1, 0)
     replicas, isr = states.list_of("replicas", row), states.list_of("isr", row)

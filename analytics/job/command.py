@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, read_tables, resolve
-from analytics.ask.as_of_text import as_of_text, difference_text
 from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.broker_logs import read_broker_logs, zone_named
 from analytics.ask.directory_paths import directory_paths
 from analytics.ask.offline_log import parse_moment
+from analytics.ask.texts import as_of_text, difference_text
 from analytics.bytes.named_logs import look
 from analytics.engines import LOCAL, SPARK
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters

@@ -46,6 +46,7 @@ from analytics.page.report_figures import Asked, Figures, ask_figures
 from analytics.store.questions import Questions
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
+from analytics.tables.derived import BROKER_LOG_LINES, DIRECTORY_FAILURES
 from analytics.tables.table import Table
 
 BYTES_PER_BUCKET = 32 << 20
@@ -199,14 +200,14 @@ class _Run:
         tables = self.output.tables(BUCKET_TABLES)
         for table, rows in derive_cluster(tables):
             self.output.put(table, rows)
-        self.output.put(t.BROKER_LOG_LINES, self._log_lines(tables))
+        self.output.put(BROKER_LOG_LINES, self._log_lines(tables))
 
     def _log_lines(self, tables: StoredTables) -> list[dict[str, object]]:
         """Return what brokers wrote, with the failures that it tells of."""
         failures: list[FailureAt] = []
         if self.options.broker_logs:
             columns = ("broker", "directory", "detected_offset", "detected_time")
-            found = tables.rows(t.DIRECTORY_FAILURES, columns).to_pylist()
+            found = tables.rows(DIRECTORY_FAILURES, columns).to_pylist()
             failures = [FailureAt(**row) for row in found]
         return joined(self.options.broker_logs, failures)
 

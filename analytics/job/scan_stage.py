@@ -30,7 +30,7 @@ from analytics.decode.split_rows import COLUMNS, read_split
 from analytics.job.runner import ROWS
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile
 from analytics.tables import catalog as t
-from analytics.tables.table import LONG
+from analytics.tables.table import LONG, Table
 from jbodlab import kafka_uuid
 from jbodlab.records.config_records import NoOpRecord
 
@@ -189,7 +189,7 @@ class _Records:
     What is not read by columns comes at the end of a split, out of its place.
     """
 
-    def __init__(self, table: t.Table) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
         self.held: list[pa.Table] = []
         self.held_bytes = 0

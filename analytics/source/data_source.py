@@ -38,15 +38,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from analytics.bytes.batch_walk import Problem
 from analytics.bytes.layout import Split, read_layout
-from analytics.decode.arrow_rows import ALL, ROWS_PER_BATCH, Selection, arrow_rows
-from analytics.decode.plain_rows import problem_row
-from analytics.decode.split_rows import COLUMNS, read_split
+from analytics.decode.arrow_rows import ALL, ROWS_PER_BATCH, Selection
+from analytics.decode.split_rows import COLUMNS
 from analytics.errors import ReplayInputError
 from analytics.source.options import SourceOptions, narrowed, parse_options
 from analytics.source.requirements import NAME
 from analytics.source.stream import KraftMetadataStream, StreamPlan
+from analytics.source.tasks import Task
 
 SCHEMA = from_arrow_schema(COLUMNS)
 
@@ -75,18 +74,6 @@ class KraftMetadataSource(DataSource):
         return KraftMetadataStream(StreamPlan(options, arrow_schema(_checked(schema))))
 
 
-class SplitPartition(InputPartition):
-    """One task: a split, or the problems that planning found."""
-
-    def __init__(
-        self, split: Split | None, problems: tuple[Problem, ...] = (), label: str | None = None
-    ) -> None:
-        super().__init__(None)
-        self.split = split
-        self.problems = problems
-        self.label = label
-
-
 class KraftMetadataReader(DataSourceReader):
     """Plans the splits of directories and decodes them."""
 
@@ -97,34 +84,25 @@ class KraftMetadataReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks, largest first so that none is left over at the end."""
-        tasks: list[SplitPartition] = []
+        tasks: list[Task] = []
         for source in self.options.sources:
             layout = read_layout(source, self.options.split_bytes)
             label = source if self.options.has_several else None
             tasks += (
-                SplitPartition(replace(split, label=label))
+                Task(replace(split, label=label))
                 for split in layout.splits
                 if self._may_hold_wanted(split)
             )
             if layout.problems:
-                tasks.append(SplitPartition(None, layout.problems, label))
+                tasks.append(Task(None, layout.problems, label))
         tasks.sort(key=lambda task: 0 if task.split is None else task.split.start - task.split.end)
-        return tasks or [SplitPartition(None)]
+        return tasks or [Task(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task as Arrow batches."""
-        assert isinstance(partition, SplitPartition)
+        assert isinstance(partition, Task)
         schema = arrow_schema(self.schema)
-        if partition.problems:
-            rows = [problem_row(problem, partition.label) for problem in partition.problems]
-            yield arrow_rows(rows, schema)
-        if partition.split is not None:
-            yield from read_split(
-                partition.split,
-                schema,
-                with_payload=self.options.with_payload,
-                selection=self.selection,
-            )
+        yield from partition.rows(schema, self.selection, with_payload=self.options.with_payload)
 
     def _may_hold_wanted(self, split: Split) -> bool:
         low, high = self.selection.replay_offset

@@ -44,11 +44,9 @@ from analytics.bytes.boundaries import find_boundary
 from analytics.bytes.layout import SPLIT_BYTES, Split, read_chain, segment_splits
 from analytics.bytes.log_copies import cluster_id_beside
 from analytics.bytes.metadata_dirs import base_offset_of, is_segment
-from analytics.decode.arrow_rows import arrow_rows
-from analytics.decode.plain_rows import problem_row
-from analytics.decode.split_rows import read_split
 from analytics.errors import ReplayInputError
 from analytics.source.options import SourceOptions
+from analytics.source.tasks import Task
 from analytics.store.log_files import LogFiles, open_files
 from jbodlab.protocol.record_batch import CONTROL, HEADER_SIZE, MAGIC, SIZE_PREFIX
 
@@ -86,24 +84,6 @@ class StreamPlan:
 
     options: SourceOptions
     schema: pa.Schema
-
-
-class StreamPartition(InputPartition):
-    """One task: a split, or the problems that planning found."""
-
-    def __init__(
-        self,
-        split: Split | None,
-        problems: tuple[Problem, ...],
-        label: str | None,
-        cluster_id: str | None = None,
-    ) -> None:
-        super().__init__(None)
-        self.split = split
-        self.problems = problems
-        self.label = label
-        self.cluster_id = cluster_id
-        """Whose log the split is of; None if that is not known."""
 
 
 class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -180,7 +160,7 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks += self._tasks(source, begin, behind)
         return tasks
 
-    def _tasks(self, source: str, begin: Place, end: Place) -> Iterator[StreamPartition]:
+    def _tasks(self, source: str, begin: Place, end: Place) -> Iterator[Task]:
         files = open_files(source)
         sizes = _segments(files)
         label = source if self.plan.options.has_several else None
@@ -225,27 +205,20 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     Split(file=name, start=first, end=last, snapshot=None, source=source)
                 ]  # its task says that it cannot be read
             yield from (
-                StreamPartition(replace(split, label=label), (), label, end["cluster_id"])
-                for split in splits
+                Task(replace(split, label=label), (), label, end["cluster_id"]) for split in splits
             )
             if name != end["file"]:
                 expected, epoch = _end_of(files, splits[-1], _End(expected, epoch))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task as Arrow batches."""
-        assert isinstance(partition, StreamPartition)
-        options, schema = self.plan.options, self.plan.schema
-        if partition.problems:
-            rows = [problem_row(problem, partition.label) for problem in partition.problems]
-            yield arrow_rows(rows, schema)
+        assert isinstance(partition, Task)
+        options = self.plan.options
+        yield from partition.rows(
+            self.plan.schema, options.selection, with_payload=options.with_payload
+        )
         if partition.split is None:
             return
-        yield from read_split(
-            partition.split,
-            schema,
-            with_payload=options.with_payload,
-            selection=options.selection,
-        )
         # The directory may have been another one's when it was read: then the task has failed, and
         # nothing of it counts.
         source = partition.split.source
@@ -501,6 +474,6 @@ def _base_offset(name: str) -> int:
 
 def _problem_task(
     label: str | None, file: str, position: int, offset: int, kind: str, message: str
-) -> StreamPartition:
+) -> Task:
     problem = Problem(file=file, position=position, offset=offset, kind=kind, message=message)
-    return StreamPartition(None, (problem,), label)
+    return Task(None, (problem,), label)

@@ -1,7 +1,14 @@
-"""What a table is: its columns with their meaning, in Arrow's types."""
+"""What a table is: its columns with their meaning, in Arrow's types.
+
+A table is declared by a text, as those of `tables.catalog` are: its name and what a row is, the
+order of the rows, and a line for each column, `name (type): meaning`. A line that begins no column
+continues the meaning above it.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -10,10 +17,7 @@ STRING = pa.string()
 INT = pa.int32()
 LONG = pa.int64()
 BOOLEAN = pa.bool_()
-TIME = pa.timestamp("us", tz="UTC")
 BINARY = pa.binary()
-DATE = pa.date32()
-DOUBLE = pa.float64()
 
 
 def list_of(kind: pa.DataType) -> pa.DataType:
@@ -21,8 +25,25 @@ def list_of(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", kind))
 
 
-INTS = list_of(INT)
-STRINGS = list_of(STRING)
+_END_POINT = {"name": STRING, "host": STRING, "port": INT, "security_protocol": INT}
+_FEATURE = {"name": STRING, "min_supported_version": INT, "max_supported_version": INT}
+TYPES: Mapping[str, pa.DataType] = {
+    "string": STRING,
+    "int": INT,
+    "long": LONG,
+    "double": pa.float64(),
+    "boolean": BOOLEAN,
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "date": pa.date32(),
+    "binary": BINARY,
+    "int[]": list_of(INT),
+    "string[]": list_of(STRING),
+    "end_point[]": list_of(pa.struct(list(_END_POINT.items()))),
+    "feature[]": list_of(pa.struct(list(_FEATURE.items()))),
+}
+"""Types of columns, as declarations name them."""
+
+_COLUMN = re.compile(r"(\w+) \(([a-z_]+(?:\[\])?)\): (.*)")
 
 CLUSTER = "cluster"
 """Column of every table: the label of a row's cluster. Readers take it from the path of a file."""
@@ -62,30 +83,48 @@ class Table:
         return f"{self.name}/{CLUSTER}={cluster}"
 
 
+def declare(text: str) -> Table:
+    """Return the table that a text declares."""
+    head, _, body = text.partition("\n\n")
+    name_and_row, _, order = head.partition("order by ")
+    name, _, row = " ".join(name_and_row.split()).partition(": ")
+    keys = order.replace(",", " ").split()
+    return Table(name=name, row=row, columns=columns(body), order=tuple(keys))
+
+
+def columns(text: str) -> tuple[TableColumn, ...]:
+    """Return the columns of a declaration."""
+    found: list[tuple[str, str, list[str]]] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if begin := _COLUMN.fullmatch(line):
+            found.append((begin[1], begin[2], [begin[3]]))
+        else:
+            found[-1][2].append(line)
+    return tuple(
+        TableColumn(name=name, type=TYPES[kind], meaning=" ".join(lines))
+        for name, kind, lines in found
+    )
+
+
 def fields(columns: tuple[TableColumn, ...]) -> list[pa.Field]:
     """Return columns as fields of a schema or a struct."""
     return [pa.field(column.name, column.type) for column in columns]
 
 
-def columns(*lines: tuple[str, pa.DataType, str]) -> tuple[TableColumn, ...]:
-    """Return columns from lines of name, type and meaning."""
-    return tuple(TableColumn(name=name, type=kind, meaning=text) for name, kind, text in lines)
+VALID_FROM = """
+    valid_from_offset (long): offset of the record that made this state
+    valid_from_time (timestamp): time of that record
+    record_type (string): type of that record
+    batch_base_offset (long): first offset of its batch
+"""
 
+VALID_TO = """
+    valid_to_offset (long): offset of the record that ended this state; null = still
+    valid_to_time (timestamp): time of that record; null = still
+"""
 
-VALID_FROM = columns(
-    ("valid_from_offset", LONG, "offset of the record that made this state"),
-    ("valid_from_time", TIME, "time of that record"),
-    ("record_type", STRING, "type of that record"),
-    ("batch_base_offset", LONG, "first offset of its batch"),
-)
-
-VALID_TO = columns(
-    ("valid_to_offset", LONG, "offset of the record that ended this state; null = still"),
-    ("valid_to_time", TIME, "time of that record; null = still"),
-)
-
-PARTITION_KEY = columns(
-    ("topic", STRING, "name of the topic"),
-    ("topic_id", STRING, "id of the topic"),
-    ("partition", INT, "partition of the topic"),
-)
+PARTITION_KEY = """
+    topic (string): name of the topic
+    topic_id (string): id of the topic
+    partition (int): partition of the topic
+"""

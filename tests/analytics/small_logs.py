@@ -11,24 +11,32 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from analytics.decode.plain_rows import keys_of
 from analytics.derive.bucket import BUCKET_TABLES, FACTS, derive_bucket
 from analytics.derive.cluster import derive_cluster, known_failures
 from analytics.derive.log_end import LogEnd, log_end
 from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.bucket import BucketFold, TopicEvent
-from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
+from analytics.fold.cluster_keys import (
+    TYPES,
+    EpochPart,
+    config_key,
+    controller_epochs,
+    make_small_fold,
+)
 from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
 from analytics.store.questions import GivenTables
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
 from analytics.tables.derived import BUCKET_SUMS, FAILURES
+from analytics.tables.table import Table
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
 from jbodlab.records import frame
 from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.config_records import ConfigRecord
+from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import (
     ClearElrRecord,
@@ -100,13 +108,24 @@ def small_rows(events: Sequence[Event], syncs: tuple[Sync, ...] = ()) -> list[Ro
         record = event.record
         if isinstance(record, TopicRecord):
             names[record.topic_id] = record.name
-        key = small_key(record, 1)
+        key = _small_key(record)
         if isinstance(record, RemoveTopicRecord) and record.topic_id in names:
             key = f"c/topic/{names[record.topic_id]}"
         if key is not None:
             keyed.append(event._replace(key=key))
     keyed.sort(key=lambda event: (event.key, event.position, event.offset))
     return list(fold(keyed, syncs, make_small_fold))
+
+
+def _small_key(record: Record) -> str | None:
+    match record:
+        case ConfigRecord():
+            return config_key(record.resource_type, record.resource_name)
+        case FeatureLevelRecord():
+            return f"f/{record.name}"
+        case _:
+            broker = keys_of(record).broker if record.NAME in TYPES else None
+            return None if broker is None else f"b/{broker}"
 
 
 def base_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
@@ -184,10 +203,10 @@ class InMemory(GivenTables):
         self.tables = {table.name: table_of(table, rows.get(table.name, ())) for table in every}
         super().__init__(self.tables)
 
-    def rows(self, table: t.Table, columns: Sequence[str]) -> pa.Table:
+    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
         return self.tables[table.name].select(list(columns))
 
-    def all_rows(self, table: t.Table) -> list[Row]:
+    def all_rows(self, table: Table) -> list[Row]:
         """Return the rows of a table in its order."""
         found: list[Row] = self.tables[table.name].to_pylist()
         return in_order(found, table)
@@ -219,14 +238,14 @@ def derived(
 
 
 def derived_rows(
-    table: t.Table, batches: Sequence[Sequence[Record]], step_s: float = 1.0
+    table: Table, batches: Sequence[Sequence[Record]], step_s: float = 1.0
 ) -> list[Row]:
     """Return the rows of a derived table."""
     return derived(batches, step_s).all_rows(table)
 
 
 def answered(
-    scope: Scope, table: t.Table, end_s: float | None = None, **rows: Sequence[Row]
+    scope: Scope, table: Table, end_s: float | None = None, **rows: Sequence[Row]
 ) -> list[Row]:
     """Return what the SQL of a table gives, in its order, or in that of its columns.
 
@@ -242,7 +261,7 @@ def answered(
     return in_order(found, table)
 
 
-def in_order(rows: list[Row], table: t.Table) -> list[Row]:
+def in_order(rows: list[Row], table: Table) -> list[Row]:
     """Return rows in the order of their table, or in that of its columns; null is first."""
     names = table.order or table.schema.names
     return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in names])
@@ -262,7 +281,7 @@ def derived_tables(
     return StoredTables(t.TABLES, lambda table: str(folder / table.name))
 
 
-def table_of(table: t.Table, rows: Sequence[Row]) -> pa.Table:
+def table_of(table: Table, rows: Sequence[Row]) -> pa.Table:
     given = [{name: row.get(name) for name in table.schema.names} for row in rows]
     return pa.Table.from_pylist(given, table.schema)
 

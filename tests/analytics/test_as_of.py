@@ -60,3 +60,10 @@ def test_a_moment_does_not_differ_from_itself() -> None:
     held = tables({t.PARTITIONS: [PARTITION], t.CONFIGS: [{**SETTING, "value": None}]})
 
     assert len(difference(held, held)) == 0
+
+
+def test_topics_that_had_one_name_stand_in_the_order_of_their_ids() -> None:
+    ids = [f"{number:02}" for number in range(50)]
+    after = tables({t.TOPICS: [{"topic": "orders", "topic_id": one} for one in reversed(ids)]})
+
+    assert difference(tables({}), after).column("topic_id").to_pylist() == ids

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analytics.derive.sql_files import Scope
-from analytics.tables import catalog as t
-from analytics.tables.derived import FAILURES
+from analytics.tables.derived import (
+    BROKER_FAILURES,
+    CONTROLLER_CHANGES,
+    DIRECTORY_FAILURES,
+    FAILURES,
+)
 from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from jbodlab.records.cluster_records import UnregisterBrokerRecord
@@ -38,7 +42,7 @@ LEFT = [change(0, isr=(2, 3), leader=2), change(1, leader=-1)]
 def broker_failure_rows(
     names: Sequence[str], *batches: Sequence[Record]
 ) -> list[tuple[object, ...]]:
-    rows = derived_rows(t.BROKER_FAILURES, [CLUSTER, *batches])
+    rows = derived_rows(BROKER_FAILURES, [CLUSTER, *batches])
     return [tuple(row[name] for name in names) for row in rows]
 
 
@@ -84,7 +88,7 @@ def test_a_failed_directory_costs_what_it_held() -> None:
     again = [change(1, leader=1, isr=(1,))]
     batches = [[register(1, other, epoch=1)], lost, again, [broker_change(3, fenced=1)]]
 
-    (row,) = derived_rows(t.DIRECTORY_FAILURES, [CLUSTER, *batches])
+    (row,) = derived_rows(DIRECTORY_FAILURES, [CLUSTER, *batches])
 
     assert [row[name] for name in COSTS] == [1, 1000, 1000, 0]
 
@@ -185,7 +189,7 @@ def test_between_two_controllers_nothing_was_written() -> None:
         )
     ]
     found = answered(
-        Scope.CLUSTER, t.CONTROLLER_CHANGES, controller_epochs=epochs, record_counts=counts
+        Scope.CLUSTER, CONTROLLER_CHANGES, controller_epochs=epochs, record_counts=counts
     )
 
     names = ("epoch", "controller", "previous_controller", "last_offset", "gap_ms")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from analytics.tables import catalog as t
+from analytics.tables.derived import GAUGES, RECORD_RATES
 from jbodlab.ids import DirectoryId, TopicId
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
@@ -113,7 +113,7 @@ def said(gauges: Sequence[Row], moment: datetime, column: str) -> Counter[Key]:
 
 def test_numbers_of_buckets_add_up_for_directories_and_brokers() -> None:
     rows, tables = base_rows(BATCHES), derived(BATCHES)
-    found = tables.all_rows(t.GAUGES)
+    found = tables.all_rows(GAUGES)
 
     def is_of_broker(row: Row) -> bool:
         return row["broker"] is not None and row["directory"] is None
@@ -130,6 +130,6 @@ def test_numbers_of_buckets_add_up_for_directories_and_brokers() -> None:
                 per_broker[what, broker, None] += count
         assert said(of_brokers, moment, "at_end") == per_broker, second
 
-    rates = tables.all_rows(t.RECORD_RATES)
+    rates = tables.all_rows(RECORD_RATES)
     assert sum(row["records"] for row in rates) == sum(map(len, BATCHES))
     assert {row["stretch_ms"] for row in rates} == {50}

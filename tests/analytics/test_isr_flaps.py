@@ -8,8 +8,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from analytics.derive.bucket import derive_bucket
 from analytics.derive.log_end import LogEnd
 from analytics.derive.sql_files import Scope
-from analytics.tables.catalog import ISR_CHANGES, ISR_FLAPS
-from analytics.tables.derived import FAILURES
+from analytics.tables.catalog import ISR_CHANGES
+from analytics.tables.derived import FAILURES, ISR_FLAPS
 from tests.analytics.small_logs import Row, answered, table_of
 
 END = datetime.fromtimestamp(10, UTC)

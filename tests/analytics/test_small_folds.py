@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
+from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold
 from analytics.fold.key_history import Event, Sync
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from jbodlab.records import frame
@@ -12,7 +12,7 @@ from jbodlab.records.cluster_records import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import FeatureLevelRecord, NoOpRecord
+from jbodlab.records.config_records import FeatureLevelRecord
 from jbodlab.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -161,12 +161,6 @@ def test_control_records_give_the_level_of_kraft_version_and_the_controller() ->
         ("kraft.version", 1)
     ]
     assert picked(folded("e/7", leader, "controller_epoch"), "epoch", "controller") == [(7, 3000)]
-
-
-def test_records_of_partitions_and_no_ops_have_no_key_here() -> None:
-    assert small_key(NoOpRecord(), 1) is None
-    assert small_key(LeaderChangeMessage(leader_id=1), 7) == "e/7"
-    assert small_key(config("a", "1", resource="3", kind=4), 1) == "c/broker/3"
 
 
 def test_a_base_snapshot_gives_first_states_and_a_later_one_is_compared() -> None:

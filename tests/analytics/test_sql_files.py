@@ -6,21 +6,21 @@ from analytics.derive.bucket import BUCKET_TABLES
 from analytics.derive.cluster import CLUSTER_TABLES
 from analytics.derive.log_end import LogEnd
 from analytics.derive.sql_files import Scope, SqlFiles, texts
-from analytics.tables import catalog as t
-from analytics.tables.derived import FAILURES
+from analytics.tables.derived import BROKER_LOG_LINES, DERIVED_TABLES, FAILURES, WHAT_IF
+from analytics.tables.table import Table
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from tests.analytics.builders import uid
 from tests.analytics.small_logs import InMemory, answered
 
-BY_PYTHON = {t.BROKER_LOG_LINES}
+BY_PYTHON = {BROKER_LOG_LINES}
 
 
 def test_every_derived_table_has_its_file_in_one_scope() -> None:
     made = [*BUCKET_TABLES, *CLUSTER_TABLES]
 
     assert len(made) == len({table.name for table in made})
-    assert set(t.DERIVED_TABLES) - BY_PYTHON <= set(made)
+    assert set(DERIVED_TABLES) - BY_PYTHON <= set(made)
     for table in made:
         assert sum(table.name in texts(scope) for scope in Scope) == 1, table.name
 
@@ -29,11 +29,11 @@ def test_every_derived_table_has_its_file_in_one_scope() -> None:
     ("scope", "table"),
     [
         *((Scope.BUCKET, table) for table in BUCKET_TABLES),
-        *((Scope.CLUSTER, table) for table in (*CLUSTER_TABLES, FAILURES) if table != t.WHAT_IF),
+        *((Scope.CLUSTER, table) for table in (*CLUSTER_TABLES, FAILURES) if table != WHAT_IF),
     ],
     ids=lambda each: each.name,
 )
-def test_of_nothing_comes_nothing(scope: Scope, table: t.Table) -> None:
+def test_of_nothing_comes_nothing(scope: Scope, table: Table) -> None:
     assert answered(scope, table) == []
 
 

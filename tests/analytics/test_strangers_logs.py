@@ -18,6 +18,7 @@ from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.errors import ReplayInputError
 from analytics.store.questions import GivenTables
 from analytics.tables import catalog as t
+from analytics.tables.derived import UNKNOWN_RECORDS
 from jbodlab.ids import TopicId
 from jbodlab.metadata_log.batches import control_batch, data_batch
 from jbodlab.metadata_log.snapshots import snapshot_name
@@ -188,7 +189,7 @@ def test_a_record_that_nobody_knows_is_a_row_of_its_table_and_ends_nothing(
     none = t.SNAPSHOT_RECORDS.schema.empty_table()
     given = GivenTables({"records": records, "snapshot_records": none})
     with SqlFiles(Scope.CLUSTER, given, LogEnd(time_us=None, bucket_ms=1)) as sql:
-        found = sql.answer(t.UNKNOWN_RECORDS).to_pylist()
+        found = sql.answer(UNKNOWN_RECORDS).to_pylist()
     assert found == [
         {
             "offset": 1,

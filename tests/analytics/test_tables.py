@@ -7,6 +7,7 @@ from analytics.fold.broker_facts import LOSS_WINDOW_MS
 from analytics.source.data_source import SCHEMA
 from analytics.tables.catalog import TABLES
 from analytics.tables.dictionary import dictionary
+from analytics.tables.table import TYPES, Table, TableColumn, declare
 
 DICTIONARY = Path(__file__).parent.parent.parent / "docs" / "data-dictionary.md"
 
@@ -22,9 +23,32 @@ def test_the_data_dictionary_says_where_the_cause_of_an_effect_is_looked_for() -
     assert f"in its own batch, and then in the next {LOSS_WINDOW_MS // 1000} seconds" in text
 
 
+def test_a_text_declares_a_table() -> None:
+    found = declare("""
+        lost_parts: one part of one
+            thing
+        order by of_thing, number
+
+        of_thing (string): the thing
+        number (int[]): its numbers (in pairs): a
+            long list
+    """)
+
+    columns = (
+        TableColumn(name="of_thing", type=TYPES["string"], meaning="the thing"),
+        TableColumn(
+            name="number", type=TYPES["int[]"], meaning="its numbers (in pairs): a long list"
+        ),
+    )
+    order = ("of_thing", "number")
+    assert found == Table(
+        name="lost_parts", row="one part of one thing", columns=columns, order=order
+    )
+
+
 def test_every_table_is_ordered_by_columns_that_it_has() -> None:
-    for table in TABLES:
-        assert set(table.order) <= {column.name for column in table.columns}
+    for one in TABLES:
+        assert set(one.order) <= {column.name for column in one.columns}
 
 
 def test_rows_of_the_data_source_have_the_columns_of_its_schema() -> None:

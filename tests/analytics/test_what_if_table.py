@@ -14,7 +14,7 @@ from analytics.derive.cluster import derive_cluster
 from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from analytics.derive.what_if import LOSSES
 from analytics.fold.min_insync import AssumedMinIsr
-from analytics.tables import catalog as t
+from analytics.tables.derived import WHAT_IF
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerId, DirectoryId
@@ -111,7 +111,7 @@ def what_if(
         }
     )
     tables.tables.update((table.name, found) for table, found in derive_cluster(tables))
-    return tables.all_rows(t.WHAT_IF)
+    return tables.all_rows(WHAT_IF)
 
 
 def asked(cluster: Cluster, states: list[PartitionAt], failure: Failure) -> dict[str, int]:
