@@ -429,7 +429,7 @@ GAUGE_STEPS = Table(
 )
 FAILURE_PARTS = Table(
     name="failure_parts",
-    row="one failure, and what became of the replicas that it touched",
+    row="one failure, and when the replicas that it touched were whole again or gone",
     columns=columns(
         ("failure", INT, "its number"),
         ("touched", LONG, "replicas that were placed there then"),
@@ -445,7 +445,7 @@ FAILURE_PARTS = Table(
 )
 FAILURE_LEADERS = Table(
     name="failure_leaders",
-    row="one failure, and what became of the leaders of the replicas that it touched: of one of "
+    row="one failure, and the leaders that the replicas it touched lost and got: of one of "
     "them, if the first change after the failure is this one, or of all for which that is certain",
     columns=columns(
         ("failure", INT, "its number"),

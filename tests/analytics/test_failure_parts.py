@@ -62,7 +62,7 @@ def led(offset: int, leader: int, previous: int | None, partition: int = 0) -> R
 
 
 def leaders(touched_at_most: int, *changes: Row) -> list[tuple[object, ...]]:
-    """Return what becomes of partitions 0 and 1 when broker 1 fails at 100, its batch is at 98."""
+    """Count leaders of partitions 0 and 1 where broker 1 fails at 100, in a batch from 98 on."""
     failure: Row = {
         "failure": 1,
         "broker": 1,

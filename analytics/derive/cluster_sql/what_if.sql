@@ -1,4 +1,4 @@
--- What the loss of a replica does to a partition of a kind is decided as in a controller, by
+-- The effect of a lost replica on a partition of a kind is decided as in a controller, by
 -- `derive.loss`; it is in `kind_losses`.
 WITH lost AS (
   SELECT r.broker, r.directory, l.*
