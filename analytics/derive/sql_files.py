@@ -24,8 +24,7 @@ from analytics.derive.log_end import LogEnd
 from analytics.store.questions import Questions, Readable
 from analytics.tables.table import Table
 
-_HERE = files(__package__)
-"""Also where the package is imported from an archive, as on the workers of a Spark cluster."""
+_SUFFIX = ".sql"
 _US_PER_MS = 1000
 
 
@@ -39,8 +38,12 @@ class Scope(Enum):
 @cache
 def texts(scope: Scope) -> Mapping[str, str]:
     """Return the questions of a scope, by the names of the tables that they give."""
-    found = (_HERE / scope.value).iterdir()
-    return {path.name.removesuffix(".sql"): path.read_text("utf-8") for path in found}
+    found = files(__package__).joinpath(scope.value).iterdir()
+    return {
+        each.name.removesuffix(_SUFFIX): each.read_text("utf-8")
+        for each in found
+        if each.name.endswith(_SUFFIX)
+    }
 
 
 class SqlFiles(Questions):
@@ -63,7 +66,8 @@ class SqlFiles(Questions):
             f"CREATE MACRO log_end() AS make_timestamptz({time}::BIGINT);"
             f"CREATE MACRO stretch_us() AS {end.bucket_ms * _US_PER_MS}::BIGINT;"
         )
-        self._connection.execute((_HERE / "macros.sql").read_text("utf-8"))
+        macros = files(__package__).joinpath("macros.sql").read_text("utf-8")
+        self._connection.execute(macros)
 
     def answer(self, table: Table) -> pa.Table:
         """Return the rows of a table, in no order."""

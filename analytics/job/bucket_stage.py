@@ -1,8 +1,8 @@
 """Second stage of a replay: each bucket of partitions is followed from the begin of the log on.
 
 A task gets the blocks of its bucket and the records about its topics, by the order of replay, and
-takes them in steps of bounded size. What it finds it writes into files of its own, and what is
-derived of it as well, while the rows are at hand.
+takes them in steps of bounded size. It writes the rows of the facts into files, and derives the
+other tables of the bucket from these rows while they are in memory.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Bucket:
         self.events += int.from_bytes(block.blob[:8], "little")
 
     def finish(self) -> None:
-        """Take what is left, and write what still holds."""
+        """Take the remaining events, and write the states that still hold."""
         self._step(None)
         self._write(self.makers.still(self.fold.open))
         self.rows += self.fold.finish()

@@ -99,7 +99,7 @@ def replay_clusters(
         runner: Does the work.
         inputs: What was found.
         output: Where the tables go; prepared.
-        options: What is asked for.
+        options: Of the user.
 
     Raises:
         ReplayInputError: an archive cannot be read, or two logs would get one label.

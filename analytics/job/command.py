@@ -165,7 +165,7 @@ def replay(
         inputs: What `--input` takes, one or several.
         output_dir: Tables are written to its subfolders, replacing those of an earlier run.
         engine: A runner, or the name of one of ENGINES, which is started and stopped again.
-        options: What is asked for.
+        options: Of the user.
 
     Raises:
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises

@@ -1,7 +1,7 @@
 """What the tables of each cluster are of, so that an unchanged cluster is left alone.
 
 `OUTPUT/_state/cluster=LABEL/inputs.json` says which copies of a log a run has read, by size and
-time of their files, and what was asked; with the report, and what the start page shows of it.
+time of their files, with the options, the report and the figures of the start page.
 """
 
 from __future__ import annotations

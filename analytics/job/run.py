@@ -1,11 +1,12 @@
 """The replay of one cluster, an ordinary program over a runner.
 
 1. `scan_stage`: each split of the log is read once, into blocks of events and small rows.
-2. The driver folds what is no partition's (`small_records`), and so knows every failure.
+2. The driver folds the records about everything but partitions (`small_records`), and so knows
+   every failure.
 3. `bucket_stage`: each bucket of partitions is followed, from its blocks to all of its tables.
 4. What concerns several buckets is summed up, by DuckDB on the driver; the report asks the tables.
 
-Everything lies in the scratch folder then; `job.clusters` puts it in its place.
+All tables are in the scratch folder then; `job.clusters` puts them in their places.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ OF_CLUSTER: Mapping[Table, str] = {
     t.CONFIGS: "config",
     t.FEATURES: "feature",
 }
-"""Tables of what is no partition's, and the kind of their rows."""
+"""Tables of brokers, settings and features, and the kind of their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def run(
         layout: The log.
         output: Where the tables go; prepared.
         progress: Hears of the stages.
-        options: What is asked for.
+        options: Of the user.
     """
     one = _Run(runner, layout, output, progress, options)
     one.write_tables()
@@ -140,7 +141,7 @@ class _Run:
         return self.runner.map(partial(scan_split, plan), list(enumerate(self.layout.splits)))
 
     def _write_cluster(self, seen: Overview, history: Mapping[str, Sequence[Row]]) -> None:
-        """Write the tables of what is no partition's."""
+        """Write the tables of brokers, settings, features, controllers and record counts."""
         output = self.output
         for table, kind in OF_CLUSTER.items():
             output.put(table, history.get(kind, ()))

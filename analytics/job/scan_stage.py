@@ -2,8 +2,8 @@
 
 A task decodes its split and writes the rows of the tables `records` and `snapshot_records` into a
 file by itself. Events of partitions become blocks, many events to a row, by bucket
-(`decode.partition_events`); the rows of everything that is no partition and no no-op are few and go
-to the driver, with the counts of records.
+(`decode.partition_events`); the rows of all other records but no-ops are few and go to the driver,
+with the counts of records.
 
 A bucket is a part of all partitions. The partitions of a topic lie together by the slot: slot 0 in
 the topic's home bucket, each further slot in the next one, so that a topic of any size is no task
@@ -44,7 +44,7 @@ EVENTS_PER_BLOCKS = 1 << 18
 
 
 OTHERS = COLUMNS.append(pa.field("home", LONG))
-"""Rows that are no partition's: columns of the data source, and `homes` of their topics."""
+"""Rows about everything but partitions: columns of the data source, and `homes` of their topics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Scanned:
     Attributes:
         others: Rows of OTHERS, those of problems included.
         counts: How many records of which epoch and type there are; none of a snapshot.
-        wide: Ids of the topics that lie in several slots, with the number of these.
+        wide: Ids of the topics with several slots, and the number of slots.
         files: The files that were written.
     """
 

@@ -41,7 +41,7 @@ _OF_WORKERS = {
 """Environment of Python workers."""
 
 _STARTED_BY = "JBOD_REPLAY_STARTED_BY"
-"""By it, in their environment, the processes of a start are told from all others."""
+"""This variable marks the processes of a start, in their environment."""
 
 _OF_START = (
     "PYTHONPATH",

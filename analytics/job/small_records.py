@@ -1,10 +1,10 @@
-"""The records that are no partition's: few, whatever partitions do, and processed by the driver.
+"""The records about everything but partitions: they are few, and the driver processes them.
 
 Records about brokers, settings, features and epochs are folded per key, with the definitions of
 `jbodlab.image`; see `fold.cluster_keys` for the keys. Records about topics go to the buckets that
 have partitions of the topic: those that name a topic (ClearElr, `min.insync.replicas`) are joined
-to its ids first, those that mean all topics go to every bucket. Whatever an aborted transaction
-held never gets this far.
+to its ids first, those that mean all topics go to every bucket. Records of aborted transactions are
+left out before.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Overview:
     Attributes:
         dropped: Offsets without effect.
         problems: Transaction markers that are out of place.
-        wide: Topics that lie in several slots: id as text, and how many these are.
+        wide: Topics with several slots: id as text, and the number of slots.
         counts: Rows of the table of record counts; times are microseconds since 1970.
     """
 
@@ -148,7 +148,7 @@ class _Named(NamedTuple):
 
 
 class SmallRecords:
-    """The records that are no partition's.
+    """The records about everything but partitions.
 
     Args:
         rows: Rows of OTHERS that are replayed.
@@ -174,7 +174,7 @@ class SmallRecords:
         """Return the records about topics for the buckets that have partitions of theirs.
 
         Args:
-            wide: Topics that lie in several slots, and how many these are.
+            wide: Topics with several slots, and the number of slots.
             buckets: How many buckets there are.
 
         Returns:

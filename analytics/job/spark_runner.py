@@ -42,7 +42,7 @@ class SparkRunner:
         return f"Spark {self.spark.version}, {self.spark.conf.get('spark.master')}"
 
     def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
-        """Do a piece of work for each item; its rows lie on the disks of the executors."""
+        """Do a piece of work for each item; its rows are kept on the disks of the executors."""
         if not items:
             return Mapped([], None)
         tasks = min(len(items), TASKS_MAX)

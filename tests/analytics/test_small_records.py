@@ -1,4 +1,4 @@
-"""Records that are no partition's, and the buckets that hear of them."""
+"""Records about everything but partitions, and the buckets that get them."""
 
 from __future__ import annotations
 
