@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from analytics.derive.sql_files import Scope, texts
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
 from analytics.page.sections import FigureSection, sections_of
 from analytics.page.ten_questions import QUESTIONS, opening
+from analytics.tables.derived import DERIVED_TABLES
 from jbodlab.pages.page import Block, Section, html_page
 from jbodlab.pages.values import Unit, exact
 
@@ -40,7 +42,11 @@ def report_page(
         start: Link to the start page, where there are several clusters.
     """
     return html_page(
-        [*(_section(section, figures) for section in sections_of(figures.span)), _QUESTIONS],
+        [
+            *(_section(section, figures) for section in sections_of(figures.span)),
+            _QUESTIONS,
+            _derived_tables(),
+        ],
         title="Metadata log" if cluster is None else f"Metadata log of {cluster}",
         source=source,
         first=moment(figures.span.first_ms),
@@ -73,6 +79,21 @@ def answer_block(answer: Answer, figures: Figures) -> Block:
         count_query=figure.count_query,
         bucket_ms=span.bucket_ms,
         end=moment(span.end_ms if span.end_ms is not None else span.last_ms),
+    )
+
+
+def _derived_tables() -> Section:
+    sql = {**texts(Scope.BUCKET), **texts(Scope.CLUSTER)}
+    return Section(
+        name="derived",
+        title="Derived tables",
+        note="Each of these tables is the answer to one query on the tables of facts and on other "
+        "queries of its kind.",
+        texts=[
+            (table.name, f"-- {table.row}\n\n{sql[table.name]}")
+            for table in DERIVED_TABLES
+            if table.name in sql
+        ],
     )
 
 

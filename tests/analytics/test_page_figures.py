@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from markupsafe import escape
 
+from analytics.derive.sql_files import Scope, texts
 from analytics.page.availability_figures import availability, topic_availability
 from analytics.page.figure import ask_all
 from analytics.page.outage_figures import longest_outages
@@ -20,6 +21,7 @@ from analytics.page.report_page import report_page
 from analytics.page.report_text import text_of
 from analytics.page.risk_figures import EMPTY_DIRECTORIES, RISK_NOW, TOPICS_AT_RISK
 from analytics.store.questions import NULL_ORDER
+from analytics.tables.derived import DERIVED_TABLES
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.pages.values import visible
@@ -292,6 +294,16 @@ def test_the_page_asks_for_nothing_from_elsewhere(everything: Made) -> None:
     ]
 
     assert all(link and link.startswith(("#", "data:")) for link in links)
+
+
+def test_the_page_shows_the_query_of_every_derived_table(everything: Made) -> None:
+    page = report_page(everything.figures, "here")
+
+    shown = [*texts(Scope.BUCKET).items(), *texts(Scope.CLUSTER).items()]
+    derived = {table.name for table in DERIVED_TABLES}
+    queries = {name: sql for name, sql in shown if name in derived}
+    assert queries.keys() >= {"isr_flaps", "directory_failures", "availability"}
+    assert [name for name, sql in queries.items() if str(escape(sql.strip())) not in page] == []
 
 
 def test_a_big_log_gives_a_page_of_bounded_size(everything: Made, tmp_path: Path) -> None:
