@@ -170,6 +170,9 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
         "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
         # The Java virtual machine only moves blocks: to compile well would cost more than it saves.
         "-XX:TieredStopAtLevel=1",
+        # Spark's own classes: to verify each costs half a second of a start.
+        "-XX:+UnlockDiagnosticVMOptions",
+        "-XX:-BytecodeVerificationRemote",
     )
     return {
         "spark.driver.memory": "1g" if small else "2g",

@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-import pyarrow.dataset as ds  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.store.store import Store, StoredFile
@@ -35,12 +34,15 @@ class StoredTables:
         self.folder_of = folder_of
         self.names = names
 
-    def dataset(self, name: str) -> ds.Dataset:
+    def dataset(self, name: str) -> pa.dataset.Dataset:
         """Return a table for somebody to read, who takes of it what is needed."""
+        # It brings pandas, which no task needs.
+        from pyarrow import dataset
+
         table = self.tables[name]
         store = Store(self.folder_of(table))
         paths = [store.path(one.name) for one in files_of(store, "", self.names.get(name))]
-        return ds.dataset(paths, table.schema, format="parquet", filesystem=store.files)
+        return dataset.dataset(paths, table.schema, format="parquet", filesystem=store.files)
 
     def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
         """Return columns of a table that has few rows."""
