@@ -65,7 +65,7 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
     # The members of the group live on, so nobody waits for anybody.
     assert metrics["consumer-1.rebalances"] == metrics["consumer-2.rebalances"] == 0
     assert metrics["writers.acked"] > 0
-    assert (output / "report.html").read_text().startswith("<!doctype html>")
+    assert (output / "report.html").read_text().startswith("<!DOCTYPE html>")
     tables = {path.parent.parent.name for path in output.rglob("*.parquet")}
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "partition_history"} <= tables
     assert not processes_naming(state)
