@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jbodlab.cli.parser import Parser
-from jbodlab.durations import duration_s
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.durations import duration_s
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 def broker_ids(text: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, unknown
 from admin_tool.requests.connection import bootstrap_servers, first_of, reach
 from admin_tool.waiting import wait_until_empty
-from jbodlab.command_line import read_properties
+from jbodlab.cli.command_line import read_properties
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 DEFAULT_REQUEST_TIMEOUT_MS = 30_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jbodlab.cli.parser import suggestion
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import JbodlabError
 
 
 class AdminError(JbodlabError):

@@ -28,7 +28,7 @@ from admin_tool.offsets import A_TIME, list_offsets, read_time
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, rows_text, table
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 _COLUMNS = ("TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER", "HOST")
 _SHIFT = re.compile(r"[+-]\d+")

@@ -15,7 +15,7 @@ from admin_tool.topic_actions.selection import add_topics, check, select
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 UNKNOWN_ID = UUID(int=0)
 INTERNAL_TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")

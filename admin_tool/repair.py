@@ -16,12 +16,12 @@ from admin_tool.errors import AdminError
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from jbodlab.errors import FormatError
-from jbodlab.log.directory_lock import DirectoryLock
+from jbodlab.storage.directory.directory_lock import DirectoryLock
+from jbodlab.vocabulary.errors import FormatError
 
 if TYPE_CHECKING:
     from admin_tool.log_dir_actions.findings import Found
-    from jbodlab.log.filesystem import Disk
+    from jbodlab.storage.directory.filesystem import Disk
 
 STDIN = "-"
 
@@ -41,7 +41,7 @@ def _run(options: Namespace, output: Output) -> int:
     from admin_tool.log_dir_actions.findings import read
     from admin_tool.log_dir_actions.repair_offline import connected_to_cluster_of, repair_offline
     from admin_tool.log_dir_actions.repair_online import repair_online
-    from jbodlab.log.posix_filesystem import PosixFileSystem
+    from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 
     name: str = options.findings
     fs = PosixFileSystem()

@@ -6,11 +6,11 @@ import os
 from argparse import Namespace
 
 from analytics.errors import ReplayInputError
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from jbodlab.cli.choice import machine_cluster
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from jbodlab.errors import DecodeError
+from jbodlab.vocabulary.errors import DecodeError
 
 
 def complete_input(options: Namespace, output: Output) -> None:

@@ -19,9 +19,9 @@ from analytics.ask.directory_paths import add_option
 from analytics.engines import LOCAL, SPARK
 from analytics.source.requirements import FOR_LOGS, FOR_REPLAY, check_requirements
 from jbodlab.cli.command import About, Command
+from jbodlab.cli.command_line import INTERRUPTED
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from jbodlab.command_line import INTERRUPTED
 
 MOMENT = "an offset, a time such as 2026-01-31T12:00:00Z, or ms since 1970"
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from multiprocessing.synchronize import Event
 
 from bench.bystander import METADATA_VERSION, connected, framed, produce, receive, text
-from jbodlab.protocol.api_table import APIS, ApiKey
-from jbodlab.protocol.framing import SIZE
-from jbodlab.protocol.headers import request_header
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from jbodlab.kafka_wire.framing import SIZE
+from jbodlab.kafka_wire.headers import request_header
+from jbodlab.record_batch.record_batch import build_batch
 
 CONNECTIONS = 10_000
 ODD_FRAMES = 7_000

@@ -16,9 +16,9 @@ from functools import partial
 import cramjam
 
 from broker.replica.batch_checks import BatchLimits, check_body, check_header
-from jbodlab.protocol import compression
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import (
+from jbodlab.record_batch import compression
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import (
     CRC_OFFSET,
     CRC_START,
     HEADER_SIZE,

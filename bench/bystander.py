@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from jbodlab.protocol.api_table import ApiKey
-from jbodlab.protocol.framing import SIZE
-from jbodlab.protocol.headers import request_header
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.framing import SIZE
+from jbodlab.kafka_wire.headers import request_header
+from jbodlab.record_batch.record_batch import build_batch
 
 PAUSE_S = 0.002
 """Between two requests."""

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 
 from bench.measure import MAKE, fresh, median, percentile
 from bench.moves import OTHERS, QUIET_S, Latency
-from jbodlab.log import names
-from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.checkpoints import read_offsets
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.cluster.configs import TOPIC, alter, client
 from tests.cluster.harness import Cluster, wait_for
 

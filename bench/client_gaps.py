@@ -18,7 +18,7 @@ from pathlib import Path
 from confluent_kafka.admin import NewTopic
 
 from bench.measure import MAKE, fresh
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.clients.members import MemberProcess
 from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import Cluster, Load, read_all, wait_for

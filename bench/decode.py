@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from analytics.bytes.layout import read_layout
 from analytics.job.session import start_session
 from bench.metadata_log_generator import generate
-from jbodlab.log.names import METADATA_DIR_NAME
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 WARM_UP_RECORDS = 1_000_000

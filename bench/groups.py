@@ -25,15 +25,15 @@ from confluent_kafka.admin import NewTopic
 
 from bench.measure import MAKE, fresh, percentile, resident_mb
 from broker.coordinator.log_reduction import LogReduction
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.group_records.records import GroupRecord, decode, encode
 from jbodlab.group_records.values import OffsetCommitValue
-from jbodlab.ids import GROUP_METADATA_TOPIC
-from jbodlab.protocol.api_table import ApiKey
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from tests.cluster.harness import Cluster, Load, wait_for
 from tests.simulation.clients import message
 

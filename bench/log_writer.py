@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from jbodlab.log.names import log_file
-from jbodlab.metadata_log.batches import control_batch
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import CRC_START, HEADER, HEADER_SIZE, MAGIC, SIZE_PREFIX
-from jbodlab.records.control_records import LeaderChangeMessage
+from jbodlab.metadata.log.batches import control_batch
+from jbodlab.metadata.records.control_records import LeaderChangeMessage
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import CRC_START, HEADER, HEADER_SIZE, MAGIC, SIZE_PREFIX
+from jbodlab.storage.directory.names import log_file
 
 CONTROLLER = 100
 START_MS = 1_700_000_000_000

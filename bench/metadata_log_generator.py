@@ -24,22 +24,22 @@ from uuid import UUID
 import numpy as np
 
 from bench.log_writer import Array, LogWriter
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
-from jbodlab.log.names import METADATA_DIR_NAME
-from jbodlab.records import frame
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.cluster_records import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord, NoOpRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord, NoOpRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 
 BROKERS = 12
 DIRECTORIES = 4

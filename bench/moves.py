@@ -18,7 +18,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from bench.measure import median, percentile
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.cluster.harness import Cluster, made, wait_for
 from tests.cluster.moving import alter
 from tests.cluster.small_disks import FillableDisk, ThrottledDisk

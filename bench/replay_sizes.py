@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.decode import Run, measured
 from bench.metadata_log_generator import generate
-from jbodlab.log.names import METADATA_DIR_NAME
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
 
 TIMES = (1, 4, 16)
 MB = 1_000_000

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import MAKE, fresh
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.cluster.harness import (
     Cluster,
     Load,

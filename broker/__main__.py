@@ -16,10 +16,10 @@ from typing import NoReturn
 from broker.config import BrokerConfig, load
 from broker.network.malloc import tune_malloc
 from broker.open_files import raise_open_files_limit
-from jbodlab import log_lines
-from jbodlab.command_line import Parser
-from jbodlab.errors import JbodlabError
-from jbodlab.event_loop import new_event_loop
+from jbodlab.cli.command_line import Parser
+from jbodlab.runtime import log_lines
+from jbodlab.runtime.event_loop import new_event_loop
+from jbodlab.vocabulary.errors import JbodlabError
 
 SWITCH_INTERVAL_S = 0.0005
 """So long one thread may keep the others from running Python; clients wait for the event loop."""

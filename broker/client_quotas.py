@@ -15,10 +15,10 @@ import asyncio
 from collections.abc import Callable
 
 from broker.api.request_handler import ConnectionInfo
-from jbodlab import client_quota
-from jbodlab.client_quota import ANONYMOUS, CLIENTS_MAX, REQUEST_PERCENTAGE
-from jbodlab.image.settings_image import Quotas
-from jbodlab.token_bucket import TokenBucket
+from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.runtime import client_quota
+from jbodlab.runtime.client_quota import ANONYMOUS, CLIENTS_MAX, REQUEST_PERCENTAGE
+from jbodlab.runtime.token_bucket import TokenBucket
 
 KEPT_S = 1.0
 THROTTLE_MAX_MS = 10_000

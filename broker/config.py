@@ -13,14 +13,14 @@ from pathlib import Path
 import msgspec
 
 from broker.groups.settings import GroupSettings, group_settings
-from jbodlab.command_line import read_properties
+from jbodlab.cli.command_line import read_properties
 from jbodlab.config import dynamic_keys, key_table, node_keys
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values, parse_integer
 from jbodlab.config.node_config import NodeConfig, Voter, node_config, read_values
-from jbodlab.errors import ConfigError
-from jbodlab.ids import BrokerId
-from jbodlab.requests import Listener
+from jbodlab.controller_api.requests import Listener
+from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.ids import BrokerId
 
 logger = logging.getLogger(__name__)
 

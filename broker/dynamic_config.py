@@ -16,11 +16,11 @@ from jbodlab.config import dynamic_keys
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.config.value_sources import BrokerLayers
-from jbodlab.errors import ConfigError
-from jbodlab.ids import BrokerId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.records.config_records import BROKER_RESOURCE
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records.config_records import BROKER_RESOURCE
+from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.ids import BrokerId
 
 logger = logging.getLogger(__name__)
 

@@ -12,17 +12,17 @@ import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jbodlab.ids import (
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint
+from jbodlab.vocabulary.ids import (
     BrokerId,
     DirectoryId,
     TopicId,
     TopicIdPartition,
     TopicPartition,
 )
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.cluster_records import BrokerEndpoint
 
 NO_BROKER = BrokerId(-1)
 

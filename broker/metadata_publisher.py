@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 from broker.controller_link.metadata_feed import MetadataListener
 from broker.metadata_cache import MetadataCache
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 
 logger = logging.getLogger(__name__)
 

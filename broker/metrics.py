@@ -24,8 +24,8 @@ from broker.moves.replica_move import MoveState
 from broker.replica.partition import Partition
 from broker.replica_manager import ReplicaManager
 from broker.traffic import TopicCount, Traffic
-from jbodlab.metrics import Metric, counter, gauge, gauges, histograms
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.runtime.metrics import Metric, counter, gauge, gauges, histograms
 
 LOG_MANAGER = "kafka_log_LogManager"
 REPLICA_MANAGER = "kafka_server_ReplicaManager"

@@ -14,8 +14,8 @@ import resource
 import msgspec
 
 from broker.network.open_connections import WAITING_MAX
-from jbodlab.errors import ConfigError
-from jbodlab.log.directory_files import OPEN_FILES_MAX
+from jbodlab.storage.log.directory_files import OPEN_FILES_MAX
+from jbodlab.vocabulary.errors import ConfigError
 
 NO_LIMIT = 1 << 20
 """Used as the limit if there is none."""

@@ -56,13 +56,13 @@ from broker.serving.closest_replica import ClosestReplica
 from broker.serving.fetch_sessions import FetchSessions
 from broker.serving.fetching import FetchService
 from broker.serving.log_dir_descriptions import describe_log_dirs
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicId, TopicPartition
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.log.producer_state import ProducerEntry
-from jbodlab.loop_clock import loop_ms
-from jbodlab.outside import Outside
-from jbodlab.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.runtime.loop_clock import loop_ms
+from jbodlab.runtime.outside import Outside
+from jbodlab.storage.log.producer_state import ProducerEntry
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
 
 PRODUCER_EXPIRATION_CHECK_S = 600.0
 

@@ -28,14 +28,14 @@ from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Absent, Creating, Deleted
 from broker.replica.topic_settings import SettingsOfTopics
-from jbodlab.errors import LogDirError
-from jbodlab.ids import TopicId, TopicPartition
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
-from jbodlab.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import TopicId, TopicPartition
 
 logger = logging.getLogger(__name__)
 

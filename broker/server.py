@@ -26,8 +26,8 @@ from broker.dynamic_config import DynamicConfig
 from broker.open_files import divide, open_files_limit
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
-from jbodlab.errors import JbodlabError
-from jbodlab.outside import Outside, real
+from jbodlab.runtime.outside import Outside, real
+from jbodlab.vocabulary.errors import JbodlabError
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 8.0
 """A container engine kills after ten seconds; Kafka waits five minutes."""

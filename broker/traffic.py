@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from enum import StrEnum
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.metrics import LATENCY_BOUNDS_S, Histogram
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.runtime.metrics import LATENCY_BOUNDS_S, Histogram
+from jbodlab.vocabulary.error_code import ErrorCode
 
 TOPICS_MAX = 1_000
 """Topics that are counted one by one; those that come later count with all others only."""

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.config import ControllerConfig, controller_config
-from jbodlab import log_lines
-from jbodlab.command_line import Parser, read_properties
+from jbodlab.cli.command_line import Parser, read_properties
 from jbodlab.config import key_table, node_keys
-from jbodlab.errors import JbodlabError
-from jbodlab.event_loop import new_event_loop
+from jbodlab.runtime import log_lines
+from jbodlab.runtime.event_loop import new_event_loop
+from jbodlab.vocabulary.errors import JbodlabError
 
 logger = logging.getLogger(__name__)
 

@@ -16,25 +16,25 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from controller.features import level_records, levels_to_lower, supported_features
-from jbodlab.errors import FormatError
-from jbodlab.ids import BrokerId
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
-from jbodlab.records.config_records import (
+from jbodlab.controller_api.requests import Listener
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from jbodlab.records.features import default_levels
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.metadata_version import (
+from jbodlab.metadata.records.features import default_levels
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import (
     CONTROLLER_REGISTRATION_LEVEL,
     FEATURE_NAME,
     LATEST,
     TRANSACTION_LEVEL,
 )
-from jbodlab.requests import Listener
+from jbodlab.vocabulary.errors import FormatError
+from jbodlab.vocabulary.ids import BrokerId
 
 TRANSACTION_NAME = "Bootstrap records"
 ABORT_REASON = "Controller failover"

@@ -26,17 +26,17 @@ from msgspec.structs import replace
 
 from controller.log_thread import LogThread
 from controller.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.ids import LeaderEpoch, Offset
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.metadata_log.batches import MAX_BATCH_BYTES
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
-from jbodlab.records import frame
-from jbodlab.records.config_records import BeginTransactionRecord, EndTransactionRecord
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.metadata_version import TRANSACTION_LEVEL
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.log.batches import MAX_BATCH_BYTES
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import BeginTransactionRecord, EndTransactionRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import TRANSACTION_LEVEL
+from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 

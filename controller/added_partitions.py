@@ -20,16 +20,16 @@ from controller.state import (
     RecordList,
     check_count,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import INTERNAL_TOPICS
-from jbodlab.records.topic_records import PartitionRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsResult,
     PartitionsToAdd,
 )
+from jbodlab.metadata.records.topic_records import PartitionRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 
 
 def create_partitions(

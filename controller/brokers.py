@@ -21,11 +21,9 @@ from controller.heartbeats import Contact
 from controller.leader_and_isr import in_isr, with_broker, without_broker
 from controller.relief import add_relief
 from controller.state import ControllerResult, ControllerState, RecordList
-from jbodlab import kafka_uuid
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, DirectoryId, Offset
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.records.cluster_records import (
+from jbodlab.controller_api.requests import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.records.cluster_records import (
     ENTER_CONTROLLED_SHUTDOWN,
     FENCE,
     UNFENCE,
@@ -33,12 +31,14 @@ from jbodlab.records.cluster_records import (
     FenceBrokerRecord,
     UnfenceBrokerRecord,
 )
-from jbodlab.records.metadata_version import (
+from jbodlab.metadata.records.metadata_version import (
     CONTROLLED_SHUTDOWN_LEVEL,
     JBOD_LEVEL,
     REGISTRATION_CHANGE_LEVEL,
 )
-from jbodlab.requests import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, Offset
 
 logger = logging.getLogger(__name__)
 

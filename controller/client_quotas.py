@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Iterator
 
 from controller.state import ControllerResult, ControllerState, RecordList
-from jbodlab.client_quota import CLIENT_ID, IP, OF_CLIENTS, OF_IPS, USER, WHOLE, normal_ip
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import Offset
-from jbodlab.image.settings_image import QuotaEntities
-from jbodlab.records.config_records import ClientQuotaRecord, QuotaEntity
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlteredQuota,
     QuotaChange,
     QuotaEntry,
 )
+from jbodlab.metadata.image.settings_image import QuotaEntities
+from jbodlab.metadata.records.config_records import ClientQuotaRecord, QuotaEntity
+from jbodlab.runtime.client_quota import CLIENT_ID, IP, OF_CLIENTS, OF_IPS, USER, WHOLE, normal_ip
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import Offset
 
 
 def alter_client_quotas(

@@ -11,10 +11,10 @@ import msgspec
 
 from jbodlab.config import node_config
 from jbodlab.config.node_config import NodeConfig
-from jbodlab.errors import ConfigError
-from jbodlab.metadata_log.settings import MetadataLogSettings, metadata_log_settings
-from jbodlab.metrics_endpoint import Address, metrics_address
-from jbodlab.requests import Listener
+from jbodlab.controller_api.requests import Listener
+from jbodlab.metadata.log.settings import MetadataLogSettings, metadata_log_settings
+from jbodlab.runtime.metrics_endpoint import Address, metrics_address
+from jbodlab.vocabulary.errors import ConfigError
 
 
 class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,18 +23,7 @@ from controller.state import (
 )
 from jbodlab.config import dynamic_keys, group_configs, node_keys, topic_keys
 from jbodlab.config.key_table import Key, Kind, Values
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ConfigError, KafkaError
-from jbodlab.ids import BrokerId, Offset
-from jbodlab.records.config_records import (
-    BROKER_RESOURCE,
-    GROUP_RESOURCE,
-    TOPIC_RESOURCE,
-    ConfigRecord,
-    unserved_resource,
-)
-from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlteredResource,
@@ -42,6 +31,17 @@ from jbodlab.requests import (
     ConfigResource,
     IncrementalAlterConfigsRequest,
 )
+from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigRecord,
+    unserved_resource,
+)
+from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ConfigError, KafkaError
+from jbodlab.vocabulary.ids import BrokerId, Offset
 
 _TOGETHER = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 """Configs that must not contradict each other."""

@@ -15,9 +15,9 @@ from enum import Enum, auto
 
 from controller.leader_and_isr import leads_any
 from controller.state import ControllerState
-from jbodlab.ids import BrokerId
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.requests import BrokerHeartbeatRequest
+from jbodlab.controller_api.requests import BrokerHeartbeatRequest
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.vocabulary.ids import BrokerId
 
 
 class ControlState(Enum):

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.state import ControllerState
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.image.broker_registration import BrokerRegistration, in_order
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.metadata.image.broker_registration import BrokerRegistration, in_order
+from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 
 def takes_new_replicas(registration: BrokerRegistration) -> bool:

@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from jbodlab.directory_id import MIGRATING, UNASSIGNED
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.requests import BrokerHeartbeatRequest
+from jbodlab.controller_api.requests import BrokerHeartbeatRequest
+from jbodlab.vocabulary.directory_id import MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 
 class DegradedDirs(msgspec.Struct, frozen=True, kw_only=True):

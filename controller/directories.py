@@ -22,19 +22,19 @@ from controller.state import (
     RecordList,
     leader_test,
 )
-from jbodlab import kafka_uuid
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, DirectoryId, TopicIdPartition
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.metadata_version import JBOD_LEVEL
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     DirectoryAssignment,
 )
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicIdPartition
 
 logger = logging.getLogger(__name__)
 

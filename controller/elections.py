@@ -18,10 +18,14 @@ from controller.state import (
     leader_test,
     partitions,
 )
-from jbodlab.election import Election
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import NO_LEADER
-from jbodlab.requests import ElectionResult, ElectLeadersRequest, ElectLeadersResponse
+from jbodlab.controller_api.requests import (
+    ElectionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from jbodlab.metadata.election import Election
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import NO_LEADER
 
 PREFERRED, UNCLEAN = 0, 1
 ELECTIONS_PER_RUN_MAX = 1_000

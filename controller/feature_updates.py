@@ -9,11 +9,15 @@ from collections.abc import Iterator
 
 from controller.features import level_records
 from controller.state import ControllerResult, ControllerState
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.records.features import NOTHING, SUPPORTED, LevelRange
-from jbodlab.records.metadata_version import FEATURE_NAME, downgrade_is_safe
-from jbodlab.requests import FeatureUpdate, UpdateFeaturesRequest, UpdateFeaturesResponse
+from jbodlab.controller_api.requests import (
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from jbodlab.metadata.records.features import NOTHING, SUPPORTED, LevelRange
+from jbodlab.metadata.records.metadata_version import FEATURE_NAME, downgrade_is_safe
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 """What a client may ask for."""

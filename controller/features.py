@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jbodlab.errors import FormatError
-from jbodlab.records import metadata_version
-from jbodlab.records.cluster_records import BrokerFeature
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.features import METADATA_VERSION_MINIMUM, NOT_BUILT, NOTHING, SUPPORTED
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.metadata_version import ELR_LEVEL, FEATURE_NAME, LATEST
-from jbodlab.records.topic_records import ClearElrRecord
+from jbodlab.metadata.records import metadata_version
+from jbodlab.metadata.records.cluster_records import BrokerFeature
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.features import (
+    METADATA_VERSION_MINIMUM,
+    NOT_BUILT,
+    NOTHING,
+    SUPPORTED,
+)
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import ELR_LEVEL, FEATURE_NAME, LATEST
+from jbodlab.metadata.records.topic_records import ClearElrRecord
+from jbodlab.vocabulary.errors import FormatError
 
 ELR_FEATURE = "eligible.leader.replicas.version"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import grpc
 
 from jbodlab.config.node_config import NodeConfig
-from jbodlab.error_code import ErrorCode
-from jbodlab.rpc import messages
-from jbodlab.rpc.grpc_methods import ControllerStub
+from jbodlab.controller_api import messages
+from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.vocabulary.error_code import ErrorCode
 
 TIMEOUT_S = 3.0
 

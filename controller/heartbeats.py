@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.degraded import HEALTHY, Degraded, DegradedDirs
-from jbodlab.ids import BrokerId, DirectoryId, Offset
-from jbodlab.image.cluster_image import ClusterImage
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, Offset
 
 UNKNOWN_OFFSET = Offset(-1)
 

@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from controller.cordon import cordoned_brokers, cordoned_problem, takes_new_replicas
 from controller.placement import UsableBroker, place
 from controller.state import ControllerState, Randomness, default_directory
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
-from jbodlab.records.metadata_version import JBOD_LEVEL
-from jbodlab.records.topic_records import PartitionRecord
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.records.topic_records import PartitionRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 
 ALL_INACTIVE = "All brokers are currently fenced or in controlled shutdown."
 

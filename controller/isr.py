@@ -15,17 +15,17 @@ from controller.state import (
     default_directory,
     leader_test,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerId, TopicIdPartition
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.topic_records import RECOVERED, RECOVERING
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     IsrChange,
     IsrChangeResult,
 )
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.topic_records import RECOVERED, RECOVERING
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerId, TopicIdPartition
 
 
 def alter_partition(

@@ -13,8 +13,8 @@ from functools import partial
 
 from controller.partition_change import KEEP, Wanted, election_for, partition_change
 from controller.state import ControllerState, LeaderTest, Partition, leader_test, partitions
-from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 
 
 def in_isr(state: ControllerState, broker_id: BrokerId) -> Iterator[Partition]:

@@ -15,24 +15,24 @@ import msgspec
 from controller.activation import activation_records, registration_records
 from controller.config import ControllerConfig
 from controller.features import levels_to_lower
-from jbodlab.errors import CorruptRecordError, FormatError
-from jbodlab.ids import LeaderEpoch
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log import meta_properties, names
-from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.metadata_log import quorum_state, snapshots
-from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
-from jbodlab.metadata_log.cleaning import clean
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.quorum_state import QuorumState
-from jbodlab.outside import Outside, real
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.control_records import LeaderChangeMessage, Voter
-from jbodlab.records.features import NOT_BUILT
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.metadata_version import FEATURE_NAME
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log import quorum_state, snapshots
+from jbodlab.metadata.log.batches import control_batch, data_batch, read_batches
+from jbodlab.metadata.log.cleaning import clean
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.quorum_state import QuorumState
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.control_records import LeaderChangeMessage, Voter
+from jbodlab.metadata.records.features import NOT_BUILT
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import FEATURE_NAME
+from jbodlab.runtime.outside import Outside, real
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.storage.directory.directory_lock import DirectoryLock
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
+from jbodlab.vocabulary.ids import LeaderEpoch
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from controller.log_thread import LogThread
-from jbodlab.errors import LogDirError
-from jbodlab.log import disk_errors
-from jbodlab.log.directory_probe import check_identity, probe
-from jbodlab.log.filesystem import Disk
+from jbodlab.storage.directory import disk_errors
+from jbodlab.storage.directory.directory_probe import check_identity, probe
+from jbodlab.storage.directory.filesystem import Disk
+from jbodlab.vocabulary.errors import LogDirError
 
 logger = logging.getLogger(__name__)
 

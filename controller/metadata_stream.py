@@ -18,12 +18,16 @@ from pathlib import Path
 import msgspec
 
 from controller.log_thread import LogThread
-from jbodlab.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
-from jbodlab.log.filesystem import CopySource
-from jbodlab.metadata_log import snapshots
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.protocol.record_batch import iterate_headers
-from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
+from jbodlab.controller_api.requests import (
+    MetadataStreamRequest,
+    MetadataStreamResponse,
+    SnapshotPiece,
+)
+from jbodlab.metadata.log import snapshots
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.storage.directory.filesystem import CopySource
+from jbodlab.vocabulary.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
 
 PIECE_BYTES = 1 << 20
 """Size at which a response is full; a single larger batch is sent whole."""

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import msgspec
 
 from controller.active_controller import ActiveController
-from jbodlab.ids import NO_LEADER
-from jbodlab.image.topics_image import TopicsImage
-from jbodlab.metadata_log.snapshotter import Snapshotter
-from jbodlab.metrics import Metric, gauge
+from jbodlab.metadata.image.topics_image import TopicsImage
+from jbodlab.metadata.log.snapshotter import Snapshotter
+from jbodlab.runtime.metrics import Metric, gauge
+from jbodlab.vocabulary.ids import NO_LEADER
 
 PREFIX = "kafka_controller_KafkaController"
 

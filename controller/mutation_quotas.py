@@ -15,12 +15,12 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from jbodlab.client_quota import ANONYMOUS, CLIENTS_MAX, MUTATION_RATE, quota_of
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.image.settings_image import Quotas
-from jbodlab.requests import Mutator
-from jbodlab.token_bucket import TokenBucket
+from jbodlab.controller_api.requests import Mutator
+from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.runtime.client_quota import ANONYMOUS, CLIENTS_MAX, MUTATION_RATE, quota_of
+from jbodlab.runtime.token_bucket import TokenBucket
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 
 class MutationQuotas(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Computes the record that changes a partition to a wanted state.
 
-`jbodlab.election` decides who leads. The steps and their order are those of Kafka's
+`jbodlab.metadata.election` decides who leads. The steps and their order are those of Kafka's
 `PartitionChangeBuilder` without eligible leader replicas, which are always off here: the first
 change clears an ELR found in a log, and an ISR is never written empty.
 
@@ -19,17 +19,17 @@ import msgspec
 
 from controller.degraded import NOTHING_DEGRADED, Degraded
 from controller.state import LeaderTest, Partition
-from jbodlab.directory_id import MIGRATING
-from jbodlab.election import Candidates, Election, Members, completed, elect
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.metadata_version import JBOD_LEVEL
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.election import Candidates, Election, Members, completed, elect
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.records.topic_records import (
     NO_LEADER_CHANGE,
     NO_RECOVERY_STATE_CHANGE,
     RECOVERING,
     PartitionChangeRecord,
 )
+from jbodlab.vocabulary.directory_id import MIGRATING
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 RECOVERY_STATE_LEVEL = 3
 NO_BUMP_FOR_SHRINK_LEVEL = 12

@@ -1,6 +1,6 @@
 """Periodic tasks of an active controller.
 
-The caller restarts a task that raises: see `jbodlab.supervised`.
+The caller restarts a task that raises: see `jbodlab.runtime.supervised`.
 
 Source: `QuorumController` and `PeriodicTask` with its users.
 """
@@ -19,10 +19,10 @@ from controller.elections import (
     elect_unclean_leaders,
 )
 from controller.state import ControllerResult, ControllerState
-from jbodlab.errors import KafkaError
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.metadata_version import NO_OP_RECORDS
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import NO_OP_RECORDS
+from jbodlab.vocabulary.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 import msgspec
 
 from controller.state import Randomness
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 
 
 class UsableBroker(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ Source: `ProducerIdControlManager`, KIP-730.
 from __future__ import annotations
 
 from controller.state import ControllerResult, ControllerState, RecordList
-from jbodlab.error_code import ErrorCode
-from jbodlab.records.config_records import ProducerIdsRecord
-from jbodlab.requests import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from jbodlab.controller_api.requests import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from jbodlab.metadata.records.config_records import ProducerIdsRecord
+from jbodlab.vocabulary.error_code import ErrorCode
 
 BLOCK_SIZE = 1_000
 """Ids of one block."""

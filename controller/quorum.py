@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from controller.heartbeats import UNKNOWN_OFFSET
 from controller.state import ControllerState
-from jbodlab.ids import LeaderEpoch, Offset
-from jbodlab.requests import DescribeQuorumResponse, QuorumReplica
+from jbodlab.controller_api.requests import DescribeQuorumResponse, QuorumReplica
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
 
 def describe_quorum(

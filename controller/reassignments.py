@@ -30,14 +30,7 @@ from controller.state import (
     leader_test,
     partitions,
 )
-from jbodlab.election import Election
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest,
@@ -46,6 +39,13 @@ from jbodlab.requests import (
     PartitionToReassign,
     ReassignmentResult,
 )
+from jbodlab.metadata.election import Election
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 
 
 def alter_partition_reassignments(

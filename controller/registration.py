@@ -23,27 +23,27 @@ from controller.state import (
     Partition,
     RecordList,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerEpoch
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.records.cluster_records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from jbodlab.records.metadata_version import (
-    ELR_LEVEL,
-    JBOD_LEVEL,
-    TRANSACTION_LEVEL,
-)
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.metadata.records.metadata_version import (
+    ELR_LEVEL,
+    JBOD_LEVEL,
+    TRANSACTION_LEVEL,
+)
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerEpoch
 
 
 def register_broker(

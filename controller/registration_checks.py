@@ -6,14 +6,14 @@ Source: `ClusterControlManager.registerBroker`, KIP-631, KIP-858.
 from __future__ import annotations
 
 from controller.state import ControllerState
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.records.cluster_records import BrokerFeature
-from jbodlab.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, MINIMUM
-from jbodlab.requests import BrokerRegistrationRequest, Feature
+from jbodlab.controller_api.requests import BrokerRegistrationRequest, Feature
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.records.cluster_records import BrokerFeature
+from jbodlab.metadata.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, MINIMUM
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 PORTS = range(1, 65_536)
 SECURITY_PROTOCOLS = range(4)

@@ -9,10 +9,10 @@ from controller.degraded import HEALTHY
 from controller.leader_and_isr import in_isr
 from controller.partition_change import KEEP, Wanted, partition_change
 from controller.state import ControllerState, RecordList, leader_test
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 logger = logging.getLogger(__name__)
 

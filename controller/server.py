@@ -20,11 +20,11 @@ from controller.mutation_quotas import MutationQuotas
 from controller.service import ControllerService
 from controller.snapshotter import ControllerSnapshotter
 from controller.state import ControllerSettings, ControllerState
-from jbodlab.ids import Offset
-from jbodlab.metrics_endpoint import MetricsEndpoint
-from jbodlab.outside import Outside, real
-from jbodlab.rpc.transport import RpcServer
-from jbodlab.supervised import supervised
+from jbodlab.controller_api.transport import RpcServer
+from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
+from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.supervised import supervised
+from jbodlab.vocabulary.ids import Offset
 
 logger = logging.getLogger(__name__)
 

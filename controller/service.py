@@ -32,10 +32,10 @@ from controller.reassignments import (
 from controller.registration import register_broker, unregister_broker
 from controller.state import ControllerResult, ControllerState, IdSource, Randomness
 from controller.topics import create_topics, delete_topics
-from jbodlab import requests
-from jbodlab.errors import DecodeError, KafkaError
-from jbodlab.rpc.translate import from_proto, to_proto
-from jbodlab.rpc.transport import Refusal, RpcRefusedError
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.controller_api.transport import Refusal, RpcRefusedError
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -45,7 +45,7 @@ STREAMS_MAX = 500
 
 
 class ControllerService:
-    """The methods of `jbodlab.rpc.Controller`.
+    """The methods of `jbodlab.controller_api.Controller`.
 
     Args:
         controller: Runs the operations.

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from jbodlab.config import dynamic_keys, topic_keys
 from jbodlab.config.value_sources import BrokerLayers, describe_topic
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ConfigError, KafkaError
-from jbodlab.requests import TopicConfigEntry
+from jbodlab.controller_api.requests import TopicConfigEntry
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ConfigError, KafkaError
 
 
 def check_topic_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:

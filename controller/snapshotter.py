@@ -12,14 +12,14 @@ from typing import TypeVar
 
 from controller.active_controller import ActiveController
 from controller.log_thread import LogThread
-from jbodlab.errors import LogDirError
-from jbodlab.ids import Offset
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.metadata_log.cleaning import clean
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.settings import MetadataLogSettings
-from jbodlab.metadata_log.snapshotter import Snapshotter
-from jbodlab.threads import Threads
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.cleaning import clean
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.settings import MetadataLogSettings
+from jbodlab.metadata.log.snapshotter import Snapshotter
+from jbodlab.runtime.threads import Threads
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import Offset
 
 T = TypeVar("T")
 

@@ -17,20 +17,20 @@ from msgspec.structs import replace
 from controller.degraded import Degraded
 from controller.heartbeats import Heartbeats
 from controller.mutation_quotas import MutationQuotas, Mutations
-from jbodlab import directory_id as directory_ids
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, DirectoryId, Offset, TopicId
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.cluster_image import ClusterImage
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.config_records import BROKER_RESOURCE
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.metadata_version import JBOD_LEVEL, versioned
-from jbodlab.records.schema import Record
-from jbodlab.requests import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Mutator
+from jbodlab.controller_api.requests import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Mutator
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.config_records import BROKER_RESOURCE
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL, versioned
+from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, Offset, TopicId
 
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 T = TypeVar("T")

@@ -23,13 +23,7 @@ from controller.state import (
     RecordList,
     check_count,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import METADATA_TOPIC, BrokerId, TopicId
-from jbodlab.image.topics_image import TopicImage
-from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord
-from jbodlab.records.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     CreatedTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -39,6 +33,12 @@ from jbodlab.requests import (
     NewTopic,
     TopicToDelete,
 )
+from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.metadata.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord
+from jbodlab.metadata.records.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import METADATA_TOPIC, BrokerId, TopicId
 
 NAME_LENGTH_MAX = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 
 
 class FaultError(JbodlabError):

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection.errors import FaultError
-from jbodlab.lab_state import ProcessState
+from jbodlab.cli.lab_state import ProcessState
 
 MODE = 0o600
 """The file names commands and environments of processes, which are nobody else's business."""

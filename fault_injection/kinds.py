@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from fault_injection.errors import FaultError
 from fault_injection.preload.rules import CallClass
-from jbodlab.durations import duration_s
+from jbodlab.vocabulary.durations import duration_s
 
 HANG_S_DEFAULT = 60.0
 HANG_S_MAX = 600.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fault_injection.kinds import FaultSpec
-from jbodlab.lab_state import ProcessState
+from jbodlab.cli.lab_state import ProcessState
 
 if TYPE_CHECKING:
     from fault_injection.journal import Fault

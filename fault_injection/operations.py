@@ -20,7 +20,7 @@ from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Broken, Healing, Start, Target, TargetBroker
-from jbodlab.lab_state import STATE_DIR_VARIABLE
+from jbodlab.cli.lab_state import STATE_DIR_VARIABLE
 
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
 """What `heal` needs to run."""

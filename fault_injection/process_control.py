@@ -15,7 +15,7 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.mechanism import TargetBroker
 from fault_injection.processes import Recipe
-from jbodlab.lab_state import ProcessState
+from jbodlab.cli.lab_state import ProcessState
 
 RECIPE = "recipe"
 """Where a fault that ends a process keeps how it is started again."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab.lab_state import ENDED, START_TICKS, STATE, ProcessState, is_alive, stat
+from jbodlab.cli.lab_state import ENDED, START_TICKS, STATE, ProcessState, is_alive, stat
 
 __all__ = ["ENDED", "START_TICKS", "STATE", "is_alive", "stat"]
 

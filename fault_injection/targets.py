@@ -9,9 +9,9 @@ from fault_injection import processes
 from fault_injection.errors import FaultError
 from fault_injection.mechanism import Peer, TargetBroker
 from fault_injection.preload.control import RULES_VARIABLE
-from jbodlab import lab_state
-from jbodlab.errors import DecodeError
-from jbodlab.lab_state import ClusterState, NodeState, ProcessState
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState, NodeState, ProcessState
+from jbodlab.vocabulary.errors import DecodeError
 
 PRELOADED = "preloaded-faults"
 """Name of the file with rules for calls, in a broker's folder."""

@@ -17,7 +17,7 @@ from fault_injection import operations, process_control, processes
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault, Journal, open_journal
 from fault_injection.mechanism import Start
-from jbodlab.program_names import ROOT, name_of
+from jbodlab.cli.program_names import ROOT, name_of
 
 
 def spawn(fault: Fault, journal: Journal) -> None:

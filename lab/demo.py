@@ -12,11 +12,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fault_injection import kinds
-from jbodlab import expressions
+from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
-from jbodlab.durations import duration_text
-from jbodlab.expressions import Unit
-from jbodlab.lab_state import ClusterState
+from jbodlab.vocabulary import expressions
+from jbodlab.vocabulary.durations import duration_text
+from jbodlab.vocabulary.expressions import Unit
 from lab import replay, up_and_down
 from lab.cluster import programs
 from lab.errors import LabError

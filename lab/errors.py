@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 
 WRONG_USE = 64
 """Exit code of a wrong plan or call where 1 and 2 are verdicts, or codes of a user's program."""

@@ -18,10 +18,10 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jbodlab import lab_state
-from jbodlab.ids import METADATA_TOPIC
-from jbodlab.lab_state import ClusterState
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.ids import METADATA_TOPIC
 from lab.errors import LabError
 
 

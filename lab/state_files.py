@@ -12,10 +12,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from jbodlab import lab_state
-from jbodlab.errors import DecodeError
-from jbodlab.lab_state import ClusterState
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import DecodeError
 from lab.errors import LabError
 
 

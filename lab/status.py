@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection.journal import Fault, read_faults
-from jbodlab import lab_state
-from jbodlab.admin_requests import describe_log_dir_states
-from jbodlab.ids import METADATA_TOPIC
-from jbodlab.lab_state import ClusterState, NodeState
-from jbodlab.protocol.describe_log_dir_states import LogDirStateEntry
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
+from jbodlab.peers.admin_requests import describe_log_dir_states
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.ids import METADATA_TOPIC
 from lab.cluster import processes, questions
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
 

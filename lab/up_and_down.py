@@ -22,13 +22,13 @@ from msgspec.structs import replace
 
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as fuse_disk
-from jbodlab import lab_state
-from jbodlab.errors import CorruptRecordError
-from jbodlab.ids import INTERNAL_TOPICS, TopicPartition
-from jbodlab.lab_state import ClusterState
-from jbodlab.log.names import PARTITION_METADATA_FILE, DirKind, parse_partition_dir
-from jbodlab.log.partition_metadata import read_topic_id
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState
+from jbodlab.storage.directory.names import PARTITION_METADATA_FILE, DirKind, parse_partition_dir
+from jbodlab.storage.directory.partition_metadata import read_topic_id
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import CorruptRecordError
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, TopicPartition
 from lab.cluster import (
     Cluster,
     NotInTimeError,

@@ -1,4 +1,4 @@
-"""Compile `proto/` into `jbodlab/rpc/controller.binpb`, from which messages are made at run time.
+"""Compile `proto/` into `controller.binpb`, from which messages are made at run time.
 
     python scripts/compile_proto.py          writes it into the source tree
     python scripts/compile_proto.py FILE     writes it to FILE instead

@@ -3,7 +3,8 @@
 Names such as `broker` and `lab` are an application's own in somebody else's environment, so a wheel
 brings none of them: `broker.server` of the repository is `jbodlab.broker.server` there. What is
 imported under the old name is imported under the new one; modules that are run by their name ask
-`jbodlab.program_names`. `pyspark_kraft_metadata` keeps its name: Spark finds data sources by it.
+`jbodlab.cli.program_names`. `pyspark_kraft_metadata` keeps its name: Spark finds data sources by
+it.
 
 Built by `build_wheels.py`, a wheel has the library for faults in single calls, compiled for its
 machine; built by anything else it has its source.

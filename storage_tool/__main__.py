@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from jbodlab.command_line import until_closed
+from jbodlab.cli.command_line import until_closed
 from storage_tool.arguments import parser
 
 
@@ -24,12 +24,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     options = parser().parse_args(argv)
     if options.command == "random-uuid":
-        from jbodlab import kafka_uuid
+        from jbodlab.vocabulary import kafka_uuid
 
         print(kafka_uuid.to_text(kafka_uuid.random_uuid(os.urandom)))
         return 0
 
-    from jbodlab.errors import JbodlabError
+    from jbodlab.vocabulary.errors import JbodlabError
 
     try:
         match options.command:

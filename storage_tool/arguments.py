@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from jbodlab.command_line import Parser
+from jbodlab.cli.command_line import Parser
 
 
 def parser() -> Parser:

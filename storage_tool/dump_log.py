@@ -10,10 +10,10 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from jbodlab.cli.command_line import drop_output
 from jbodlab.cli.output import Output
-from jbodlab.command_line import drop_output
-from jbodlab.errors import DecodeError
-from jbodlab.log import names
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.errors import DecodeError
 from storage_tool.dump import contents
 from storage_tool.dump import logs as log_files
 from storage_tool.dump.contents import Contents, MetadataContents, PlainContents

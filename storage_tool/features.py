@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jbodlab.config.key_table import parse_integer
-from jbodlab.errors import FormatError
-from jbodlab.records import metadata_version
-from jbodlab.records.features import LEVEL_MAX, NOT_BUILT, SUPPORTED, default_levels
-from jbodlab.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, LATEST, name_of
+from jbodlab.metadata.records import metadata_version
+from jbodlab.metadata.records.features import LEVEL_MAX, NOT_BUILT, SUPPORTED, default_levels
+from jbodlab.metadata.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, LATEST, name_of
+from jbodlab.vocabulary.errors import FormatError
 
 _REQUIRED_LEVEL = {
     ("kraft.version", 1): 21,

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from jbodlab.config import node_config
 from jbodlab.config.node_config import NodeConfig
-from jbodlab.errors import FormatError
-from jbodlab.log import meta_properties
-from jbodlab.log.meta_properties import Ensemble
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.meta_properties import Ensemble
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import FormatError
 from storage_tool import features, node_file
 from storage_tool.features import InitialLevels
 from storage_tool.node_file import NodeFile
@@ -89,8 +89,8 @@ def _read(config: NodeConfig, cluster_id: str) -> Ensemble:
 def _format_empty(
     ensemble: Ensemble, config: NodeConfig, cluster_id: str, levels: InitialLevels
 ) -> None:
-    from jbodlab.metadata_log.formatting import format_directories
-    from jbodlab.records import metadata_version
+    from jbodlab.metadata.log.formatting import format_directories
+    from jbodlab.metadata.records import metadata_version
 
     def tell(directory: Path) -> None:
         kind = "metadata" if directory == ensemble.metadata_log_dir else "data"

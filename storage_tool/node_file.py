@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab.command_line import read_properties
+from jbodlab.cli.command_line import read_properties
 from jbodlab.config import node_config
 from jbodlab.config.key_table import Values
 

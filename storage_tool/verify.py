@@ -1,8 +1,9 @@
 """`jbodlab storage verify`: reads log directories of this machine, and finds damage.
 
-Every segment of every current replica is read at a bounded rate, see `jbodlab.log.verification`.
-The broker may run, or not; nothing is asked of it. Where it runs, what looks damaged is read once
-more, as a segment may have been rolled, cut or removed in between.
+Every segment of every current replica is read at a bounded rate, see
+`jbodlab.storage.log.verification`. The broker may run, or not; nothing is asked of it. Where it
+runs, what looks damaged is read once more, as a segment may have been rolled, cut or removed in
+between.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from jbodlab import kafka_uuid
 from jbodlab.cli.output import Output
-from jbodlab.errors import CorruptRecordError, FormatError, JbodlabError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import meta_properties, names
-from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.filesystem import CopySource, FileSystem
-from jbodlab.log.names import DirKind
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.log.verification import Circumstances, Damage, VerifiedReplica, verify_replica
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.storage.directory.checkpoints import read_offsets
+from jbodlab.storage.directory.filesystem import CopySource, FileSystem
+from jbodlab.storage.directory.names import DirKind
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.verification import Circumstances, Damage, VerifiedReplica, verify_replica
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import CorruptRecordError, FormatError, JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 
 BURST_S = 0.5
 """Bytes of so long a time may be read at once, where reading was held up."""

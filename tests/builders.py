@@ -12,15 +12,7 @@ from msgspec.structs import replace
 
 from controller.heartbeats import Heartbeats
 from controller.state import ControllerResult, ControllerSettings, ControllerState, Partition
-from jbodlab import directory_id as directory_ids
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.schema import Record
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AssignReplicasToDirsRequest,
@@ -38,6 +30,14 @@ from jbodlab.requests import (
     Listener,
     NewTopic,
 )
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from jbodlab.image.image_writer import each_record
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.metadata_log.snapshots import snapshot_bytes, snapshot_name
-from jbodlab.records.frame import VersionedRecord
+from jbodlab.metadata.image.image_writer import each_record
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.snapshots import snapshot_bytes, snapshot_name
+from jbodlab.metadata.records.frame import VersionedRecord
 
 
 def image_records(image: MetadataImage) -> list[VersionedRecord]:

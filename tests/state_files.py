@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jbodlab import lab_state
-from jbodlab.lab_state import START_TICKS, ClusterState, NodeState, ProcessState
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import START_TICKS, ClusterState, NodeState, ProcessState
 
 
 def this_process(*, ticks_earlier: int = 0) -> ProcessState:

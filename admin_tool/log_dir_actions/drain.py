@@ -28,7 +28,7 @@ from admin_tool.requests.log_dirs import LogDir
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 def _arguments(parser: Parser) -> None:

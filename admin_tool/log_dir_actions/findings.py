@@ -8,12 +8,12 @@ import msgspec
 
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.repair_offline import meta_of
-from jbodlab import kafka_uuid
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.names import DirKind
-from jbodlab.log.verification import Damage, VerifiedReplica
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.names import DirKind
+from jbodlab.storage.log.verification import Damage, VerifiedReplica
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import TopicPartition
 
 Found = list[tuple[Path, list[VerifiedReplica]]]
 """Directories, and the damaged replicas in each."""

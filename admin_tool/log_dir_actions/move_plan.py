@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from admin_tool.errors import AdminError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 HEADROOM_DIVISOR = 50
 """This part of a file system is left free: full directories take no more records."""

@@ -36,7 +36,7 @@ from admin_tool.requests.log_dirs import (
 )
 from jbodlab.cli.output import PROGRESS_AFTER_S, Output, table
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 HARMLESS = "SLOW"
 """The one condition of a directory in which it still takes replicas."""

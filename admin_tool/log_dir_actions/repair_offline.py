@@ -18,13 +18,14 @@ from uuid import UUID
 from admin_tool.errors import AdminError
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
-from jbodlab import kafka_uuid
-from jbodlab.errors import CorruptRecordError, FormatError
-from jbodlab.log import damage, meta_properties, names
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.partition_metadata import read_topic_id
-from jbodlab.log.verification import VerifiedReplica
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.partition_metadata import read_topic_id
+from jbodlab.storage.log import damage
+from jbodlab.storage.log.verification import VerifiedReplica
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,12 +37,12 @@ from admin_tool.requests.log_dirs import LogDir, Replica, alter_replica_log_dirs
 from admin_tool.requests.reassignments import alter_reassignments, list_reassignments
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
 from admin_tool.waiting import wait_until_empty
-from jbodlab import kafka_uuid
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.verification import VerifiedReplica
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.log.verification import VerifiedReplica
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 
 COPY_PATIENCE_S = 4 * 3600.0
 """How long the copies may take; they go on when the tool has given up."""

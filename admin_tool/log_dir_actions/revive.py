@@ -12,13 +12,13 @@ from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.requests.connection import Broker, connected
 from admin_tool.requests.log_dirs import describe_log_dirs
 from admin_tool.waiting import note_wait
-from jbodlab import kafka_uuid
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
-from jbodlab.errors import DecodeError
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import DecodeError
 
 if TYPE_CHECKING:
-    from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
+    from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 
 REVIVE_TIMEOUT_S = 600.0
 """Recovering the logs of a large directory takes a while."""
@@ -45,7 +45,7 @@ def _run(options: Namespace, output: Output) -> int:
 
 
 def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
-    from jbodlab.admin_requests import revive_log_dir
+    from jbodlab.peers.admin_requests import revive_log_dir
 
     where = f"broker {broker.id} ({broker.host}:{broker.port})"
     try:

@@ -14,7 +14,7 @@ from admin_tool.errors import name_of
 from admin_tool.requests.dir_details import DirDetail
 from admin_tool.requests.log_dirs import LogDir
 from jbodlab.cli.output import table
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 UNKNOWN = "-"
 

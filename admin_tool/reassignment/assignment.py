@@ -8,7 +8,7 @@ from admin_tool.errors import AdminError, unknown
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, by_broker, replica_dirs
 from admin_tool.requests.topics import TopicDescription, describe_topics, list_topics, replicas_of
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 def described(connection: Connection, names: Iterable[str]) -> dict[str, TopicDescription]:

@@ -28,7 +28,7 @@ from admin_tool.requests.reassignments import (
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 def _add_timeout(parser: Parser) -> None:

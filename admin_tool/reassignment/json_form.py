@@ -19,7 +19,7 @@ import msgspec
 from admin_tool.arguments import listed
 from admin_tool.errors import AdminError
 from admin_tool.requests.log_dirs import Replica
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 VERSION = 1
 ANY_LOG_DIR = "any"

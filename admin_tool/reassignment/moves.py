@@ -13,9 +13,9 @@ from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs, by_broker
 from admin_tool.waiting import note_wait, wait_until_empty
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 
 DEFAULT_TIMEOUT_S = 10.0
 RETRY_PAUSE_S = 0.1

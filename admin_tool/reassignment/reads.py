@@ -18,7 +18,7 @@ from admin_tool.requests.topics import describe_topics, replicas_of
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 FILE_HELP = "the reassignment as JSON; - is the standard input"
 

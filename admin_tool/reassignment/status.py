@@ -8,7 +8,7 @@ from typing import NamedTuple
 from admin_tool.arguments import listed
 from admin_tool.requests.log_dirs import Replica, ReplicaDirs
 from admin_tool.requests.reassignments import Reassignment
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 DONE, MOVING, ELSEWHERE, OFFLINE = "done", "moving", "elsewhere", "offline"
 

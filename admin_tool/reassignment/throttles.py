@@ -11,7 +11,7 @@ from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica
 from admin_tool.requests.reassignments import Reassignment
 from admin_tool.requests.topics import describe_topics
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"

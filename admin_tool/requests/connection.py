@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
 from admin_tool.waiting import note_wait
-from jbodlab.command_line import read_properties
+from jbodlab.cli.command_line import read_properties
 
 CONNECT_TIMEOUT_S = 3.0
 """For one address of the bootstrap list."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from admin_tool.errors import AdminError
 from admin_tool.requests.connection import Broker, Connection
-from jbodlab import kafka_uuid
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError, KafkaError
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 TIMEOUT_S = 10.0
 
@@ -41,7 +41,7 @@ def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetai
     """
     if not connection.config.is_plaintext:
         return {}
-    from jbodlab.admin_requests import describe_log_dir_states
+    from jbodlab.peers.admin_requests import describe_log_dir_states
 
     try:
         response = asyncio.run(describe_log_dir_states(broker.host, broker.port, TIMEOUT_S))

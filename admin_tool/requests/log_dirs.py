@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from admin_tool.errors import RequestError
 from admin_tool.requests.connection import Connection
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 T = TypeVar("T")
 

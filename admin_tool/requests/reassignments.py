@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from admin_tool.errors import RequestError, text_of
 from admin_tool.requests.connection import Connection
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from admin_tool.errors import RequestError, UnsupportedRequestError, text_of
 from admin_tool.requests.connection import Connection
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 
 PAGE_PARTITIONS = 2000
 """Partitions asked for in one DescribeTopicPartitions."""

@@ -12,7 +12,7 @@ from admin_tool.topic_actions import selection
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 _ASSIGNMENT = "brokers of each partition, such as 1:2,2:3"
 

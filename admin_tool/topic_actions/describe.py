@@ -14,12 +14,12 @@ from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.reassignments import Reassignment
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, TopicListing
 from admin_tool.topic_actions import selection
-from jbodlab import kafka_uuid
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 
 MIN_ISR = "min.insync.replicas"
 FILTERS = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")

@@ -12,11 +12,11 @@ from typing import Any
 
 from analytics.ask.cluster import BrokerChange
 from analytics.ask.offline_log import At, LogRecord, clock
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.records.cluster_records import RegisterBrokerRecord, UnregisterBrokerRecord
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.records.cluster_records import RegisterBrokerRecord, UnregisterBrokerRecord
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 Json = dict[str, Any]
 

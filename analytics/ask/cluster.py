@@ -14,16 +14,16 @@ from analytics.fold.min_insync import (
     MinIsrInForce,
     min_isr_in_force,
 )
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId, TopicId
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.replay_error import ReplayError
-from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
-from jbodlab.records.config_records import BROKER_RESOURCE
-from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.replay_error import ReplayError
+from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
+from jbodlab.metadata.records.config_records import BROKER_RESOURCE
+from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

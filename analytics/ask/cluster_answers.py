@@ -20,9 +20,9 @@ from analytics.ask.cluster import BrokerChange, Cluster
 from analytics.ask.offline_log import At
 from analytics.ask.partition_states import PartitionAt
 from analytics.errors import ReplayInputError
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 
 CHANGES_OF_A_SOUND_ONE = 5
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analytics.errors import ReplayInputError
-from jbodlab.command_line import read_properties
-from jbodlab.errors import FormatError
+from jbodlab.cli.command_line import read_properties
+from jbodlab.vocabulary.errors import FormatError
 
 META_PROPERTIES = "meta.properties"
 DIRECTORY_ID = "directory.id"

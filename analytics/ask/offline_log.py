@@ -32,17 +32,17 @@ from analytics.errors import ReplayInputError
 from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
 from analytics.store.archives import is_archive
 from analytics.store.log_files import open_files
-from jbodlab.records import frame
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,

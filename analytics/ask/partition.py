@@ -29,11 +29,9 @@ from analytics.fold.broker_facts import LOSS_WINDOW_MS
 from analytics.fold.min_insync import ASSUMED
 from analytics.fold.topic_records import lost_replicas
 from analytics.fold.transactions import Dropped
-from jbodlab import directory_id as directory_ids
-from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.replay_error import ReplayError
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.replay_error import ReplayError
+from jbodlab.metadata.records.topic_records import (
     NO_LEADER_CHANGE,
     NO_RECOVERY_STATE_CHANGE,
     ClearElrRecord,
@@ -41,6 +39,8 @@ from jbodlab.records.topic_records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 
 STEPS_KEPT = 2000
 """States that are kept; what was before is not part of any answer."""

@@ -20,10 +20,10 @@ from analytics.fold.bucket import BucketFold, TopicEvent
 from analytics.fold.key_history import Event, Sync
 from analytics.fold.rare_topics import registrations
 from analytics.fold.transactions import Dropped
-from jbodlab import kafka_uuid
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records import frame
-from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary import kafka_uuid
 
 EVENTS_PER_STEP = 400_000
 """Bounds the memory; each event takes some hundred bytes while it is followed."""

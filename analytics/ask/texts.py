@@ -13,7 +13,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from analytics.ask.as_of import LogMoment
 from analytics.store.questions import GivenTables, Questions
 from analytics.tables.table import Table
-from jbodlab.ids import NO_LEADER
+from jbodlab.vocabulary.ids import NO_LEADER
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -31,7 +31,7 @@ from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import ASSUMED
 from analytics.machine import complete_input
 from jbodlab.cli.output import Output
-from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 UNAVAILABLE = 2
 """Exit code when a partition would be without leader or below min.insync.replicas."""

@@ -13,7 +13,7 @@ import numpy as np
 from crc32c import crc32c  # the library itself: the door to it costs as much as a small batch
 
 from analytics.bytes.arrays import Bools, Bytes, Column, Longs
-from jbodlab.protocol.record_batch import (
+from jbodlab.record_batch.record_batch import (
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,

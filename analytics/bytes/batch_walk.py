@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from mmap import mmap
 
 from analytics.bytes.transport import mangled
-from jbodlab.errors import DecodeError
-from jbodlab.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, read_header
+from jbodlab.record_batch.record_batch import HEADER_SIZE, BatchHeader, crc_is_valid, read_header
+from jbodlab.vocabulary.errors import DecodeError
 
 Buffer = bytes | mmap
 

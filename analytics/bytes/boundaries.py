@@ -14,7 +14,7 @@ import numpy as np
 
 from analytics.bytes.arrays import Bytes
 from analytics.bytes.batch_headers import MAX_OFFSET, chain, crc_is_right, headers
-from jbodlab.protocol.record_batch import CONTROL, HEADER_SIZE, MAGIC
+from jbodlab.record_batch.record_batch import CONTROL, HEADER_SIZE, MAGIC
 
 WINDOW_BYTES = 1 << 16
 """Bytes that are looked through at once; most batches are smaller."""

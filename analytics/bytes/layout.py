@@ -37,15 +37,15 @@ from analytics.bytes.metadata_dirs import (
 from analytics.bytes.transport import mangled
 from analytics.errors import ReplayInputError, reason_of
 from analytics.store.log_files import LogFiles, local_path, open_files
-from jbodlab.errors import DecodeError
-from jbodlab.metadata_log.snapshots import parse_name
-from jbodlab.protocol.record_batch import CONTROL, BatchRecord, iterate_records, read_header
-from jbodlab.records.control_records import (
+from jbodlab.metadata.log.snapshots import parse_name
+from jbodlab.metadata.records.control_records import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     control_type,
     decode_control,
 )
+from jbodlab.record_batch.record_batch import CONTROL, BatchRecord, iterate_records, read_header
+from jbodlab.vocabulary.errors import DecodeError
 
 __all__ = [
     "Layout",

@@ -16,8 +16,8 @@ from analytics.errors import ReplayInputError
 from analytics.store.archives import PROPERTIES, PROPERTIES_BYTES_MAX, SUFFIXES
 from analytics.store.log_files import local_path, open_files
 from analytics.store.store import Store
-from jbodlab import properties
-from jbodlab.log.names import METADATA_DIR_NAME
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.vocabulary import properties
 
 MEMBER = "!"
 """Between the name of an archive and the name of a folder in it."""

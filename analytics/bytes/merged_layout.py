@@ -40,8 +40,8 @@ from analytics.bytes.layout import (
 from analytics.bytes.metadata_dirs import is_snapshot
 from analytics.errors import ReplayInputError, reason_of
 from analytics.store.log_files import open_files
-from jbodlab.metadata_log.snapshots import parse_name
-from jbodlab.protocol.record_batch import CONTROL
+from jbodlab.metadata.log.snapshots import parse_name
+from jbodlab.record_batch.record_batch import CONTROL
 
 SEVERAL = ", "
 """Between the directories of several copies, where they are named."""

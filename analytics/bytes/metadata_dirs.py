@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from analytics.bytes.batch_headers import MAX_OFFSET
 from analytics.errors import ReplayInputError, reason_of
 from analytics.store.log_files import child, local_path, open_files
-from jbodlab.log.names import LOG_SUFFIX, METADATA_DIR_NAME
-from jbodlab.metadata_log.snapshots import parse_name
+from jbodlab.metadata.log.snapshots import parse_name
+from jbodlab.storage.directory.names import LOG_SUFFIX, METADATA_DIR_NAME
 
 _SEGMENT = re.compile(rf"[0-9]{{20}}{re.escape(LOG_SUFFIX)}")
 _MAX_EPOCH = 2**31 - 1

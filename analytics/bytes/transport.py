@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mmap import mmap
 
-from jbodlab.errors import DecodeError
-from jbodlab.protocol.record_batch import HEADER_SIZE, crc_is_valid, read_header
+from jbodlab.record_batch.record_batch import HEADER_SIZE, crc_is_valid, read_header
+from jbodlab.vocabulary.errors import DecodeError
 
 _LOOKED_AT_BYTES = 1 << 20
 _REPLACED = "\N{REPLACEMENT CHARACTER}".encode()

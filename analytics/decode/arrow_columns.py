@@ -17,7 +17,7 @@ from analytics.bytes.arrays import Bools, Column, Longs
 from analytics.decode.lists import Interned, combinations
 from analytics.decode.partition_events import NO_TIME
 from analytics.decode.plain_rows import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from jbodlab import kafka_uuid
+from jbodlab.vocabulary import kafka_uuid
 
 NOTHING = -(2**62)
 """Stands for null in columns of int64."""

@@ -21,8 +21,8 @@ from analytics.decode.arrow_columns import slices
 from analytics.decode.batch_records import Records, find_records
 from analytics.decode.column_rows import Place, RowColumns
 from analytics.decode.plain_rows import SourceRow, crc_problem, decode_batch, decode_record
-from jbodlab.protocol.record_batch import BatchRecord, read_header
-from jbodlab.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.record_batch.record_batch import BatchRecord, read_header
 
 PIECE_RECORDS = 1 << 17
 """Records whose boundaries are found together; a batch is never cut."""

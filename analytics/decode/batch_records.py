@@ -28,7 +28,7 @@ from analytics.bytes.arrays import (
     unsigned_varints,
 )
 from analytics.bytes.batch_headers import MAX_OFFSET, Batches
-from jbodlab.protocol.record_batch import HEADER_SIZE
+from jbodlab.record_batch.record_batch import HEADER_SIZE
 
 LANE_RECORDS = 64
 """Records of one lane; lanes are stepped through side by side."""

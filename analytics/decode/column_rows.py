@@ -22,11 +22,11 @@ from analytics.decode.payloads import Columns, Payloads, has_payload, payload_pa
 from analytics.decode.plain_rows import SourceRow
 from analytics.decode.record_columns import Lists, decode_columns, reads
 from analytics.decode.texts import joined, strings, taken
-from jbodlab.records.cluster_records import FenceBrokerRecord, UnfenceBrokerRecord
-from jbodlab.records.config_records import TOPIC_RESOURCE, ConfigRecord
-from jbodlab.records.frame import FRAME_VERSION
-from jbodlab.records.registry import RECORD_TYPES
-from jbodlab.records.schema import Record
+from jbodlab.metadata.records.cluster_records import FenceBrokerRecord, UnfenceBrokerRecord
+from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord
+from jbodlab.metadata.records.frame import FRAME_VERSION
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.schema import Record
 
 ENVELOPE_BYTES = 3
 """Frame version, type and version, each below 128."""

@@ -28,8 +28,8 @@ from analytics.decode.texts import (
     distinct_numbers,
     strings,
 )
-from jbodlab.records.kinds import Form
-from jbodlab.records.schema import FieldSpec, Record, field_specs
+from jbodlab.metadata.records.kinds import Form
+from jbodlab.metadata.records.schema import FieldSpec, Record, field_specs
 
 Encoded = tuple[Pieces, pa.Array]
 

@@ -11,34 +11,34 @@ from typing import NamedTuple
 
 from analytics.bytes.batch_walk import Problem
 from analytics.bytes.layout import Split
-from jbodlab import kafka_uuid
-from jbodlab.errors import DecodeError
-from jbodlab.ids import TopicId
-from jbodlab.protocol.record_batch import (
-    BatchHeader,
-    BatchRecord,
-    iterate_records,
-)
-from jbodlab.records import control_records, frame
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.records import control_records, frame
+from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import TOPIC_RESOURCE, ConfigRecord, ProducerIdsRecord
-from jbodlab.records.json_form import json_text
-from jbodlab.records.raw import RawRecord
-from jbodlab.records.registry import RECORD_TYPES
-from jbodlab.records.schema import Record, to_json
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord, ProducerIdsRecord
+from jbodlab.metadata.records.json_form import json_text
+from jbodlab.metadata.records.raw import RawRecord
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.schema import Record, to_json
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.record_batch.record_batch import (
+    BatchHeader,
+    BatchRecord,
+    iterate_records,
+)
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.ids import TopicId
 
 MAX_LONG = 2**63 - 1
 

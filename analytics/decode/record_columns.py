@@ -2,9 +2,10 @@
 
     decode_columns(PartitionChangeRecord, 2, data, starts, ends).fields["leader"].values
 
-The reader walks over the declared fields, as the generated decoder of `jbodlab.records.codec` does,
-but each step reads that field of all rows: rows differ only in where they stand. Tagged fields are
-read slot by slot: the first tag of every row, the second of every row that has one, and so on.
+The reader walks over the declared fields, as the generated decoder of
+`jbodlab.metadata.records.codec` does, but each step reads that field of all rows: rows differ only
+in where they stand. Tagged fields are read slot by slot: the first tag of every row, the second of
+every row that has one, and so on.
 
 A row is left to the plain decoder (`plain`) if it is damaged, has a tag that the version does not
 know, more tags than fields, or if its type has nested structs. Because positions only grow, a row
@@ -31,9 +32,9 @@ from analytics.bytes.arrays import (
     spread,
     unsigned_varints,
 )
-from jbodlab.records.kinds import Form, Kind
-from jbodlab.records.schema import FieldSpec, Record, field_specs
-from jbodlab.records.wire import MAX_STRING_BYTES
+from jbodlab.metadata.records.kinds import Form, Kind
+from jbodlab.metadata.records.schema import FieldSpec, Record, field_specs
+from jbodlab.metadata.records.wire import MAX_STRING_BYTES
 
 UUID_BYTES = 16
 _CODES = {
@@ -45,7 +46,7 @@ _CODES = {
     "H": ">u2",
     "d": ">f8",
 }
-"""NumPy's name of each fixed type of `jbodlab.records.kinds`."""
+"""NumPy's name of each fixed type of `jbodlab.metadata.records.kinds`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.bytes.arrays import Bytes, Column, Longs, fixed, padded
 from analytics.decode.partition_events import NO_TIME, PartitionEvents
-from jbodlab import kafka_uuid
-from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
+from jbodlab.vocabulary import kafka_uuid
 
 PARTITION_TYPES = (PartitionRecord.NAME, PartitionChangeRecord.NAME)
 

@@ -1,7 +1,7 @@
 """What becomes of a partition when one of its replicas is lost now.
 
-Who leads then is decided by `jbodlab.election`, as in a controller. The last member of an ISR stays
-in it without leading, or becomes an eligible leader replica (ELR).
+Who leads then is decided by `jbodlab.metadata.election`, as in a controller. The last member of an
+ISR stays in it without leading, or becomes an eligible leader replica (ELR).
 
 Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-966.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jbodlab.election import Candidates, Election, Members, completed, elect
-from jbodlab.ids import NO_LEADER, BrokerId
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.election import Candidates, Election, Members, completed, elect
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 ELR_FEATURE = "eligible.leader.replicas.version"

@@ -20,8 +20,8 @@ from analytics.derive.loss import (
     without_replica,
 )
 from analytics.tables.table import BOOLEAN, INT, LONG, list_of
-from jbodlab.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
 
 REPLICA_BITS = (
     "isr",

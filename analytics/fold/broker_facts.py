@@ -20,8 +20,8 @@ import numpy as np
 from analytics.bytes.arrays import Bools, Column, Longs, groups
 from analytics.decode.lists import combinations
 from analytics.decode.partition_events import NO_TIME
-from jbodlab import directory_id as directory_ids
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.ids import DirectoryId
 
 LOSS_WINDOW_MS = 30_000
 """How long after a replica left its broker's fate still explains that: Kafka's default of

@@ -15,15 +15,19 @@ from uuid import UUID
 
 from analytics.fold.key_history import Event, Held, History, Moment, Row, Sync, duration_ms
 from analytics.fold.state_difference import disagreement
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.cluster_image import ClusterImage
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.records.cluster_records import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
-from jbodlab.records.schema import field_specs
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from jbodlab.metadata.records.schema import field_specs
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 ONLINE = "online"
 OFFLINE = "offline"

@@ -36,8 +36,8 @@ from analytics.fold.states import (
     ordered,
 )
 from analytics.fold.topic_records import TopicFold
-from jbodlab import kafka_uuid
-from jbodlab.records.config_records import ConfigRecord
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.vocabulary import kafka_uuid
 
 _FOR_EVER = np.iinfo(np.int64).max
 

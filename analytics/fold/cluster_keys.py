@@ -28,15 +28,15 @@ from analytics.fold.settings import (
 )
 from analytics.tables.catalog import BROKER_HISTORY, BROKER_SESSIONS, CONFIGS, FEATURES, LOG_DIRS
 from analytics.tables.table import INT, LONG, VALID_FROM, VALID_TO, columns, fields
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
-from jbodlab.records.control_records import (
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
 )

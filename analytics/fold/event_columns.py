@@ -11,8 +11,8 @@ from analytics.decode.lists import Codes, Ragged, concatenated, intern, ragged
 from analytics.decode.partition_events import PartitionEvents
 from analytics.decode.record_columns import DecodedColumns, Lists, Values, decode_columns
 from analytics.fold.states import LISTS, States
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
     NO_LEADER_CHANGE,
     NO_RECOVERY_STATE_CHANGE,
     PartitionChangeRecord,

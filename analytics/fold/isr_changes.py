@@ -13,7 +13,7 @@ from analytics.fold import broker_facts
 from analytics.fold.broker_facts import BrokerFacts
 from analytics.fold.replicas import directories_of
 from analytics.fold.states import FROM_SNAPSHOT, States
-from jbodlab.ids import NO_LEADER
+from jbodlab.vocabulary.ids import NO_LEADER
 
 CHANGES = ("shrink", "expand", "replace")
 SHRINK, EXPAND, REPLACE = range(3)

@@ -1,8 +1,8 @@
 """State history of one key, folded from its records in offset order.
 
 A key is a topic (cut into slots of partitions, so that a large one is no single task) or a broker.
-What a record does to a state is defined in `jbodlab.image`; here states become rows with the moment
-from which and until which they hold.
+What a record does to a state is defined in `jbodlab.metadata.image`; here states become rows with
+the moment from which and until which they hold.
 
 A snapshot that the replay meets on its way is held against the state reached so far. Where they
 disagree, the snapshot is what a restarted node would believe: its state is taken over, and the
@@ -19,9 +19,9 @@ from operator import attrgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from analytics.tables.table import SNAPSHOT_TYPE
-from jbodlab.image.replay_error import ReplayError
-from jbodlab.records import frame
-from jbodlab.records.schema import Record
+from jbodlab.metadata.image.replay_error import ReplayError
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.schema import Record
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -12,8 +12,8 @@ from analytics.fold.broker_facts import BrokerFacts
 from analytics.fold.intervals import Intervals, moments, place_in, run_ends
 from analytics.fold.replicas import directories_of
 from analytics.fold.states import FROM_SNAPSHOT, States, partition_keys
-from jbodlab.ids import NO_LEADER
-from jbodlab.records.topic_records import RECOVERING
+from jbodlab.metadata.records.topic_records import RECOVERING
+from jbodlab.vocabulary.ids import NO_LEADER
 
 CAUSES = (
     "created",

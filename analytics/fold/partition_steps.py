@@ -35,7 +35,7 @@ from analytics.fold.states import (
     States,
     partition_keys,
 )
-from jbodlab import directory_id as directory_ids
+from jbodlab.vocabulary import directory_id as directory_ids
 
 _MIGRATING = directory_ids.MIGRATING.bytes
 

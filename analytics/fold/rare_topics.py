@@ -22,10 +22,10 @@ from analytics.fold.states import (
     Topics,
 )
 from analytics.fold.topic_records import Change, PartitionState, TopicFold
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
 
 _TYPE_NAMES = {record.API_KEY: record.NAME for record in (PartitionRecord, PartitionChangeRecord)}
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from analytics.fold.key_history import Event, Held, History, Moment, Row, Sync
-from jbodlab.records import metadata_version
-from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
-from jbodlab.records.control_records import (
+from jbodlab.metadata.records import metadata_version
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     decode_control,
 )
-from jbodlab.records.topic_records import RemoveTopicRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 
 RESOURCE_TYPES: Mapping[int, str] = MappingProxyType(
     {

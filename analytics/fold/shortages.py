@@ -21,7 +21,7 @@ from analytics.fold.broker_facts import BrokerFacts
 from analytics.fold.intervals import Intervals, place_in, run_ends
 from analytics.fold.replicas import directories_of
 from analytics.fold.states import STILL, States, partition_keys
-from jbodlab.ids import NO_LEADER
+from jbodlab.vocabulary.ids import NO_LEADER
 
 KINDS = ("leaderless", "under_min_isr")
 LEADERLESS, UNDER_MIN_ISR = range(2)

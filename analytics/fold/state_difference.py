@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, fields, is_dataclass
 from uuid import UUID
 
-from jbodlab import kafka_uuid
+from jbodlab.vocabulary import kafka_uuid
 
 NOT_THERE = "not there"
 _TAGS = "unknown_tags"

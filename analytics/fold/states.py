@@ -24,7 +24,7 @@ from analytics.decode.lists import (
     merged,
 )
 from analytics.tables.table import SNAPSHOT_TYPE
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,

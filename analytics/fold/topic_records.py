@@ -14,17 +14,17 @@ from typing import NamedTuple
 from analytics.fold.key_history import Event, History, Moment, Sync, interval
 from analytics.fold.min_insync import AssumedMinIsr, MinIsrInForce, min_isr_in_force
 from analytics.fold.state_difference import disagreement
-from jbodlab.ids import NO_LEADER
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.replay_error import ReplayError
-from jbodlab.records.config_records import TOPIC_RESOURCE, ConfigRecord
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.replay_error import ReplayError
+from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary.ids import NO_LEADER
 
 
 class PartitionState(NamedTuple):

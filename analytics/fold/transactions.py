@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from analytics.bytes.batch_walk import Problem
-from jbodlab.records.config_records import (
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

@@ -25,7 +25,7 @@ from analytics.fold.transactions import Dropped
 from analytics.job.runner import Row
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile
 from analytics.tables.table import Table
-from jbodlab import kafka_uuid
+from jbodlab.vocabulary import kafka_uuid
 
 EVENTS_PER_STEP = 400_000
 """From so many events on a step ends; each takes some hundred bytes while it is followed."""

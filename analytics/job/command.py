@@ -32,7 +32,7 @@ from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
 from analytics.source.requirements import FOR_SPARK, check_requirements
 from analytics.tables import catalog as t
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 

@@ -31,8 +31,8 @@ from analytics.job.runner import ROWS
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile
 from analytics.tables import catalog as t
 from analytics.tables.table import LONG, Table
-from jbodlab import kafka_uuid
-from jbodlab.records.config_records import NoOpRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.vocabulary import kafka_uuid
 
 PARTITIONS_PER_SLOT = 64
 

@@ -22,7 +22,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
-from jbodlab.program_names import ROOT
+from jbodlab.cli.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
 """Up to this size the start counts, and little memory is needed."""

@@ -1,10 +1,10 @@
 """The records about everything but partitions: they are few, and the driver processes them.
 
 Records about brokers, settings, features and epochs are folded per key, with the definitions of
-`jbodlab.image`; see `fold.cluster_keys` for the keys. Records about topics go to the buckets that
-have partitions of the topic: those that name a topic (ClearElr, `min.insync.replicas`) are joined
-to its ids first, those that mean all topics go to every bucket. Records of aborted transactions are
-left out before.
+`jbodlab.metadata.image`; see `fold.cluster_keys` for the keys. Records about topics go to the
+buckets that have partitions of the topic: those that name a topic (ClearElr,
+`min.insync.replicas`) are joined to its ids first, those that mean all topics go to every bucket.
+Records of aborted transactions are left out before.
 """
 
 from __future__ import annotations
@@ -36,11 +36,15 @@ from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretc
 from analytics.job.runner import ROWS
 from analytics.job.scan_stage import OTHERS, Scanned
 from analytics.tables.table import BINARY, BOOLEAN, LONG, STRING
-from jbodlab import kafka_uuid
-from jbodlab.records import frame
-from jbodlab.records.config_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord
-from jbodlab.records.control_records import KRaftVersionRecord, LeaderChangeMessage
-from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
+from jbodlab.metadata.records.control_records import KRaftVersionRecord, LeaderChangeMessage
+from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary import kafka_uuid
 
 TOPIC_TYPES = (TopicRecord.NAME, RemoveTopicRecord.NAME)
 

@@ -1,8 +1,8 @@
 """Conditions on named figures, as a job that watches a cluster asks for them.
 
-A named figure is a column of a figure of one row, such as ``outages``; `jbodlab.expressions` has
-the grammar. A figure without a value, as the longest outage of a log without any, meets no
-comparison.
+A named figure is a column of a figure of one row, such as ``outages``;
+`jbodlab.vocabulary.expressions` has the grammar. A figure without a value, as the longest outage
+of a log without any, meets no comparison.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from analytics.errors import ReplayInputError
 from analytics.page.figure import Answer, Figure
-from jbodlab import expressions
-from jbodlab.expressions import Expression, Metric
 from jbodlab.pages.values import Unit, Value
+from jbodlab.vocabulary import expressions
+from jbodlab.vocabulary.expressions import Expression, Metric
 
 Known = Mapping[str, Unit]
 """The units of the named figures."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from analytics.page.columns import columns
 from analytics.page.figure import LINES, Figure
+from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.pages.plots import Intervals
-from jbodlab.records.config_records import NoOpRecord
 
 BROKERS = 80
 EPOCHS = 100

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
-from jbodlab.durations import duration_text
 from jbodlab.pages.values import Unit, Value, readable, with_path
+from jbodlab.vocabulary.durations import duration_text
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from analytics.page.columns import columns
 from analytics.page.figure import LINES, PLACES, Figure
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
 from jbodlab.pages.plots import Ranking
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
 
 _RESERVED = ", ".join(
     f"'{kafka_uuid.to_text(each)}'"

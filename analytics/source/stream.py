@@ -48,7 +48,7 @@ from analytics.errors import ReplayInputError
 from analytics.source.options import SourceOptions
 from analytics.source.tasks import Task
 from analytics.store.log_files import LogFiles, open_files
-from jbodlab.protocol.record_batch import CONTROL, HEADER_SIZE, MAGIC, SIZE_PREFIX
+from jbodlab.record_batch.record_batch import CONTROL, HEADER_SIZE, MAGIC, SIZE_PREFIX
 
 READ_BYTES = 4 << 20
 """Bytes that are looked through at once for whole batches."""

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from broker.api.answer import RequestContext
 from broker.api.failures import FailsBySchema
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 

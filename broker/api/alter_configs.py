@@ -22,18 +22,18 @@ from broker.api.own_configs import OwnConfigs, check_broker
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import dynamic_keys, key_table, topic_keys
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ConfigError, KafkaError
-from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
     AlteredResource,
     ConfigChange,
     ConfigResource,
     IncrementalAlterConfigsRequest,
 )
-from jbodlab.requests import AlterConfigsResponse as ControllersResponse
+from jbodlab.controller_api.requests import AlterConfigsResponse as ControllersResponse
+from jbodlab.metadata.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ConfigError, KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.alter_configs.v2.request import AlterConfigsRequest as KafkaAlterConfigsRequest

@@ -10,9 +10,9 @@ import msgspec
 
 from broker.api.answer import InParts, RequestContext, Response
 from broker.api.ports import Replicas
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest

@@ -19,8 +19,8 @@ import msgspec
 from broker.api.request_handler import ConnectionInfo
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import CONSUMER_ID
-from jbodlab.errors import KafkaError
-from jbodlab.protocol.headers import RequestHeader
+from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.vocabulary.errors import KafkaError
 
 NO_TIME = datetime.timedelta(0)
 MILLISECOND = datetime.timedelta(milliseconds=1)

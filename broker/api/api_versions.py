@@ -14,10 +14,10 @@ from broker.api.answer import RequestContext, Response
 from broker.api.failures import FailsBySchema
 from broker.api.request_handler import Buffers
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.protocol.api_table import APIS, ApiKey
-from jbodlab.records.features import SUPPORTED
+from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -67,7 +67,7 @@ class ApiVersionsResponse(Response, frozen=True, kw_only=True):
 
 
 class ApiVersionsApi(FailsBySchema):
-    """Answers with the ranges of `jbodlab.protocol.api_table`, and with features."""
+    """Answers with the ranges of `jbodlab.kafka_wire.api_table`, and with features."""
 
     def __init__(self, api_keys: Iterable[ApiKey], cache: MetadataCache) -> None:
         self._cache = cache

@@ -10,8 +10,8 @@ from typing import Any
 
 from broker.api.answer import Answer, Api, RequestContext, Response
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 
 class BrokersOnly:

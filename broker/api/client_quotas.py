@@ -13,16 +13,16 @@ from broker.api.controller_call import Deadline
 from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
-from jbodlab.client_quota import CLIENT_ID, IP, USER
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.image.settings_image import QuotaEntities
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterClientQuotasRequest,
     QuotaChange,
     QuotaEntityName,
     QuotaEntry,
 )
+from jbodlab.metadata.image.settings_image import QuotaEntities
+from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.alter_client_quotas.v1.request import (

@@ -9,8 +9,8 @@ import msgspec
 from broker.api import authorized_operations
 from broker.api.answer import RequestContext, Response
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.describe_cluster.v2.request import DescribeClusterRequest

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from broker.api.answer import milliseconds
-from jbodlab.errors import ControllerUnavailableError
+from jbodlab.vocabulary.errors import ControllerUnavailableError
 
 R = TypeVar("R")
 T = TypeVar("T")

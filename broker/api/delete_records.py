@@ -13,8 +13,8 @@ from broker.api.failures import FailsBySchema
 from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest

@@ -20,10 +20,7 @@ from broker.api.own_configs import OwnConfigs, check_broker
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
 from jbodlab.config.value_sources import Described
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import (
+from jbodlab.metadata.records.config_records import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -31,6 +28,9 @@ from jbodlab.records.config_records import (
     TOPIC_RESOURCE,
     unserved_resource,
 )
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest

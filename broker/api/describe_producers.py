@@ -11,10 +11,10 @@ from broker.api.answer import RequestContext, Response
 from broker.api.failures import FailsBySchema
 from broker.api.partition_errors import told
 from broker.api.ports import Replicas
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicPartition
-from jbodlab.log.producer_state import ProducerEntry
+from jbodlab.storage.log.producer_state import ProducerEntry
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest

@@ -34,15 +34,7 @@ from broker.api.request_handler import (
     Pending,
 )
 from broker.api.slices import SlicedWork
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import (
-    ControllerUnavailableError,
-    DecodeError,
-    KafkaError,
-    LogDirError,
-    UnsupportedVersionError,
-)
-from jbodlab.protocol.api_table import (
+from jbodlab.kafka_wire.api_table import (
     MAX_REQUEST_BYTES,
     ApiKey,
     is_loaded,
@@ -51,12 +43,20 @@ from jbodlab.protocol.api_table import (
     request_reader,
     response_encoder,
 )
-from jbodlab.protocol.framing import SIZE
-from jbodlab.protocol.headers import (
+from jbodlab.kafka_wire.framing import SIZE
+from jbodlab.kafka_wire.headers import (
     RequestHeader,
     describe_header,
     read_request_header,
     response_header,
+)
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import (
+    ControllerUnavailableError,
+    DecodeError,
+    KafkaError,
+    LogDirError,
+    UnsupportedVersionError,
 )
 
 logger = logging.getLogger(__name__)

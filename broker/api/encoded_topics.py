@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from jbodlab.ids import TopicId
-from jbodlab.image.cluster_image import ClusterImage
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.topics_image import TopicImage
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.vocabulary.ids import TopicId
 
 KINDS_MAX = 4
 """Clients of one application speak one version; each kind may take some hundred KB."""

@@ -17,9 +17,9 @@ from typing import Any, get_args, get_origin
 
 from broker.api.answer import RequestContext
 from broker.api.partition_errors import told
-from jbodlab.errors import KafkaError
-from jbodlab.protocol.api_table import response_class
-from jbodlab.protocol.layout import EntityClass, default_of, is_struct, unwrap
+from jbodlab.kafka_wire.api_table import response_class
+from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
+from jbodlab.vocabulary.errors import KafkaError
 
 PARTITION_FIELDS = frozenset({"partition", "partition_index"})
 IDENTITY_FIELDS = PARTITION_FIELDS | {

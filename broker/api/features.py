@@ -11,9 +11,9 @@ from broker.api.controller_call import Deadline
 from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.requests import FeatureUpdate, UpdateFeaturesRequest
+from jbodlab.controller_api.requests import FeatureUpdate, UpdateFeaturesRequest
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.update_features.v2.request import FeatureUpdateKey

@@ -39,12 +39,12 @@ from broker.replica.client_requests import (
     SessionRequest,
 )
 from broker.traffic import Traffic
-from jbodlab.client_quota import CONSUMER_RATE
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
-from jbodlab.protocol.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
-from jbodlab.protocol.leader_hints import NodeEndpoint
+from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
+from jbodlab.kafka_wire.leader_hints import NodeEndpoint
+from jbodlab.runtime.client_quota import CONSUMER_RATE
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.fetch.v18.request import FetchPartition, FetchRequest, FetchTopic

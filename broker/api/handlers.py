@@ -55,10 +55,10 @@ from broker.disk.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
 from broker.serving.passing_on import PassingOn
 from broker.traffic import Traffic
-from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.protocol.api_table import OWN_MESSAGES, ApiKey
-from jbodlab.requests import NewTopic
-from jbodlab.threads import Threads
+from jbodlab.controller_api.requests import NewTopic
+from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
+from jbodlab.runtime.threads import Threads
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 
 class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from jbodlab.threads import Threads
+from jbodlab.runtime.threads import Threads
 
 T = TypeVar("T")
 

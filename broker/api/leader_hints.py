@@ -5,9 +5,9 @@ from __future__ import annotations
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import LeaderHint
 from broker.serving.passing_on import SENT_AWAY
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import NO_LEADER, BrokerId, TopicPartition
-from jbodlab.protocol.leader_hints import CurrentLeader, NodeEndpoint
+from jbodlab.kafka_wire.leader_hints import CurrentLeader, NodeEndpoint
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicPartition
 
 
 class LeaderHints:

@@ -16,8 +16,8 @@ from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.list_offsets.v10.request import ListOffsetsRequest

@@ -9,9 +9,9 @@ import msgspec
 from broker.api.answer import RequestContext, Response
 from broker.api.failures import FailsBySchema
 from broker.disk.log_dir import LogDir
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import DirectoryId
-from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import DirectoryId
 
 
 class LogDirStateEntry(msgspec.Struct, frozen=True, kw_only=True):

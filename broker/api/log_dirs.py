@@ -10,8 +10,8 @@ import msgspec
 from broker.api.answer import Later, RequestContext, Response
 from broker.api.ports import Replicas
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest

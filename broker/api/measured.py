@@ -26,9 +26,9 @@ from broker.api.answer import (
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.traffic import Traffic
-from jbodlab.client_quota import REQUEST_PERCENTAGE
-from jbodlab.errors import KafkaError
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
+from jbodlab.vocabulary.errors import KafkaError
 
 
 class MeasuredApi:

@@ -14,14 +14,14 @@ from broker.api.answer import InParts, RequestContext, Response
 from broker.api.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.topics_image import TopicImage
-from jbodlab.protocol.api_table import ApiKey, item_class, response_class
-from jbodlab.protocol.encoder import encode
-from jbodlab.protocol.layout import EntityClass
+from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
+from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.layout import EntityClass
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
 
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequest

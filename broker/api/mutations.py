@@ -6,8 +6,8 @@ import datetime
 
 from broker.api.answer import RequestContext
 from broker.client_quotas import muted
-from jbodlab.protocol.api_table import ApiKey
-from jbodlab.requests import Mutator
+from jbodlab.controller_api.requests import Mutator
+from jbodlab.kafka_wire.api_table import ApiKey
 
 STRICT_FROM: dict[int, int] = {
     ApiKey.CREATE_TOPICS: 6,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from jbodlab.config.value_sources import BrokerLayers
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 
 
 class OwnConfigs(Protocol):

@@ -13,7 +13,7 @@ Apache Kafka translates the error for the old versions only.
 
 from __future__ import annotations
 
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 
 def told(code: ErrorCode) -> ErrorCode:

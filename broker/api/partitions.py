@@ -13,16 +13,16 @@ from broker.api.failures import FailsBySchema
 from broker.api.mutations import mutator, told_to_wait
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     CreatePartitionsRequest,
     ElectionResult,
     ElectLeadersRequest,
     PartitionsToAdd,
 )
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.create_partitions.v3.request import (

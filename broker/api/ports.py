@@ -23,10 +23,7 @@ from broker.replica.client_requests import (
     SessionFetched,
     SessionRequest,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.log.producer_state import ProducerEntry
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterClientQuotasRequest,
@@ -53,6 +50,9 @@ from jbodlab.requests import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from jbodlab.storage.log.producer_state import ProducerEntry
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 
 class Replicas(Protocol):

@@ -32,14 +32,14 @@ from broker.serving.other_leaders import PASSED_ON, Unanswered
 from broker.serving.passing_on import PassingOn
 from broker.serving.sent_away import Sender
 from broker.traffic import Traffic
-from jbodlab.client_quota import PRODUCER_RATE
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
-from jbodlab.protocol.compression import ZSTD
-from jbodlab.protocol.leader_hints import NodeEndpoint
-from jbodlab.protocol.produce_response import ProducedPartition, ProducedTopic
-from jbodlab.protocol.record_batch import codec_of, records_count
+from jbodlab.kafka_wire.leader_hints import NodeEndpoint
+from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
+from jbodlab.record_batch.compression import ZSTD
+from jbodlab.record_batch.record_batch import codec_of, records_count
+from jbodlab.runtime.client_quota import PRODUCER_RATE
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.produce.v12.request import ProduceRequest

@@ -10,10 +10,10 @@ from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.replica.client_requests import NO_TRANSACTIONS
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError, KafkaError
-from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.requests import AllocateProducerIdsRequest
+from jbodlab.controller_api.requests import AllocateProducerIdsRequest
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.init_producer_id.v5.request import InitProducerIdRequest

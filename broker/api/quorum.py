@@ -14,11 +14,11 @@ from broker.api.controller_call import Deadline
 from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import METADATA_TOPIC, NO_LEADER
-from jbodlab.records.cluster_records import BrokerEndpoint
-from jbodlab.requests import DescribeQuorumRequest, QuorumReplica
-from jbodlab.requests import DescribeQuorumResponse as Quorum
+from jbodlab.controller_api.requests import DescribeQuorumRequest, QuorumReplica
+from jbodlab.controller_api.requests import DescribeQuorumResponse as Quorum
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import METADATA_TOPIC, NO_LEADER
 
 if TYPE_CHECKING:
     from kio.schema.describe_quorum.v2.request import (

@@ -12,15 +12,15 @@ from broker.api.controller_call import Deadline
 from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
     OngoingReassignment,
     PartitionToReassign,
     ReassignmentResult,
 )
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.alter_partition_reassignments.v1.request import (

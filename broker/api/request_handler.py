@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 
 Buffers = Sequence[bytes | bytearray | memoryview]
 """A whole response, size field included, in pieces; empty where nothing is to be sent."""

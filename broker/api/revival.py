@@ -5,9 +5,9 @@ from __future__ import annotations
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.failures import FailsBySchema
 from broker.api.ports import Revival
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import DirectoryId
-from jbodlab.protocol.revive_log_dir import ReviveLogDirRequest
+from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import DirectoryId
 
 
 class ReviveLogDirResponse(Response, frozen=True, kw_only=True):

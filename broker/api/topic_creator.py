@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.api.ports import Controller
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError, KafkaError
-from jbodlab.ids import INTERNAL_TOPICS, METADATA_TOPIC
-from jbodlab.requests import CreateTopicsRequest, Mutator, NewTopic
-from jbodlab.supervised import supervised
+from jbodlab.controller_api.requests import CreateTopicsRequest, Mutator, NewTopic
+from jbodlab.runtime.supervised import supervised
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, METADATA_TOPIC
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from broker.api.answer import RequestContext, Response
 from broker.api.failures import FailsBySchema
 from broker.api.metadata import leader_or_error
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import INTERNAL_TOPICS
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest

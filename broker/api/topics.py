@@ -14,10 +14,7 @@ from broker.api.failures import FailsBySchema
 from broker.api.mutations import mutator, told_to_wait
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicId
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     RECORDS_PER_REQUEST_MAX,
     TOO_LARGE,
     CreatedTopic,
@@ -27,6 +24,9 @@ from jbodlab.requests import (
     NewTopic,
     TopicToDelete,
 )
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, TopicId
 
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreatableTopic

@@ -10,10 +10,10 @@ from broker.api.controller_call import Deadline
 from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.requests import UnregisterBrokerRequest
+from jbodlab.controller_api.requests import UnregisterBrokerRequest
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.unregister_broker.v0.request import (

@@ -16,10 +16,10 @@ from broker.disk.condition import DegradedLogDirs
 from broker.disk.startup import OpenedLogDirs
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
-from jbodlab.ids import BrokerEpoch, DirectoryId
-from jbodlab.metadata_log.settings import metadata_log_settings
-from jbodlab.outside import Outside
-from jbodlab.requests import AlterPartitionRequest, AlterPartitionResponse
+from jbodlab.controller_api.requests import AlterPartitionRequest, AlterPartitionResponse
+from jbodlab.metadata.log.settings import metadata_log_settings
+from jbodlab.runtime.outside import Outside
+from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 
 LAST_WORD_TIMEOUT_S = 1.0
 

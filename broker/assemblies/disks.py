@@ -20,8 +20,8 @@ from broker.disk.revival import LoadingRules, LogDirRevival, RevivedReplicas
 from broker.disk.slowness import SlowSettings
 from broker.disk.startup import OpenedLogDirs
 from jbodlab.config.key_table import Values
-from jbodlab.ids import BrokerEpoch, DirectoryId
-from jbodlab.outside import Outside
+from jbodlab.runtime.outside import Outside
+from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 
 
 class Disks:

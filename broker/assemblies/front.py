@@ -18,10 +18,10 @@ from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
 from broker.open_files import OpenFiles
 from broker.serving.passing_on import PassingOn
-from jbodlab.image.settings_image import Quotas
-from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
-from jbodlab.outside import Outside
-from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
+from jbodlab.runtime.outside import Outside
 
 APPENDS_TIMEOUT_S = 2.0
 """Longest wait for what is appended when the broker stops; a follower may not answer."""

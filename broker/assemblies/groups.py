@@ -14,10 +14,10 @@ from broker.coordinator.shard import ShardContext
 from broker.coordinator.topics_of_image import CachedTopics
 from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.shard import GroupShard
-from jbodlab.ids import GROUP_METADATA_TOPIC
-from jbodlab.outside import Outside
-from jbodlab.records.config_records import GROUP_RESOURCE
-from jbodlab.requests import NewTopic
+from jbodlab.controller_api.requests import NewTopic
+from jbodlab.metadata.records.config_records import GROUP_RESOURCE
+from jbodlab.runtime.outside import Outside
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 
 
 class Groups:

@@ -23,11 +23,11 @@ from broker.replica_manager import ReplicaManager, ReplicationSettings
 from broker.traffic import Traffic
 from jbodlab.config.dynamic_keys import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from jbodlab.config.key_table import Values
-from jbodlab.ids import BrokerId, TopicId, TopicPartition
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log.log_config import LogConfig
-from jbodlab.loop_clock import loop_ms
-from jbodlab.outside import Outside
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.runtime.loop_clock import loop_ms
+from jbodlab.runtime.outside import Outside
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
 
 
 class Replicas:

@@ -9,12 +9,12 @@ import msgspec
 
 from broker.disk.logs_in_use import LogInUse, OwnedLog
 from jbodlab.config.key_table import LONG_MAX
-from jbodlab.errors import CorruptRecordError
-from jbodlab.log.compaction import DirtyRange, dirty_range, is_due
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.log_files import LogFiles
-from jbodlab.log.segment_reader import SegmentReader
-from jbodlab.log.segments import ClosedSegment
+from jbodlab.storage.compaction.compaction import DirtyRange, dirty_range, is_due
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.storage.log.segment_reader import SegmentReader
+from jbodlab.storage.log.segments import ClosedSegment
+from jbodlab.vocabulary.errors import CorruptRecordError
 
 
 class Candidate(msgspec.Struct, frozen=True):

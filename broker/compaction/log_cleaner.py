@@ -30,11 +30,11 @@ from broker.disk.lifecycle import LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogsInUse, OwnedLog
-from jbodlab.errors import JbodlabError, KafkaError, LogDirError
-from jbodlab.log import disk_errors
-from jbodlab.log.compaction_plan import CleanerDiedError, Compactor, Rate
-from jbodlab.outside import Outside
-from jbodlab.supervised import supervised
+from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.supervised import supervised
+from jbodlab.storage.compaction.compaction_plan import CleanerDiedError, Compactor, Rate
+from jbodlab.storage.directory import disk_errors
+from jbodlab.vocabulary.errors import JbodlabError, KafkaError, LogDirError
 
 STOP_S = 5.0
 """Longest wait for rounds that were called off when the broker stops; a disk may hang."""

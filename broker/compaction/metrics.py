@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from broker.compaction.log_cleaner import LogCleaner
 from broker.disk.log_dirs import LogDirs
-from jbodlab.metrics import Metric, gauges
+from jbodlab.runtime.metrics import Metric, gauges
 
 MANAGER = "kafka_log_LogCleanerManager"
 CLEANER = "kafka_log_LogCleaner"

@@ -15,9 +15,7 @@ from broker.disk.executor import run_aside
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import LogsInUse
 from broker.disk.no_space import all_or_lost
-from jbodlab.errors import CorruptRecordError, JbodlabError, KafkaError
-from jbodlab.log import names
-from jbodlab.log.compaction_plan import (
+from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
     CleaningStoppedError,
@@ -27,9 +25,11 @@ from jbodlab.log.compaction_plan import (
     Rate,
     RoundPlan,
 )
-from jbodlab.log.compaction_round import remove_cleaned
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.segment_swap import prepare_swap
+from jbodlab.storage.compaction.compaction_round import remove_cleaned
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.log.segment_swap import prepare_swap
+from jbodlab.vocabulary.errors import CorruptRecordError, JbodlabError, KafkaError
 
 T = TypeVar("T")
 

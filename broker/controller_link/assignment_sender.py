@@ -9,9 +9,12 @@ from functools import partial
 
 from broker.controller_link.assignments import Assignment, AssignmentQueue
 from broker.controller_link.channel import ControllerChannel
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError, DecodeError
-from jbodlab.ids import (
+from jbodlab.controller_api.requests import AssignReplicasToDirsRequest, DirectoryAssignment
+from jbodlab.runtime.loop_clock import call_at_ms, loop_ms
+from jbodlab.runtime.supervised import call_each, supervised
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
+from jbodlab.vocabulary.ids import (
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
@@ -19,9 +22,6 @@ from jbodlab.ids import (
     TopicId,
     TopicIdPartition,
 )
-from jbodlab.loop_clock import call_at_ms, loop_ms
-from jbodlab.requests import AssignReplicasToDirsRequest, DirectoryAssignment
-from jbodlab.supervised import call_each, supervised
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import DirectoryId, TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import DirectoryId, TopicIdPartition
 
 MAX_ASSIGNMENTS_PER_REQUEST = 2250
 

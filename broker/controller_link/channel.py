@@ -9,9 +9,9 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from jbodlab import requests
-from jbodlab.rpc.translate import from_proto, to_proto
-from jbodlab.rpc.transport import RpcTransport
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.controller_api.transport import RpcTransport
 
 
 class ControllerChannel:

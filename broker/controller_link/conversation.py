@@ -6,8 +6,8 @@ from enum import Enum, auto
 
 import msgspec
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, DirectoryId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 
 # Events
 

@@ -22,17 +22,17 @@ from broker.controller_link.conversation import (
     SendRegistration,
 )
 from broker.controller_link.lifecycle import BrokerState, Lifecycle, LifecycleSettings
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError, DecodeError, LogDirError
-from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId, Offset
-from jbodlab.loop_clock import call_at_ms, loop_ms
-from jbodlab.records.features import SUPPORTED
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     Feature,
     Listener,
 )
+from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.runtime.loop_clock import call_at_ms, loop_ms
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError, LogDirError
+from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId, Offset
 
 logger = logging.getLogger(__name__)
 

@@ -48,9 +48,9 @@ from broker.controller_link.conversation import (
     Started,
     Tick,
 )
-from jbodlab import kafka_uuid
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import UNKNOWN_BROKER_EPOCH, DirectoryId
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, DirectoryId
 
 STARTING_DELAY_MS = 10
 """Between heartbeats until the broker has caught up."""

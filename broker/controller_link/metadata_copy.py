@@ -10,13 +10,11 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from jbodlab.log import disk_errors
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.metadata_log.batches import MetadataBatch, read_batches
-from jbodlab.metadata_log.cleaning import clean
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.settings import MetadataLogSettings
-from jbodlab.metadata_log.snapshots import (
+from jbodlab.metadata.log.batches import MetadataBatch, read_batches
+from jbodlab.metadata.log.cleaning import clean
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.settings import MetadataLogSettings
+from jbodlab.metadata.log.snapshots import (
     PART_SUFFIX,
     Snapshot,
     decode_snapshot,
@@ -25,7 +23,9 @@ from jbodlab.metadata_log.snapshots import (
     snapshot_paths,
     take_latest,
 )
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.storage.directory import disk_errors
+from jbodlab.storage.directory.filesystem import FileSystem
 
 READ_BYTES = 1 << 20
 

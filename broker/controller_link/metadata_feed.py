@@ -31,7 +31,16 @@ from typing import Protocol, TypeVar
 
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_copy import MetadataCopy
-from jbodlab.errors import (
+from jbodlab.controller_api.requests import MetadataStreamRequest, SnapshotPiece
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.image.replay_error import ReplayError
+from jbodlab.metadata.log.batches import MetadataBatch, read_batches
+from jbodlab.metadata.log.settings import MetadataLogSettings
+from jbodlab.metadata.log.snapshotter import Snapshotter
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.vocabulary.errors import (
     ControllerUnavailableError,
     CorruptRecordError,
     DecodeError,
@@ -39,16 +48,7 @@ from jbodlab.errors import (
     KafkaError,
     LogDirError,
 )
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicIdPartition
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.image.replay_error import ReplayError
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.metadata_log.batches import MetadataBatch, read_batches
-from jbodlab.metadata_log.settings import MetadataLogSettings
-from jbodlab.metadata_log.snapshotter import Snapshotter
-from jbodlab.requests import MetadataStreamRequest, SnapshotPiece
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicIdPartition
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.records import metadata_version
-from jbodlab.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records import metadata_version
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 
 logger = logging.getLogger(__name__)
 

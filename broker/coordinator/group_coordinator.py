@@ -17,13 +17,13 @@ from broker.groups.requests import Request
 from broker.metadata_cache import MetadataCache
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.ids import GROUP_METADATA_TOPIC, LeaderEpoch, TopicPartition
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.supervised import call_each
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.runtime.supervised import call_each
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import logging
 
 from broker.groups.settings import GroupSettings
-from jbodlab.ids import GROUP_METADATA_TOPIC
-from jbodlab.requests import NewTopic
+from jbodlab.controller_api.requests import NewTopic
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 
 MIN_ISR_MAX = 2
 

@@ -16,8 +16,8 @@ from broker.groups.shard import GroupShard
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import Slice
-from jbodlab.errors import DecodeError
 from jbodlab.group_records.records import GroupRecord, UnknownRecordTypeError, decode
+from jbodlab.vocabulary.errors import DecodeError
 
 PIECE_BYTES = 1 << 20
 """Of the log, read and reduced at a time."""

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from jbodlab.errors import DecodeError
-from jbodlab.log.transactions import COMMIT, read_marker
-from jbodlab.protocol.record_batch import (
+from jbodlab.record_batch.record_batch import (
     BatchHeader,
     crc_is_valid,
     iterate_headers,
     iterate_records,
 )
+from jbodlab.storage.log.transactions import COMMIT, read_marker
+from jbodlab.vocabulary.errors import DecodeError
 
 
 class RawRecord(NamedTuple):

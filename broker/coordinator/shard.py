@@ -36,12 +36,12 @@ from broker.groups.requests import Request
 from broker.groups.shard import GroupShard
 from broker.replica.leader_appends import append_own
 from broker.replica.partition import Partition
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import JbodlabError, KafkaError
 from jbodlab.group_records import records
-from jbodlab.ids import LeaderEpoch
-from jbodlab.protocol.record_batch import build_batch
-from jbodlab.threads import Threads
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.runtime.threads import Threads
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import JbodlabError, KafkaError
+from jbodlab.vocabulary.ids import LeaderEpoch
 
 logger = logging.getLogger(__name__)
 

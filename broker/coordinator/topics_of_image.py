@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker.metadata_cache import MetadataCache
-from jbodlab.ids import TopicId, TopicPartition
+from jbodlab.vocabulary.ids import TopicId, TopicPartition
 
 
 class CachedTopics:

@@ -26,10 +26,11 @@ from broker.disk.logs_in_use import LogsInUse, LogWithState
 from broker.disk.no_space import WaitsForRoomError
 from broker.disk.periodic import PeriodicTask
 from broker.disk.replica_files import ReplicaLostError
-from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import checkpointed, names
-from jbodlab.log.checkpoints import write_offsets
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.checkpoints import write_offsets
+from jbodlab.storage.log import checkpointed
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.ids import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 Logs = Sequence[tuple[LogWithState, int]]

@@ -13,9 +13,9 @@ import json
 import logging
 from pathlib import Path
 
-from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.names import CLEAN_SHUTDOWN_FILE
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.names import CLEAN_SHUTDOWN_FILE
+from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch
 
 logger = logging.getLogger(__name__)
 

@@ -26,12 +26,13 @@ from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogInUse, LogsInUse
 from broker.disk.no_space import WaitsForRoomError
 from broker.disk.replica_files import ReplicaLostError
-from jbodlab.ids import BrokerEpoch, TopicPartition
-from jbodlab.log import checkpointed, names
-from jbodlab.log.checkpoints import write_offsets
-from jbodlab.log.disk_errors import OutOfRoomError
-from jbodlab.log.instructions import Instructions, SyncRequest
-from jbodlab.log.log_files import LogFiles
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.checkpoints import write_offsets
+from jbodlab.storage.directory.disk_errors import OutOfRoomError
+from jbodlab.storage.log import checkpointed
+from jbodlab.storage.log.instructions import Instructions, SyncRequest
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.vocabulary.ids import BrokerEpoch, TopicPartition
 
 HANG_DEADLINE_S = 30.0
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import msgspec
 
 from broker.disk.disk_space import DiskSpace
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary.ids import DirectoryId
 
 HUNG = "HUNG"
 """The word in the cause of a failure by which it can be told from an I/O error."""

@@ -33,9 +33,9 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import FoundLog
 from broker.disk.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
-from jbodlab.errors import JbodlabError, LogDirError
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.supervised import supervised
+from jbodlab.runtime.supervised import supervised
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.vocabulary.errors import JbodlabError, LogDirError
 
 STALL_LOOK_S = 0.1
 """How often is looked whether this process stands still."""

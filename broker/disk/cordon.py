@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from broker.disk.log_dir import LogDir
 from jbodlab.config.dynamic_keys import ALL_LOG_DIRS, CORDONED_LOG_DIRS, words
-from jbodlab.errors import ConfigError
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.ids import DirectoryId
 
 logger = logging.getLogger(__name__)
 

@@ -21,11 +21,11 @@ from typing import TypeVar, cast
 
 from broker.disk.no_space import NoSpaceError
 from broker.disk.shortage import ShortageError
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.log import disk_errors
-from jbodlab.metrics import Histogram
-from jbodlab.threads import CallQueue, Threads
+from jbodlab.runtime.metrics import Histogram
+from jbodlab.runtime.threads import CallQueue, Threads
+from jbodlab.storage.directory import disk_errors
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
 
 logger = logging.getLogger(__name__)
 

@@ -23,9 +23,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from jbodlab.log.directory_probe import PROBE_FILE
-from jbodlab.log.filesystem import AppendFile, Buffer, CopySource, CopyTarget, FileSystem
-from jbodlab.log.names import TMP_SUFFIX
+from jbodlab.storage.directory.directory_probe import PROBE_FILE
+from jbodlab.storage.directory.filesystem import (
+    AppendFile,
+    Buffer,
+    CopySource,
+    CopyTarget,
+    FileSystem,
+)
+from jbodlab.storage.directory.names import TMP_SUFFIX
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.disk.startup import with_directory_id
-from jbodlab.errors import FormatError
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.log import meta_properties
-from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.directory_probe import probe
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.meta_properties import Ensemble, MetaProperties
-from jbodlab.log.names import META_PROPERTIES_FILE
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.directory_lock import DirectoryLock
+from jbodlab.storage.directory.directory_probe import probe
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.meta_properties import Ensemble, MetaProperties
+from jbodlab.storage.directory.names import META_PROPERTIES_FILE
+from jbodlab.vocabulary.errors import FormatError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 PROBES = 3
 """A disk that works now and then is not repaired."""

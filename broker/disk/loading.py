@@ -30,17 +30,17 @@ from broker.disk.no_space import NoSpaceError
 from broker.disk.probe import watch_steps
 from broker.disk.replica_files import ReplicaLostError
 from broker.disk.shortage import ShortageError
-from jbodlab.errors import CorruptRecordError, LogDirError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
-from jbodlab.log.checkpoints import read_offsets, write_offsets
-from jbodlab.log.disk_errors import is_no_space
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_loader import load_log
-from jbodlab.log.names import DirKind
-from jbodlab.log.partition_metadata import read_topic_id
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.checkpoints import read_offsets, write_offsets
+from jbodlab.storage.directory.disk_errors import is_no_space
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.names import DirKind
+from jbodlab.storage.directory.partition_metadata import read_topic_id
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_loader import load_log
+from jbodlab.vocabulary.errors import CorruptRecordError, LogDirError
+from jbodlab.vocabulary.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -28,12 +28,12 @@ from broker.disk.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.no_space import FullError
 from broker.disk.replica_files import ReplicaFiles
 from broker.disk.slowness import IoSamples
-from jbodlab import kafka_uuid
-from jbodlab.errors import LogDirError
-from jbodlab.ids import DirectoryId
-from jbodlab.log.directory_files import OPEN_FILES_MAX, DirectoryFiles
-from jbodlab.log.filesystem import Disk, FileSystem
-from jbodlab.outside import Outside, real
+from jbodlab.runtime.outside import Outside, real
+from jbodlab.storage.directory.filesystem import Disk, FileSystem
+from jbodlab.storage.log.directory_files import OPEN_FILES_MAX, DirectoryFiles
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import DirectoryId
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from typing import Protocol
 from broker.disk.lifecycle import LogDirEvent, LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
-from jbodlab import kafka_uuid
-from jbodlab.errors import LogDirError
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import DirectoryId
 
 logger = logging.getLogger(__name__)
 

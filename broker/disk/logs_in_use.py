@@ -8,13 +8,13 @@ from typing import NamedTuple, Protocol
 
 from broker.disk.log_cleaning import LogCleaning
 from broker.disk.log_dir import LogDir
-from jbodlab.ids import TopicPartition
-from jbodlab.log.compaction_plan import CleanedSegment
-from jbodlab.log.instructions import Instructions, SyncRequest
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.log.log_files import LogFiles
-from jbodlab.log.log_state import LogState
-from jbodlab.log.segments import ClosedSegment
+from jbodlab.storage.compaction.compaction_plan import CleanedSegment
+from jbodlab.storage.log.instructions import Instructions, SyncRequest
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.storage.log.log_state import LogState
+from jbodlab.storage.log.segments import ClosedSegment
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 class LogWithState(Protocol):

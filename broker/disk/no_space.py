@@ -6,10 +6,10 @@ import errno
 from collections.abc import Callable
 from typing import TypeVar
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import disk_errors
+from jbodlab.storage.directory import disk_errors
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 
 T = TypeVar("T")
 

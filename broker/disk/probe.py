@@ -26,11 +26,11 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import FoundLog
 from broker.disk.slowness import Work
-from jbodlab.errors import KafkaError
-from jbodlab.log import disk_errors
-from jbodlab.log.directory_probe import PROBE_FILE, probe
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.supervised import supervised
+from jbodlab.runtime.supervised import supervised
+from jbodlab.storage.directory import disk_errors
+from jbodlab.storage.directory.directory_probe import PROBE_FILE, probe
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.vocabulary.errors import KafkaError
 
 __all__ = ["PROBE_FILE", "LogDirProbe", "probe", "watch_steps"]
 

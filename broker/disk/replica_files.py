@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.log import disk_errors, names
-from jbodlab.log.directory_probe import check_identity
-from jbodlab.log.filesystem import AppendFile, CopySource, CopyTarget, FileSystem
+from jbodlab.storage.directory import disk_errors, names
+from jbodlab.storage.directory.directory_probe import check_identity
+from jbodlab.storage.directory.filesystem import AppendFile, CopySource, CopyTarget, FileSystem
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 The start of a log moves past old data at once. Its segments are removed after the new start is on
 the disk: if a later start finds the first segments missing, it knows that nobody deleted them
-(`jbodlab.log.checkpointed`).
+(`jbodlab.storage.log.checkpointed`).
 
 The event loop decides what to delete. The files are renamed between the appends, and removed by the
 upkeep queue, for which no append waits.
@@ -25,10 +25,10 @@ from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogsInUse, OwnedLog
 from broker.disk.periodic import PeriodicTask
 from broker.disk.replica_files import ReplicaLostError
-from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.names import DirKind, parse_partition_dir
-from jbodlab.supervised import supervised
+from jbodlab.runtime.supervised import supervised
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.names import DirKind, parse_partition_dir
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
 
 logger = logging.getLogger(__name__)
 

@@ -41,11 +41,11 @@ from broker.disk.loading import LogConfigOf, ReplicaOf, load_revived
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
 from broker.disk.startup import OpenedLogDirs
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import FormatError, JbodlabError, KafkaError, LogDirError
-from jbodlab.ids import DirectoryId, TopicPartition
-from jbodlab.log import disk_errors
-from jbodlab.log.directory_lock import DirectoryLock
+from jbodlab.storage.directory import disk_errors
+from jbodlab.storage.directory.directory_lock import DirectoryLock
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import FormatError, JbodlabError, KafkaError, LogDirError
+from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 
 SETTLED_TIMEOUT_S = 10.0
 """The controller hears of a failure at once, unless it is away."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 TRY_AGAIN_S = 1.0
 """How long what cannot fail waits until it is tried again."""

@@ -28,16 +28,16 @@ from broker.disk.condition import hung
 from broker.disk.executor import run_aside
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from jbodlab import directory_id
-from jbodlab.errors import ConfigError, FormatError, JbodlabError
-from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
-from jbodlab.log import disk_errors, meta_properties
-from jbodlab.log.directory_files import OPEN_FILES_MAX
-from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.filesystem import Disk, FileSystem
-from jbodlab.log.meta_properties import Ensemble, MetaProperties
-from jbodlab.outside import Outside, real
-from jbodlab.threads import Threads
+from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.threads import Threads
+from jbodlab.storage.directory import disk_errors, meta_properties
+from jbodlab.storage.directory.directory_lock import DirectoryLock
+from jbodlab.storage.directory.filesystem import Disk, FileSystem
+from jbodlab.storage.directory.meta_properties import Ensemble, MetaProperties
+from jbodlab.storage.log.directory_files import OPEN_FILES_MAX
+from jbodlab.vocabulary import directory_id
+from jbodlab.vocabulary.errors import ConfigError, FormatError, JbodlabError
+from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
 
 logger = logging.getLogger(__name__)
 

@@ -42,10 +42,10 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following
 from broker.traffic import Traffic
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError, JbodlabError, KafkaError, LogDirError
-from jbodlab.ids import BrokerId, TopicIdPartition, TopicPartition
-from jbodlab.supervised import supervised
+from jbodlab.runtime.supervised import supervised
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError, JbodlabError, KafkaError, LogDirError
+from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition, TopicPartition
 
 SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 

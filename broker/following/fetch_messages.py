@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from broker.following.lane_session import Asked, LaneSession
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicId, TopicPartition
-from jbodlab.protocol.api_table import ApiKey, request_class
+from jbodlab.kafka_wire.api_table import ApiKey, request_class
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
 
 FETCH_VERSION = 18
 LIST_OFFSETS_VERSION = 5

@@ -16,7 +16,7 @@ from broker.following.leader_connection import Address, FetcherSettings
 from broker.following.quota import ByteQuota
 from broker.replica.partition import Partition
 from broker.traffic import Traffic
-from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 
 class FetcherManager:

@@ -19,9 +19,9 @@ from broker.following.quota import ByteQuota
 from broker.following.replica_sync import drop_incomplete, follows
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Following
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 
 FIRST_PAUSE_S = 0.02
 NEVER = float("inf")

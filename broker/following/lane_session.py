@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.ids import TopicIdPartition
 
 NO_SESSION = 0
 FIRST_EPOCH = 0

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from broker.following import fetch_messages
-from jbodlab.client import KafkaConnection
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 CONNECT_TIMEOUT_S = 5.0
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError, KafkaError
-from jbodlab.log.leader_epochs import LeaderEpochs
-from jbodlab.log.transactions import Marker, read_marker
-from jbodlab.protocol.record_batch import BatchHeader, crc_is_valid, iterate_headers
+from jbodlab.record_batch.record_batch import BatchHeader, crc_is_valid, iterate_headers
+from jbodlab.storage.log.leader_epochs import LeaderEpochs
+from jbodlab.storage.log.transactions import Marker, read_marker
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 logger = logging.getLogger(__name__)
 

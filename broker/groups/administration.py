@@ -30,8 +30,8 @@ from broker.groups.responses import (
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import group_tombstones, offset_tombstones
-from jbodlab.error_code import ErrorCode
 from jbodlab.group_records.records import GroupRecord
+from jbodlab.vocabulary.error_code import ErrorCode
 
 NOT_FOUND_FROM = 6
 """Version of DescribeGroups from which an unknown group is an error."""

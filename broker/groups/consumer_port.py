@@ -16,7 +16,7 @@ from broker.groups.requests import (
     OffsetFetch,
     SyncGroup,
 )
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 
 class ConsumerGroupsPort(Protocol):

@@ -39,11 +39,11 @@ from broker.groups.responses import (
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import offset_tombstone
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 MEMBER_EPOCHS_FROM = 9
 """Version of OffsetCommit from which clients know of groups of KIP-848."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from jbodlab.ids import TopicId
-from jbodlab.kafka_uuid import ZERO_UUID
+from jbodlab.vocabulary.ids import TopicId
+from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 
 NO_TOPIC_ID = TopicId(ZERO_UUID)
 

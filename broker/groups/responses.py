@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 UNKNOWN_OFFSET = -1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from jbodlab.config.key_table import Values
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 MINUTE_MS = 60_000
 

@@ -46,9 +46,9 @@ from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Tables
 from broker.groups.tombstones import group_tombstones
 from broker.groups.topics import Topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.records import GroupRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 _WITH_GROUP_ID = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetDelete
 """Requests for which an empty group id is none; offsets may be committed under it."""

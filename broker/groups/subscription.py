@@ -17,8 +17,8 @@ import struct
 
 import msgspec
 
-from jbodlab.errors import DecodeError
-from jbodlab.records import wire
+from jbodlab.metadata.records import wire
+from jbodlab.vocabulary.errors import DecodeError
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")

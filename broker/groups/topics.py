@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from jbodlab.ids import TopicId
+from jbodlab.vocabulary.ids import TopicId
 
 
 class Topics(Protocol):

@@ -13,7 +13,7 @@ from broker.moves.move import Move
 from broker.moves.replica_move import MoveState
 from broker.placement.assigner import Assigner
 from broker.replica.replica_state import Deleted
-from jbodlab.directory_id import UNASSIGNED
+from jbodlab.vocabulary.directory_id import UNASSIGNED
 
 
 class Announcements:

@@ -15,8 +15,8 @@ from broker.disk.executor import run_aside
 from broker.moves.future_copy import SegmentGoneError
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move import ChangedError, Move, NoRoomError
-from jbodlab.log import names
-from jbodlab.log.replica_copy import CopyPoint, common_end, mirror, mirrors
+from jbodlab.storage.directory import names
+from jbodlab.storage.log.replica_copy import CopyPoint, common_end, mirror, mirrors
 
 PIECE_BYTES = 256 << 20
 """Room in the target is asked for by pieces of this size; a thread copies one after the other."""

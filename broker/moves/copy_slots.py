@@ -10,7 +10,7 @@ import heapq
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 class Slots:

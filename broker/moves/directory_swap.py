@@ -31,11 +31,11 @@ from broker.placement.former_replicas import FormerReplica, FormerReplicas, drop
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Deleted
 from broker.replica.replica_state import Following as FollowingState
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
-from jbodlab.log.log_files import LogFiles
-from jbodlab.supervised import supervised
+from jbodlab.runtime.supervised import supervised
+from jbodlab.storage.directory import names
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 
 HOLD_BYTES = 128 << 10
 ROUNDS_BEFORE_HOLD_MAX = 8

@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from broker.disk.replica_files import ReplicaLostError
 from broker.moves.future_throttle import MoveThrottle
-from jbodlab.errors import JbodlabError
-from jbodlab.log import names
-from jbodlab.log.filesystem import CopySource, CopyTarget, FileSystem
-from jbodlab.threads import Threads
+from jbodlab.runtime.threads import Threads
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.filesystem import CopySource, CopyTarget, FileSystem
+from jbodlab.vocabulary.errors import JbodlabError
 
 T = TypeVar("T")
 

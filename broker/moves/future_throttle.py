@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from jbodlab.pace import Pace
-from jbodlab.threads import Flag
+from jbodlab.runtime.pace import Pace
+from jbodlab.runtime.threads import Flag
 
 WAIT_MAX_S = 0.25
 """A wait is cut into pieces of this length, so that a new rate counts at once."""

@@ -13,9 +13,9 @@ from broker.moves.future_copy import FutureCopy
 from broker.moves.replica_move import MoveState
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import TopicPartition
-from jbodlab.log.replica_copy import CopyPoint
+from jbodlab.storage.log.replica_copy import CopyPoint
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 class NoRoomError(JbodlabError):

@@ -19,10 +19,10 @@ from broker.moves.running_moves import RunningMoves
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Offline
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 

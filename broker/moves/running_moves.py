@@ -34,10 +34,10 @@ from broker.placement.former_replicas import FormerReplicas, drop_error
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import disk_errors
-from jbodlab.log.loaded_log import LoadedLog, create_log
+from jbodlab.storage.directory import disk_errors
+from jbodlab.storage.log.loaded_log import LoadedLog, create_log
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 
 ROUND_INTERVAL_S = 0.05
 """How often a copy that has caught up is brought up to date while the controller is asked."""

@@ -14,10 +14,10 @@ from broker.network.fair_turns import FairTurns
 from broker.network.malloc import MemoryReturn
 from broker.network.open_connections import ConnectionLimits, OpenConnections
 from broker.network.request_memory import RequestMemory
-from jbodlab.image.settings_image import Quotas
-from jbodlab.loop_clock import loop_ms
-from jbodlab.outside import Outside
-from jbodlab.protocol.framing import MAX_FRAME_BYTES, new_scratch
+from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, new_scratch
+from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.runtime.loop_clock import loop_ms
+from jbodlab.runtime.outside import Outside
 
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 2.0
 

@@ -31,9 +31,9 @@ from broker.api.request_handler import (
     RequestHandler,
 )
 from broker.network.bounds import Bounds
-from jbodlab import tcp
-from jbodlab.errors import DecodeError
-from jbodlab.protocol.framing import FrameDecoder, is_large
+from jbodlab.kafka_wire.framing import FrameDecoder, is_large
+from jbodlab.runtime import tcp
+from jbodlab.vocabulary.errors import DecodeError
 
 logger = logging.getLogger(__name__)
 

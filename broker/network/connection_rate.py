@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jbodlab.client_quota import CLIENTS_MAX, connection_rate, normal_ip
-from jbodlab.image.settings_image import Quotas
-from jbodlab.token_bucket import TokenBucket
+from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.runtime.client_quota import CLIENTS_MAX, connection_rate, normal_ip
+from jbodlab.runtime.token_bucket import TokenBucket
 
 KEPT_S = 10.0
 """Seconds whose connections an address may make at once: the ten full windows of Kafka's rate."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from jbodlab.ids import DirectoryId, TopicId
+from jbodlab.vocabulary.ids import DirectoryId, TopicId
 
 
 class Assigner(Protocol):

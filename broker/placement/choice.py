@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.ids import DirectoryId
 
 
 class SpreadByBytes:

@@ -15,9 +15,9 @@ from broker.disk.log_dir import LogDir
 from broker.disk.no_space import NoSpaceError, all_or_lost
 from broker.disk.shortage import ShortageError
 from broker.placement import replica_folders
-from jbodlab.errors import JbodlabError
-from jbodlab.log import disk_errors
-from jbodlab.log.loaded_log import LoadedLog
+from jbodlab.storage.directory import disk_errors
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.vocabulary.errors import JbodlabError
 
 CREATIONS_PER_CALL = 32
 """Each makes five files; appends wait no longer than that takes."""

@@ -34,12 +34,12 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Absent, Creating, Offline, StandIn
-from jbodlab.directory_id import MIGRATING, UNASSIGNED
-from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.vocabulary.directory_id import MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
 
 REVIEW_INTERVAL_MS = 2_000
 FOLDERS_INTERVAL_MS = 5_000

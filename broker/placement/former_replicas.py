@@ -22,12 +22,12 @@ from broker.placement.found_replicas import FoundCopy, facts_of
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from jbodlab.errors import JbodlabError, LogDirError
-from jbodlab.ids import TopicPartition
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_files import LogFiles
-from jbodlab.log.log_loader import load_log
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.storage.log.log_loader import load_log
+from jbodlab.vocabulary.errors import JbodlabError, LogDirError
+from jbodlab.vocabulary.ids import TopicPartition
 
 T = TypeVar("T")
 

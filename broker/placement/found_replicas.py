@@ -40,15 +40,15 @@ from broker.disk.loading import LoadedReplica
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import LogWithState
 from broker.placement import replica_folders
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.log import names
-from jbodlab.log.leader_epochs import LeaderEpochs
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.log.log_files import LogFiles
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.storage.directory import names
+from jbodlab.storage.log.leader_epochs import LeaderEpochs
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
 
 logger = logging.getLogger(__name__)
 

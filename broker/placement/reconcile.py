@@ -18,8 +18,8 @@ from enum import Enum, auto
 
 import msgspec
 
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.ids import DirectoryId
 
 
 class Action(Enum):

@@ -9,13 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from broker.disk.log_dir import LogDir
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicId, TopicPartition
-from jbodlab.log import loaded_log, names
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_files import LogFiles
+from jbodlab.storage.directory import names
+from jbodlab.storage.log import loaded_log
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId, TopicPartition
 
 
 class Creation:

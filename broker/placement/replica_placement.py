@@ -30,13 +30,13 @@ from broker.placement.reconcile import Action, ReplicaFacts, reconcile
 from broker.replica.directory_writer import DirectoryWriter, WriteCheckpoints
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.errors import JbodlabError, LogDirError
-from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_files import LogFiles
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.errors import JbodlabError, LogDirError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
 
 WISHES_MAX = 10_000
 """No broker has more replicas."""

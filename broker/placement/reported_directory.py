@@ -22,9 +22,9 @@ from enum import Enum, auto
 
 import msgspec
 
-from jbodlab.directory_id import LOST
-from jbodlab.ids import DirectoryId
-from jbodlab.log.log_state import LogState
+from jbodlab.storage.log.log_state import LogState
+from jbodlab.vocabulary.directory_id import LOST
+from jbodlab.vocabulary.ids import DirectoryId
 
 
 class Presence(Enum):

@@ -28,8 +28,8 @@ from broker.placement.reported_directory import was_made_anew
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import ReplicaState, StandIn
-from jbodlab.ids import TopicPartition
-from jbodlab.log.loaded_log import LoadedLog
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.vocabulary.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from broker.replica.directory_writer import DirectoryWriter
-from jbodlab.log.log_files import LogFiles
-from jbodlab.log.log_state import LogState
-from jbodlab.log.transactions import aborted_between
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.storage.log.log_state import LogState
+from jbodlab.storage.log.transactions import aborted_between
 
 
 async def find_aborted(

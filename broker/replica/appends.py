@@ -33,12 +33,12 @@ from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Leading
 from broker.replica.waiting import AppendRequest, TimeLimits
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicPartition
-from jbodlab.log import disk_errors
-from jbodlab.outside import Outside
-from jbodlab.protocol.record_batch import BatchHeader
+from jbodlab.record_batch.record_batch import BatchHeader
+from jbodlab.runtime.outside import Outside
+from jbodlab.storage.directory import disk_errors
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 
 ACKS = (-1, 0, 1)
 

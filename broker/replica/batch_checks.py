@@ -13,13 +13,18 @@ from __future__ import annotations
 import msgspec
 
 from broker.replica.client_requests import NO_TRANSACTIONS
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import BufferUnderflowError, DecodeError, DecompressedSizeError, KafkaError
-from jbodlab.protocol import record_batch
-from jbodlab.protocol.compression import CODEC_NAMES, check_framing, decompress
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import BatchHeader
-from jbodlab.protocol.record_walk import RECORD_BYTES_MIN, WalkedRecords, check_records
+from jbodlab.record_batch import record_batch
+from jbodlab.record_batch.compression import CODEC_NAMES, check_framing, decompress
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import BatchHeader
+from jbodlab.record_batch.record_validation import RECORD_BYTES_MIN, WalkedRecords, check_records
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import (
+    BufferUnderflowError,
+    DecodeError,
+    DecompressedSizeError,
+    KafkaError,
+)
 
 MAGIC_OFFSET = 16
 RECORDS_BYTES_MAX = 64 << 20

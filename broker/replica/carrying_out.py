@@ -26,9 +26,9 @@ import msgspec
 from broker.disk.no_space import WaitsForRoomError, all_or_lost
 from broker.disk.replica_files import ReplicaLostError
 from broker.disk.slowness import IoSamples, Work
-from jbodlab.log import disk_errors
-from jbodlab.log.disk_errors import OutOfRoomError
-from jbodlab.log.instructions import (
+from jbodlab.storage.directory import disk_errors
+from jbodlab.storage.directory.disk_errors import OutOfRoomError
+from jbodlab.storage.log.instructions import (
     CutSegment,
     Instruction,
     Instructions,
@@ -39,7 +39,7 @@ from jbodlab.log.instructions import (
     WriteEpochs,
     WriteSnapshot,
 )
-from jbodlab.log.log_files import LogFiles
+from jbodlab.storage.log.log_files import LogFiles
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 
 from broker.replica.batch_checks import CheckedBatch
-from jbodlab.threads import Threads
+from jbodlab.runtime.threads import Threads
 
 CHECK_THREADS = 2
 """Each may hold the records of one compressed batch in memory, see `batch_checks`."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
 
 CONSUMER_ID = -1
 """In place of a broker's id: a consumer. A lower one is a tool that looks into any replica."""

@@ -13,11 +13,11 @@ from functools import partial
 from broker.disk.log_cleaning import LogCleaning
 from broker.replica.carrying_out import unless_behind
 from broker.replica.directory_writer import DirectoryWriter
-from jbodlab.log.log_files import LogFiles
-from jbodlab.log.log_search import cut_point
-from jbodlab.log.log_state import LogState
-from jbodlab.log.places import CutPoint, CutRequest
-from jbodlab.log.producer_replay import ProducerReplay
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.storage.log.log_search import cut_point
+from jbodlab.storage.log.log_state import LogState
+from jbodlab.storage.log.places import CutPoint, CutRequest
+from jbodlab.storage.log.producer_replay import ProducerReplay
 
 
 async def find_cut(files: LogFiles, writer: DirectoryWriter, request: CutRequest) -> CutPoint:

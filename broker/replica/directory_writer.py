@@ -21,8 +21,8 @@ from broker.disk.log_dir import LogDir
 from broker.disk.no_space import NoSpaceError
 from broker.disk.shortage import ShortageError
 from broker.replica.carrying_out import CarryingOut, Change, Outcome
-from jbodlab.log.log_files import LogFiles
-from jbodlab.supervised import call_each
+from jbodlab.runtime.supervised import call_each
+from jbodlab.storage.log.log_files import LogFiles
 
 T = TypeVar("T")
 

@@ -17,11 +17,11 @@ from broker.replica.isr import UNKNOWN_OFFSET
 from broker.replica.leader_state import LeaderState
 from broker.replica.partition_log import PartitionLog
 from broker.replica.waiters import Waiters
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.requests import IsrChangeResult
+from jbodlab.controller_api.requests import IsrChangeResult
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId
 
 UNKNOWN_OFFSET = -1
 

@@ -15,16 +15,16 @@ from collections.abc import Awaitable, Callable
 
 from broker.replica.leader_state import LeaderState
 from broker.replica.partition import Partition
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError, DecodeError
-from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicIdPartition
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     IsrChange,
     IsrMember,
 )
-from jbodlab.supervised import supervised
+from jbodlab.runtime.supervised import supervised
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
+from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicIdPartition
 
 RETRY_S = 0.05
 

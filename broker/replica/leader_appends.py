@@ -15,9 +15,9 @@ from broker.replica.leader_state import LeaderState
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.waiting import AppendRequest, WaitingAppend
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.protocol.record_batch import BatchHeader, read_header
+from jbodlab.record_batch.record_batch import BatchHeader, read_header
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 ALL_REPLICAS = -1
 """acks=all"""

@@ -22,8 +22,8 @@ import msgspec
 from broker.replica import isr as rules
 from broker.replica.isr import FollowerState
 from broker.replica.refused_batches import RefusedBatches
-from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, PartitionEpoch
 
 
 class LeaderState(msgspec.Struct, kw_only=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from jbodlab.ids import LeaderEpoch
+from jbodlab.vocabulary.ids import LeaderEpoch
 
 if TYPE_CHECKING:
     from broker.replica.partition import Partition

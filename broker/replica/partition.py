@@ -35,10 +35,10 @@ from broker.replica.replica_state import (
 from broker.replica.succession import Succession
 from broker.replica.topic_settings import TopicSettings
 from broker.replica.waiters import Waiters
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
 
 logger = logging.getLogger(__name__)
 

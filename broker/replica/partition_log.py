@@ -30,19 +30,25 @@ from broker.replica.carrying_out import Change, unless_behind
 from broker.replica.cuts import about_to_cut, find_cut
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
-from jbodlab.ids import TopicPartition
-from jbodlab.log.compaction_plan import CleanedSegment
-from jbodlab.log.instructions import Instruction, Instructions, SetAside, SyncRequest, WriteEpochs
-from jbodlab.log.leader_epochs import LeaderEpochs
-from jbodlab.log.loaded_log import LoadedLog
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_search import first_record_at, newest_record
-from jbodlab.log.log_state import NO_MARKERS
-from jbodlab.log.places import CutPoint
-from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.segments import ClosedSegment
-from jbodlab.log.transactions import Marker, read_marker
-from jbodlab.protocol.record_batch import BatchHeader, stamped_head
+from jbodlab.record_batch.record_batch import BatchHeader, stamped_head
+from jbodlab.storage.compaction.compaction_plan import CleanedSegment
+from jbodlab.storage.log.instructions import (
+    Instruction,
+    Instructions,
+    SetAside,
+    SyncRequest,
+    WriteEpochs,
+)
+from jbodlab.storage.log.leader_epochs import LeaderEpochs
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_search import first_record_at, newest_record
+from jbodlab.storage.log.log_state import NO_MARKERS
+from jbodlab.storage.log.places import CutPoint
+from jbodlab.storage.log.producer_state import ProducerState
+from jbodlab.storage.log.segments import ClosedSegment
+from jbodlab.storage.log.transactions import Marker, read_marker
+from jbodlab.vocabulary.ids import TopicPartition
 
 T = TypeVar("T")
 

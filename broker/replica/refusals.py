@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from broker.replica.client_requests import LeaderHint
 from broker.replica.replica_state import Deleted, Offline, ReplicaState
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import NO_LEADER, BrokerId, TopicPartition
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicPartition
 
 
 def refusal(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import msgspec
 
-from jbodlab.errors import KafkaError
-from jbodlab.log.producer_state import BATCHES_REMEMBERED_MAX
-from jbodlab.protocol.record_batch import MAX_SEQUENCE, BatchHeader
+from jbodlab.record_batch.record_batch import MAX_SEQUENCE, BatchHeader
+from jbodlab.storage.log.producer_state import BATCHES_REMEMBERED_MAX
+from jbodlab.vocabulary.errors import KafkaError
 
 BEHIND_MAX = BATCHES_REMEMBERED_MAX - 1
 """Of the batches that a producer has under way at most these stand behind a refused one."""

@@ -13,10 +13,10 @@ from broker.replica.client_requests import LeaderHint
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.waiters import News
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import NO_LEADER, BrokerId, TopicIdPartition, TopicPartition
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicIdPartition, TopicPartition
 
 
 class ReplicaRegistry:

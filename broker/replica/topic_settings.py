@@ -16,8 +16,8 @@ from broker.replica.batch_checks import BatchLimits
 from broker.replica.throttled_replicas import ThrottledReplicas
 from jbodlab.config import topic_keys
 from jbodlab.config.key_table import LONG_MAX, Values
-from jbodlab.errors import ConfigError
-from jbodlab.log.log_config import LogConfig
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.errors import ConfigError
 
 T = TypeVar("T")
 

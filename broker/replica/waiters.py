@@ -14,8 +14,8 @@ from typing import Protocol
 
 from broker.replica.client_requests import LeaderHint
 from broker.replica.waiting import AppendQueue, FetchQueue, WaitingAppend
-from jbodlab.error_code import ErrorCode
-from jbodlab.supervised import call_each
+from jbodlab.runtime.supervised import call_each
+from jbodlab.vocabulary.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

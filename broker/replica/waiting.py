@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 

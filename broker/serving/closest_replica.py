@@ -18,7 +18,7 @@ from broker.replica.client_requests import FetchEntry, FetchParams
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId
 
 
 class ReplicaView(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker.replica.client_requests import DivergingEpoch, FetchEntry
 from broker.replica.partition_log import PartitionLog
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 
 def diverging_epoch(entry: FetchEntry, log: PartitionLog) -> DivergingEpoch | None:

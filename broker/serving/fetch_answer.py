@@ -29,9 +29,9 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import EMPTY_SLICE, Slice
 from broker.replica.waiting import or_error
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import CorruptRecordError, KafkaError, LogDirError
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError, LogDirError
 
 READ_WAIT_MAX_S = 1.0
 """Longest time that an answer waits for one of its disks."""

@@ -40,9 +40,9 @@ from broker.replica.waiters import News
 from broker.replica.waiting import or_error
 from broker.serving.fetch_answer import FetchAnswer, Readable
 from broker.serving.fetching import FetchService, must_wait
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition
 
 FIRST_EPOCH = 0
 """Of a request that names everything and asks for a session."""

@@ -39,8 +39,8 @@ from broker.serving.fetch_answer import (
     refused,
     result_of,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 ENTRIES_FEW = 500
 ASKED_PER_ENTRY_S = 20e-6

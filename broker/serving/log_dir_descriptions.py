@@ -15,9 +15,9 @@ from broker.moves.move import Move
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 
 DEADLINE_S = 3.0
 """Longest wait for one directory; one that hangs longer is about to be taken offline."""

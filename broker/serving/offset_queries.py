@@ -22,9 +22,9 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.serving.closest_replica import log_to_read
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import JbodlabError, KafkaError, LogDirError
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import JbodlabError, KafkaError, LogDirError
+from jbodlab.vocabulary.ids import BrokerId
 
 
 class Mark(IntEnum):

@@ -20,11 +20,11 @@ import msgspec
 
 from broker.metadata_cache import BrokerNode
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError
-from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
-from jbodlab.protocol.api_table import ApiKey, item_class, request_class
+from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from broker.metadata_cache import BrokerNode, MetadataCache
 from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.serving.other_leaders import OtherLeaders, Unanswered
 from broker.serving.sent_away import Sender, SentAway
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
 
 SENT_AWAY = frozenset(
     {

@@ -21,8 +21,8 @@ from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.waiters import News
 from broker.replica.waiting import WaitingFetch
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 TO_HIGH_WATERMARK = -1
 

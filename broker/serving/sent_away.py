@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from jbodlab.ids import TopicPartition
-from jbodlab.protocol.crc32c import crc32c
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.vocabulary.ids import TopicPartition
 
 REMEMBERED_S = 10.0
 """How long a client is taken for told; longer than any of them keeps metadata that are wrong."""

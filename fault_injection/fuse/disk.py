@@ -19,7 +19,7 @@ from fault_injection import mounts
 from fault_injection.errors import FaultError
 from fault_injection.mounts import Mount
 from fault_injection.preload.control import Control
-from jbodlab.program_names import name_of
+from jbodlab.cli.program_names import name_of
 
 SUBTYPE = "jbodlab"
 KIND = f"fuse.{SUBTYPE}"

@@ -30,7 +30,7 @@ from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
 from fault_injection.mechanisms.followers import new_rules
 from fault_injection.preload import CallClass, Control, Rule
 from fault_injection.sockets import Connection
-from jbodlab.lab_state import ProcessState
+from jbodlab.cli.lab_state import ProcessState
 
 _TRY = """
 import errno, socket, sys

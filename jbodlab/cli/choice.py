@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 
 if TYPE_CHECKING:
-    from jbodlab.lab_state import ClusterState
+    from jbodlab.cli.lab_state import ClusterState
 
 DEFAULT_CLUSTER = "default"
 """Name of the cluster that `jbodlab up` starts where none is named."""
@@ -109,7 +109,7 @@ def _only_one(clusters: list[ClusterState], none: str) -> ClusterState:
 
 def _clusters() -> tuple[list[ClusterState], list[ClusterState]]:
     """Return the clusters of this user that run, and all that are written down."""
-    from jbodlab import lab_state
+    from jbodlab.cli import lab_state
 
     known = lab_state.known_clusters(os.environ, os.geteuid())
     return [cluster for cluster in known if lab_state.running_nodes(cluster)], known

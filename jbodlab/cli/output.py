@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 
 PROGRESS_AFTER_S = 1.0
 """A command that takes no longer than this says nothing about its progress."""

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from jbodlab.cli.choice import DEFAULT_CLUSTER, choose, cluster_name
 from jbodlab.cli.command import About, Command
+from jbodlab.cli.command_line import INTERRUPTED
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import WRONG_USE, Parser, UsageError, suggestion
-from jbodlab.command_line import INTERRUPTED
-from jbodlab.errors import JbodlabError
-from jbodlab.program_names import name_of
+from jbodlab.cli.program_names import name_of
+from jbodlab.vocabulary.errors import JbodlabError
 
 FAILED = 1
 PIPE_CLOSED = 141

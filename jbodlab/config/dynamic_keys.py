@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from jbodlab.config import key_table, node_keys, unused_keys
 from jbodlab.config.key_table import LONG_MAX, Key, Kind
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 ALL_LOG_DIRS = "*"

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from jbodlab.config import key_table
 from jbodlab.config.key_table import Key, Kind, Values
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 CONSUMER_SESSION_TIMEOUT = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"

@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1

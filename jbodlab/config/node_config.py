@@ -13,9 +13,9 @@ import msgspec
 
 from jbodlab.config import key_table, node_keys
 from jbodlab.config.key_table import Values
-from jbodlab.errors import ConfigError
-from jbodlab.ids import BrokerId
-from jbodlab.requests import Listener
+from jbodlab.controller_api.requests import Listener
+from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.ids import BrokerId
 
 PLAINTEXT = 0
 """Security protocol number of a listener without encryption; the only one that is served."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from jbodlab.config import key_table
 from jbodlab.config.key_table import INT_MAX, LONG_MAX, Key, Kind
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 LEADER_THROTTLED = "leader.replication.throttled.replicas"
 FOLLOWER_THROTTLED = "follower.replication.throttled.replicas"

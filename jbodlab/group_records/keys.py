@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from jbodlab.records.kinds import INT32, STRING
-from jbodlab.records.schema import Struct, wire
+from jbodlab.metadata.records.kinds import INT32, STRING
+from jbodlab.metadata.records.schema import Struct, wire
 
 _NEVER = 1 << 15
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple, cast
 
-from jbodlab.errors import BufferUnderflowError, DecodeError
 from jbodlab.group_records.keys import KEY_TYPES, AnyKey
 from jbodlab.group_records.values import VALUE_TYPES, GroupValue
-from jbodlab.records.codec import decode_body, encode_body
+from jbodlab.metadata.records.codec import decode_body, encode_body
+from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 _NUMBER = struct.Struct(">h")
 

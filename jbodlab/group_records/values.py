@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from jbodlab.group_records import keys
-from jbodlab.ids import TopicId
-from jbodlab.records.kinds import (
+from jbodlab.metadata.records.kinds import (
     BYTES,
     INT8,
     INT32,
@@ -27,7 +26,8 @@ from jbodlab.records.kinds import (
     nullable,
     struct_of,
 )
-from jbodlab.records.schema import Struct, wire
+from jbodlab.metadata.records.schema import Struct, wire
+from jbodlab.vocabulary.ids import TopicId
 
 _NULLABLE_STRING = nullable(STRING)
 

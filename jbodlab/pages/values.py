@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
-from jbodlab.durations import duration_text
+from jbodlab.vocabulary.durations import duration_text
 
 Value = str | int | float | None
 

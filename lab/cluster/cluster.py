@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
 from fault_injection.mechanism import COMMAND_LINE, Advice
-from jbodlab import kafka_uuid
-from jbodlab.lab_state import ClusterState
-from jbodlab.log.names import META_PROPERTIES_FILE
+from jbodlab.cli.lab_state import ClusterState
+from jbodlab.storage.directory.names import META_PROPERTIES_FILE
+from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import disks, folders, layout, processes, programs
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
 from lab.cluster.faults import Faults

@@ -8,10 +8,10 @@ from pathlib import Path
 import aiofiles
 import aiofiles.os
 
-from jbodlab.ids import METADATA_TOPIC, TopicId, TopicPartition
-from jbodlab.metadata_log.batches import MetadataBatch, read_batches
-from jbodlab.protocol.record_batch import iterate_headers
-from jbodlab.records.topic_records import PartitionChangeRecord, TopicRecord
+from jbodlab.metadata.log.batches import MetadataBatch, read_batches
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord, TopicRecord
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.ids import METADATA_TOPIC, TopicId, TopicPartition
 
 _names = aiofiles.os.wrap(os.listdir)
 

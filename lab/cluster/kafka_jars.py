@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from jbodlab.lab_state import NodeState
+from jbodlab.cli.lab_state import NodeState
 from lab.errors import LabError
 
 RELEASE = "4.3.1"

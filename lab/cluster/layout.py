@@ -15,8 +15,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from jbodlab import properties
-from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.vocabulary import properties
 from lab.cluster.ports import HOST
 from lab.cluster.processes import ServerUser
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from fault_injection import kinds, operations
 from fault_injection.mechanism import Target, TargetBroker
-from jbodlab.ids import DirectoryId, TopicPartition
-from jbodlab.log import meta_properties, names
-from jbodlab.log.names import DirKind
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.storage.directory.names import DirKind
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab.cluster.faults import Fault, Faults
 from lab.errors import LabError
 

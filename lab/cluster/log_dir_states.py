@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
-from jbodlab.error_code import ErrorCode
-from jbodlab.protocol.describe_log_dir_states import LogDirStateEntry
+from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
+from jbodlab.peers.admin_requests import describe_log_dir_states, revive_log_dir
+from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster.node import Broker
 from lab.cluster.questions import NO_ANSWER
 

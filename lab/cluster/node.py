@@ -17,9 +17,9 @@ from fault_injection import kinds, operations
 from fault_injection.mechanism import Advice, Peer, Target, TargetBroker
 from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
-from jbodlab import properties
-from jbodlab.errors import FormatError
-from jbodlab.lab_state import NodeState
+from jbodlab.cli.lab_state import NodeState
+from jbodlab.vocabulary import properties
+from jbodlab.vocabulary.errors import FormatError
 from lab.cluster import processes, programs
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
@@ -55,8 +55,8 @@ class OwnServers:
 
     def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
         """Format directories, each without `meta.properties`."""
-        from jbodlab.metadata_log.formatting import format_directories
-        from jbodlab.records.metadata_version import LATEST
+        from jbodlab.metadata.log.formatting import format_directories
+        from jbodlab.metadata.records.metadata_version import LATEST
 
         try:
             format_directories(

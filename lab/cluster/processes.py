@@ -30,7 +30,7 @@ from fault_injection.processes import (
     variables,
     wait_ended,
 )
-from jbodlab.lab_state import ProcessState
+from jbodlab.cli.lab_state import ProcessState
 
 __all__ = [
     "ServerUser",

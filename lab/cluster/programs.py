@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jbodlab.cli.choice import DEFAULT_CLUSTER
-from jbodlab.program_names import PROGRAMS, ROOT, name_of
+from jbodlab.cli.program_names import PROGRAMS, ROOT, name_of
 from lab.cluster import processes
 from lab.cluster.processes import CLUSTER_VARIABLE, ServerUser
 from lab.errors import LabError

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jbodlab.client import KafkaConnection
-from jbodlab.errors import DecodeError, KafkaError
-from jbodlab.ids import TopicPartition
-from jbodlab.lab_state import NodeState
-from jbodlab.protocol.api_table import request_class
-from jbodlab.protocol.describe_log_dir_states import API_KEY as DESCRIBE_LOG_DIR_STATES
-from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.cli.lab_state import NodeState
+from jbodlab.kafka_wire.api_table import request_class
+from jbodlab.kafka_wire.describe_log_dir_states import API_KEY as DESCRIBE_LOG_DIR_STATES
+from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 
 METADATA, METADATA_VERSION = 3, 12
 DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4

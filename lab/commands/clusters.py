@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from fault_injection import targets
 from fault_injection.journal import read_faults
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output, table
-from jbodlab.lab_state import ClusterState
 from lab import up_and_down
 from lab.cluster import Broker, Cluster, LogDir, Node
 from lab.errors import LabError

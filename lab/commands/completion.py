@@ -13,9 +13,9 @@ from typing import Any
 
 from jbodlab.cli import program
 from jbodlab.cli.command import Command
+from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from jbodlab.lab_state import ClusterState
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -59,7 +59,7 @@ def _run(options: Namespace, output: Output) -> int:
 
 
 def _listed(what: str) -> list[str]:
-    from jbodlab import lab_state
+    from jbodlab.cli import lab_state
 
     clusters = lab_state.running_clusters(os.environ, os.geteuid())
     return list(dict.fromkeys(word for each in clusters for word in LISTED[what](each)))

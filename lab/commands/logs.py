@@ -6,9 +6,9 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+from jbodlab.cli.lab_state import NodeState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from jbodlab.lab_state import NodeState
 from lab.cluster import Cluster
 from lab.commands import clusters
 from lab.interrupts import Interrupts

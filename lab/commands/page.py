@@ -18,8 +18,8 @@ from fault_injection import kinds
 from fault_injection.errors import FaultError
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from jbodlab.durations import duration_s
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.durations import duration_s
+from jbodlab.vocabulary.errors import JbodlabError
 from lab.cluster import NotInTimeError
 from lab.commands import breaking, clusters
 from lab.errors import LabError

@@ -23,7 +23,7 @@ from typing import Any
 from fault_injection import kinds
 from fault_injection.errors import FaultError
 from jbodlab.cli.output import Output
-from jbodlab.durations import duration_s, duration_text
+from jbodlab.vocabulary.durations import duration_s, duration_text
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
 from lab.errors import WRONG_USE, LabError, WrongCallError

@@ -7,10 +7,10 @@ from argparse import Namespace
 
 from msgspec.structs import replace
 
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from jbodlab.cli.choice import DEFAULT_CLUSTER
+from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
-from jbodlab.lab_state import ClusterState
 from lab import up_and_down
 from lab.cluster import programs
 from lab.errors import LabError

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import targets

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
-from jbodlab.durations import duration_text
+from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
 from lab.rehearsal.facts import Event

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from jbodlab.durations import duration_text
-from jbodlab.errors import JbodlabError
-from jbodlab.expressions import Expression, Metric
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.durations import duration_text
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.expressions import Expression, Metric
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import NotInTimeError, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import actions

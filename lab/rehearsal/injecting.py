@@ -11,8 +11,8 @@ from typing import Protocol
 
 from fault_injection.errors import FaultError
 from fault_injection.kinds import KINDS, Scope
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Fault, NotInTimeError
 from lab.errors import LabError
 from lab.rehearsal import targets

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
-from jbodlab.durations import duration_text
-from jbodlab.expressions import Expression, Metric
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.durations import duration_text
+from jbodlab.vocabulary.expressions import Expression, Metric
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.metrics import Measured, why_unknown
 from lab.rehearsal.plan import Command, Objective, Plan

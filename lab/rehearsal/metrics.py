@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from jbodlab.durations import duration_s
-from jbodlab.expressions import Metric, Unit
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.durations import duration_s
+from jbodlab.vocabulary.expressions import Metric, Unit
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import CommandFacts, Facts, FaultFacts, ReaderFacts, WriterFacts
 from lab.rehearsal.tallies import (
     SAMPLES_MIN,

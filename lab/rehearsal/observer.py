@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from jbodlab.ids import DirectoryId, TopicPartition
-from jbodlab.lab_state import NodeState
+from jbodlab.cli.lab_state import NodeState
+from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab.cluster import questions
 from lab.cluster.growing import GrowingLog, GrowingOutput
 from lab.cluster.questions import ClusterView, LogDirView

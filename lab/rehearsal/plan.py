@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct, field, structs
 
 from fault_injection.kinds import KINDS, FaultSpec
-from jbodlab.expressions import Unit
+from jbodlab.vocabulary.expressions import Unit
 from lab.cluster import disks
 from lab.rehearsal.targets import Target
 from lab.rehearsal.values import parse_rate

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType, structs
 
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 from lab.rehearsal import document
 from lab.rehearsal.document import Item, Mistakes
 from lab.rehearsal.plan import (

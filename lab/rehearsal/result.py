@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jbodlab.expressions import Metric, Unit
+from jbodlab.vocabulary.expressions import Metric, Unit
 from lab.rehearsal.facts import Event, Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jbodlab.durations import duration_text
+from jbodlab.vocabulary.durations import duration_text
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.kafka_jars import KafkaServers
 from lab.errors import LabError

@@ -9,16 +9,20 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
-from jbodlab.metadata_log.batches import MetadataBatch
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.log.batches import MetadataBatch
+from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
 )
-from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from jbodlab.metadata.records.topic_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
 from lab.cluster.questions import LogDirView, PartitionView
 from lab.rehearsal.facts import Event
 from lab.rehearsal.targets import Place

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
-from jbodlab.admin_requests import describe_log_dir_states
-from jbodlab.errors import DecodeError, JbodlabError, KafkaError
-from jbodlab.ids import METADATA_TOPIC, DirectoryId
-from jbodlab.lab_state import ClusterState, NodeState
-from jbodlab.log import meta_properties
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.peers.admin_requests import describe_log_dir_states
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import DecodeError, JbodlabError, KafkaError
+from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
 from lab.cluster import Cluster, layout, limits, log_dir_states, processes, questions
 from lab.cluster.node import Servers
 from lab.errors import LabError

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 CONTROLLER = 0
 """The number of a place that is the controller; brokers begin with 1."""

@@ -12,11 +12,11 @@ from msgspec.structs import fields, replace
 
 from fault_injection.errors import FaultError
 from fault_injection.kinds import KINDS, Scope, spec
-from jbodlab import expressions
 from jbodlab.config import topic_keys
-from jbodlab.durations import duration_text
-from jbodlab.errors import ConfigError
-from jbodlab.expressions import Unit
+from jbodlab.vocabulary import expressions
+from jbodlab.vocabulary.durations import duration_text
+from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.expressions import Unit
 from lab.rehearsal import targets
 from lab.rehearsal.document import Item
 from lab.rehearsal.plan import (

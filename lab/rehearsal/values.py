@@ -6,8 +6,8 @@ import contextlib
 import re
 
 from fault_injection.kinds import size_bytes
-from jbodlab.durations import duration_text
-from jbodlab.expressions import Unit
+from jbodlab.vocabulary.durations import duration_text
+from jbodlab.vocabulary.expressions import Unit
 
 RATE_EXAMPLES = "500/s or 2MiB/s"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from jbodlab.durations import duration_s
-from jbodlab.expressions import Metric, Unit
+from jbodlab.vocabulary.durations import duration_s
+from jbodlab.vocabulary.expressions import Metric, Unit
 
 OF_CLUSTER: Mapping[str, Unit] = {
     "isr_full": Unit.SHARE,

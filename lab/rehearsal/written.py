@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from fault_injection.kinds import size_bytes
 from jbodlab.config.node_config import read_values
-from jbodlab.durations import duration_s
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.durations import duration_s
+from jbodlab.vocabulary.errors import ConfigError
 from lab.cluster.limits import DISK_MB_MIN
 from lab.rehearsal import targets
 from lab.rehearsal.values import parse_rate

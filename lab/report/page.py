@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jbodlab.durations import duration_text
-from jbodlab.expressions import Unit as MetricUnit
 from jbodlab.pages.page import Block, Section, Verdict, html_page
 from jbodlab.pages.plots import Bars, Intervals
 from jbodlab.pages.values import Column, Unit, Value
+from jbodlab.vocabulary.durations import duration_text
+from jbodlab.vocabulary.expressions import Unit as MetricUnit
 from lab.rehearsal.values import show
 
 Run = Mapping[str, Any]

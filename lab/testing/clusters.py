@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fault_injection.mechanism import Advice
-from jbodlab.ids import DirectoryId, TopicPartition
+from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
 from lab.errors import LabError

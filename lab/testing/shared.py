@@ -6,7 +6,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 
-from jbodlab.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 from lab.cluster import NotInTimeError
 from lab.testing.clusters import Cluster, Need
 

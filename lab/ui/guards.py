@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from jbodlab.http_message import Request
+from jbodlab.runtime.http_message import Request
 
 TOKEN_HEADER = "x-jbodlab-token"
 JSON = "application/json"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fault_injection.journal import Fault
 from fault_injection.kinds import KINDS
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 
 PARTITIONS_SHOWN = 200

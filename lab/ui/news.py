@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from fault_injection.journal import Fault
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import Event
 
 MS = 1_000_000

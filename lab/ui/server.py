@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import aiofiles
 
 from jbodlab import pages
-from jbodlab.http_connections import HttpConnections, finish
-from jbodlab.http_message import HEAD_BYTES_MAX, Request, answer, head_of_answer, parse_head
-from jbodlab.ids import TopicPartition
+from jbodlab.runtime.http_connections import HttpConnections, finish
+from jbodlab.runtime.http_message import HEAD_BYTES_MAX, Request, answer, head_of_answer, parse_head
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.errors import LabError
 from lab.ui import guards, model
 from lab.ui.published import Published

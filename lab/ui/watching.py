@@ -15,9 +15,9 @@ import msgspec
 from fault_injection import journal
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
-from jbodlab import lab_state
-from jbodlab.admin_requests import describe_log_dir_states
-from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.peers.admin_requests import describe_log_dir_states
 from lab.cluster import layout, questions
 from lab.cluster.questions import NO_ANSWER
 from lab.errors import LabError

@@ -1,7 +1,8 @@
 """What stands behind the metadata of a record: the payload as text or as JSON.
 
 A `Contents` turns a record of a data batch into the end of its line, and into members of its JSON
-object. Control records are the same whatever the data is, see `jbodlab.records.control_records`.
+object. Control records are the same whatever the data is, see
+`jbodlab.metadata.records.control_records`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from jbodlab.errors import DecodeError, FormatError
-from jbodlab.protocol.record_batch import BatchRecord
-from jbodlab.records import frame
-from jbodlab.records.json_form import JsonValue
-from jbodlab.records.json_text import data_text
-from jbodlab.records.raw import RawRecord
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.json_form import JsonValue
+from jbodlab.metadata.records.json_text import data_text
+from jbodlab.metadata.records.raw import RawRecord
+from jbodlab.record_batch.record_batch import BatchRecord
+from jbodlab.vocabulary.errors import DecodeError, FormatError
 from storage_tool.dump.report import members_text
 
 RAW_BYTES_SHOWN_MAX = 64

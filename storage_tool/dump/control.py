@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from jbodlab.protocol.record_batch import BatchRecord
-from jbodlab.records.control_records import (
+from jbodlab.metadata.records.control_records import (
     CONTROL_TYPES,
     END_TRANSACTION_TYPES,
     ControlRecord,
@@ -19,8 +18,9 @@ from jbodlab.records.control_records import (
     decode_control,
     decode_end_transaction,
 )
-from jbodlab.records.json_form import JsonValue, json_text
-from jbodlab.records.schema import to_json
+from jbodlab.metadata.records.json_form import JsonValue, json_text
+from jbodlab.metadata.records.schema import to_json
+from jbodlab.record_batch.record_batch import BatchRecord
 from storage_tool.dump.report import members_text
 
 _WORDS: dict[type[ControlRecord], str] = {

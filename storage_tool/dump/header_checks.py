@@ -7,7 +7,7 @@ here: whoever prints records compares theirs.
 
 from __future__ import annotations
 
-from jbodlab.protocol.record_batch import MAGIC, BatchHeader
+from jbodlab.record_batch.record_batch import MAGIC, BatchHeader
 
 
 class HeaderChecks:

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab.errors import DecodeError
-from jbodlab.log import names
-from jbodlab.protocol.record_batch import HEADER, BatchHeader, iterate_records
+from jbodlab.record_batch.record_batch import HEADER, BatchHeader, iterate_records
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.errors import DecodeError
 from storage_tool.dump.paths import absolute
 from storage_tool.dump.reader import BatchFile, RawBatch, last_offset
 from storage_tool.dump.report import Pair, Report

@@ -11,16 +11,16 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab.errors import DecodeError
-from jbodlab.log import names
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import (
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import (
     CRC_START,
     HEADER,
     BatchHeader,
     BatchRecord,
     iterate_records,
 )
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.errors import DecodeError
 from storage_tool.dump.contents import Contents, MetadataContents
 from storage_tool.dump.control import control_members, control_text
 from storage_tool.dump.header_checks import HeaderChecks

@@ -1,6 +1,6 @@
 """Dump of `.snapshot` files: what a partition knows of its producers as of an offset.
 
-The layout is drawn in `jbodlab.log.producer_state`; here every entry is shown as it stands.
+The layout is drawn in `jbodlab.storage.log.producer_state`; here every entry is shown as it stands.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import MAX_SEQUENCE
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import MAX_SEQUENCE
 from storage_tool.dump.report import Report, optional_long
 
 VERSION = 1

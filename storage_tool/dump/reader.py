@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from jbodlab.errors import DecodeError
-from jbodlab.protocol.record_batch import HEADER_SIZE, MAGIC, SIZE_PREFIX
+from jbodlab.record_batch.record_batch import HEADER_SIZE, MAGIC, SIZE_PREFIX
+from jbodlab.vocabulary.errors import DecodeError
 
 BLOCK_BYTES = 1 << 20
 BATCH_BYTES_MAX = 256 << 20

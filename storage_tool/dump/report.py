@@ -10,15 +10,15 @@ import json
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
-from jbodlab.errors import JbodlabError
-from jbodlab.protocol.compression import CODEC_NAMES
-from jbodlab.protocol.record_batch import (
+from jbodlab.metadata.records.json_form import JsonValue
+from jbodlab.record_batch.compression import CODEC_NAMES
+from jbodlab.record_batch.record_batch import (
     LOG_APPEND_TIME,
     MAX_SEQUENCE,
     BatchHeader,
     BatchRecord,
 )
-from jbodlab.records.json_form import JsonValue
+from jbodlab.vocabulary.errors import JbodlabError
 
 DELETE_HORIZON = 0x40
 _CHARACTERS_MAX = 1 << 16

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from admin_tool.client_config import client_config
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 
 def test_properties_become_the_librarys() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from admin_tool.groups import planned, read_target
 from jbodlab.cli.parser import UsageError
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 STARTS, ENDS = {A: 10, B: 0}, {A: 20, B: 5}

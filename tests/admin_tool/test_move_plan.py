@@ -14,7 +14,7 @@ from admin_tool.log_dir_actions.move_plan import (
     room_bytes,
     spread_bytes,
 )
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 
 def foo(index: int) -> TopicPartition:

@@ -29,8 +29,8 @@ from admin_tool.reassignment.moves import why_refused
 from admin_tool.requests.dir_details import DirDetail
 from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
 from jbodlab.cli.output import Output
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 
 MIB = 1 << 20
 EFFECT = ("path", "state", "bytes_before", "bytes_after", "room_bytes")

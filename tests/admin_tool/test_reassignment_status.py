@@ -6,7 +6,7 @@ from admin_tool.reassignment.status import Status, partition_status, replica_sta
 from admin_tool.reassignment.throttles import partition_moves, throttled_replicas
 from admin_tool.requests.log_dirs import Replica, ReplicaDirs
 from admin_tool.requests.reassignments import Reassignment
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 FOO_0, FOO_1, FOO_2, BAR_0 = (
     TopicPartition("foo", 0),

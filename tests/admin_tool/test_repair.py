@@ -12,11 +12,11 @@ from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.findings import read
 from admin_tool.log_dir_actions.repair_offline import offline_refusal
 from admin_tool.requests.topics import PartitionDescription
-from jbodlab import kafka_uuid
-from jbodlab.log import meta_properties
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.log.verification import Damage
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.verification import Damage
+from jbodlab.vocabulary import kafka_uuid
 
 DIRECTORY_ID = kafka_uuid.random_uuid(lambda count: b"\x42" * count)
 DAMAGE: dict[str, Any] = {

@@ -23,11 +23,11 @@ from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.requests.dir_details import DirDetail
 from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
 from admin_tool.requests.topics import PartitionDescription, TopicDescription
-from jbodlab import kafka_uuid
-from jbodlab.directory_id import DirectoryId
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.directory_id import DirectoryId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 
 TP = TopicPartition("orders", 0)
 TOPIC_ID, OTHER_ID = UUID(int=5), UUID(int=6)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from jbodlab.cli.program import main
 from tests.state_files import cluster, node, this_process, write
 

@@ -15,7 +15,7 @@ from admin_tool.topic_actions.describe import (
     min_isr,
     replication_factor,
 )
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 LIVE = frozenset({1, 2, 3})
 HEALTHY = PartitionDescription(

@@ -8,19 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.batches import control_batch, data_batch, read_batches
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.records.cluster_records import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import (
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     ConfigRecord,
@@ -28,15 +27,23 @@ from jbodlab.records.config_records import (
     FeatureLevelRecord,
     NoOpRecord,
 )
-from jbodlab.records.control_records import LeaderChangeMessage
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.control_records import LeaderChangeMessage
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
+)
+from jbodlab.vocabulary.ids import (
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
 )
 from tests.snapshot_files import image_records, write_snapshot
 

@@ -13,21 +13,21 @@ from analytics.fold.bucket import TopicEvent
 from analytics.fold.key_history import Event, Sync, advance
 from analytics.fold.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, Topics
 from analytics.fold.topic_records import Change, TopicFold
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.image.replay_error import ReplayError
-from jbodlab.records import frame
-from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.image.replay_error import ReplayError
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
 from tests.analytics.builders import LEVEL
 from tests.snapshot_files import image_records
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import cast
 
-from jbodlab import kafka_uuid
-from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.vocabulary import kafka_uuid
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]

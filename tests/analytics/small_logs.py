@@ -32,18 +32,18 @@ from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
 from analytics.tables.derived import BUCKET_SUMS, FAILURES
 from analytics.tables.table import Table
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
-from jbodlab.records import frame
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId
 from tests.analytics.builders import uid
 from tests.analytics.history_logs import columns_of
 

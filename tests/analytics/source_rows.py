@@ -11,7 +11,7 @@ from analytics.decode.arrow_rows import arrow_rows
 from analytics.decode.plain_rows import SourceRow, crc_problem, decode_batch, problem_row
 from analytics.decode.split_rows import COLUMNS, check_split, read_split
 from analytics.store.log_files import open_files
-from jbodlab.protocol.record_batch import crc_is_valid, read_header
+from jbodlab.record_batch.record_batch import crc_is_valid, read_header
 
 _TIMES = ("timestamp", "replay_time")
 

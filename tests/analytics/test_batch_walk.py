@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from analytics.bytes.batch_walk import Stretch, Walk, walk_batches
-from jbodlab.metadata_log.batches import data_batch
-from jbodlab.protocol.record_batch import read_header, stamped_head
-from jbodlab.records.config_records import NoOpRecord
+from jbodlab.metadata.log.batches import data_batch
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.record_batch.record_batch import read_header, stamped_head
 from tests.analytics.builders import versioned
 
 FILE = "00000000000000000000.log"

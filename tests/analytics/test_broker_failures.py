@@ -11,10 +11,10 @@ from analytics.tables.derived import (
     FAILURES,
 )
 from analytics.tables.table import SNAPSHOT_TYPE
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
-from jbodlab.records.cluster_records import UnregisterBrokerRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,

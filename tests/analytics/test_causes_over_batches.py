@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jbodlab.ids import TopicId
-from jbodlab.records.cluster_records import UnregisterBrokerRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import TOPIC, base_rows, broker_change, change
 

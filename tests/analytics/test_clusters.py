@@ -18,8 +18,8 @@ from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayOptions, ReplayResult
 from analytics.job.command import answer, replay
 from analytics.tables.catalog import TABLES
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
 from tests.analytics.page_reader import read_page
 

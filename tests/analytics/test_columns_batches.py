@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from analytics.bytes.arrays import padded, signed_varints, unsigned_varints
 from analytics.bytes.batch_headers import chain, crc_is_right, headers
 from analytics.decode.batch_records import LANE_RECORDS, find_records
-from jbodlab.errors import DecodeError
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import (
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import (
     HEADER,
     LOG_APPEND_TIME,
     BatchRecord,
@@ -22,6 +21,7 @@ from jbodlab.protocol.record_batch import (
     iterate_records,
     read_header,
 )
+from jbodlab.vocabulary.errors import DecodeError
 from tests.analytics.examples import examples
 
 

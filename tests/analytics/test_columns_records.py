@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.decode.record_columns import Lists, Values, decode_columns, reads
-from jbodlab.errors import DecodeError
-from jbodlab.records import frame
-from jbodlab.records.codec import decode_body, encode_body
-from jbodlab.records.kinds import Form, Kind
-from jbodlab.records.registry import RECORD_TYPES
-from jbodlab.records.schema import EncodeError, Record, field_specs
-from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.codec import decode_body, encode_body
+from jbodlab.metadata.records.kinds import Form, Kind
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.schema import EncodeError, Record, field_specs
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
+from jbodlab.vocabulary.errors import DecodeError
 
 RANGES = {
     "b": (-(2**7), 2**7 - 1),

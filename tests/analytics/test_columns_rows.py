@@ -14,17 +14,17 @@ from analytics.bytes.layout import SnapshotFile, Split, read_layout
 from analytics.decode.arrow_rows import ALL, Selection, decode_batches
 from analytics.decode.payloads import has_payload
 from analytics.decode.plain_rows import SourceRow
-from jbodlab.protocol.record_batch import CONTROL, build_batch
-from jbodlab.records import frame
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.records.registry import RECORD_TYPES
-from jbodlab.records.schema import EncodeError
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.schema import EncodeError
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
 )
+from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
 from tests.analytics.examples import examples
 from tests.analytics.source_rows import (

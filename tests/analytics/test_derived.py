@@ -15,12 +15,12 @@ from analytics.tables.derived import (
     SKEW,
 )
 from analytics.tables.table import Table
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
-from jbodlab.records.cluster_records import UnregisterBrokerRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,

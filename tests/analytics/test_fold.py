@@ -9,23 +9,23 @@ from analytics.fold.cluster_keys import make_small_fold
 from analytics.fold.key_history import Event, Row, Sync, advance, fold
 from analytics.fold.min_insync import AssumedMinIsr, min_isr_in_force
 from analytics.fold.topic_records import Change, TopicFold, lost_replicas
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records import frame
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 
 TOPIC = uid(1)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from analytics.tables.derived import GAUGES, RECORD_RATES
-from jbodlab.ids import DirectoryId, TopicId
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,

@@ -14,10 +14,10 @@ from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
 from analytics.job.command import answer, replay
 from analytics.tables.catalog import TABLES
-from jbodlab import kafka_uuid
-from jbodlab.ids import TopicId
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_history_has_no_holes, assert_tables_equal_image

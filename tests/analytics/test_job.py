@@ -26,8 +26,8 @@ from analytics.page.report_page import FILE_NAME
 from analytics.store.lock import LOCK
 from analytics.tables.catalog import TABLES
 from analytics.tables.table import STRING
-from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.config_records import BeginTransactionRecord, NoOpRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, register, uid
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
@@ -299,10 +299,10 @@ def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) 
 
     def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import analytics.job.session
-        import jbodlab.ids
+        import jbodlab.vocabulary.ids
 
         for _ in batches:
-            files = [analytics.job.session.__file__, jbodlab.ids.__file__]
+            files = [analytics.job.session.__file__, jbodlab.vocabulary.ids.__file__]
             yield pa.RecordBatch.from_pydict({"file": files})
 
     found = spark.range(1).mapInArrow(where, "file string").collect()
@@ -310,7 +310,7 @@ def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) 
     root = Path(__file__).parent.parent.parent
     assert [Path(row["file"]).relative_to(root).as_posix() for row in found] == [
         "analytics/job/session.py",
-        "jbodlab/ids.py",
+        "jbodlab/vocabulary/ids.py",
     ]
 
 

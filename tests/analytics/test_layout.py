@@ -14,8 +14,8 @@ from analytics.bytes.layout import (
 )
 from analytics.decode.plain_rows import SourceRow
 from analytics.errors import ReplayInputError
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
 from tests.analytics.source_rows import column_rows, in_order, plain_rows
 

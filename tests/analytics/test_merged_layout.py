@@ -9,8 +9,8 @@ import pytest
 
 from analytics.bytes.layout import read_layout
 from analytics.bytes.merged_layout import Piece, Run, merged_layout, put_together
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, uid
 from tests.analytics.source_rows import column_rows
 

@@ -9,8 +9,8 @@ import pytest
 
 from analytics.bytes.layout import read_layout
 from bench.metadata_log_generator import BROKERS, DIRECTORIES, generate
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.metadata_log.batches import read_batches
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.log.batches import read_batches
 from tests.analytics.source_rows import column_rows, in_order, plain_rows
 
 RECORDS = 20_000

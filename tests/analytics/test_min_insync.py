@@ -10,8 +10,8 @@ import pytest
 from analytics.ask.assumptions import add_options, assumed_min_isr
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
-from jbodlab.ids import TopicId
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
 from tests.analytics.commands import what_if, why
 from tests.analytics.small_logs import TOPIC

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jbodlab import kafka_uuid
-from jbodlab.ids import DirectoryId, TopicId
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import TOPIC, base_rows, broker_change, change, config
 

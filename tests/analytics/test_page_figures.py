@@ -22,9 +22,9 @@ from analytics.page.report_text import text_of
 from analytics.page.risk_figures import EMPTY_DIRECTORIES, RISK_NOW, TOPICS_AT_RISK
 from analytics.store.questions import NULL_ORDER
 from analytics.tables.derived import DERIVED_TABLES
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
 from jbodlab.pages.values import visible
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
 from tests.analytics.page_reader import ReadFigure, read_page, values
 from tests.analytics.page_tables import (
     HOSTILE,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analytics.fold.broker_facts import BrokerFacts
 from analytics.fold.bucket import BucketFold
 from analytics.fold.states import STILL
-from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from tests.analytics.examples import examples
 from tests.analytics.history_logs import (
     RandomTopics,

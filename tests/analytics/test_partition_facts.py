@@ -14,10 +14,10 @@ from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.bucket import BucketFold
 from analytics.fold.table_rows import RowMaker
 from analytics.fold.topic_records import TopicFold, lost_replicas
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import DirectoryId
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import DirectoryId
 from tests.analytics.examples import examples
 from tests.analytics.history_logs import BROKERS, RandomTopics, by_single_records, columns_of
 from tests.analytics.test_partition_columns import ODDITIES

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from analytics.page.report_figures import ask_figures
 from analytics.page.report_text import text_of
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import DirectoryId, TopicId
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.shared import Made
 from tests.analytics.small_logs import (

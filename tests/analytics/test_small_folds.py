@@ -5,21 +5,21 @@ from datetime import UTC, datetime
 
 from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold
 from analytics.fold.key_history import Event, Sync
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
-from jbodlab.records import frame
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.cluster_records import (
     FenceBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.control_records import (
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     encode_control,
 )
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import register, uid
 from tests.analytics.small_logs import TOPIC, Row, broker_change, config, events_of, small_rows
 

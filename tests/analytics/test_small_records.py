@@ -17,14 +17,14 @@ from analytics.job.local_runner import LocalRunner
 from analytics.job.scan_stage import ScanPlan, homes, scan_split
 from analytics.job.small_records import SmallRecords, all_others, effective_rows, overview
 from analytics.store.part_files import PartFiles
-from jbodlab import kafka_uuid
-from jbodlab.records.config_records import (
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     ConfigRecord,
 )
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary import kafka_uuid
 from tests.analytics.builders import LogBuilder, partition_record, uid
 
 BUCKETS = 4

@@ -22,7 +22,7 @@ from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG
 from analytics.errors import ReplayInputError
 from analytics.source.options import narrowed, parse_options
 from analytics.store.log_files import LogFiles, child, local_path, open_files
-from jbodlab.records.config_records import NoOpRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
 from tests.analytics.builders import LogBuilder
 
 

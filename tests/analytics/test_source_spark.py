@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from analytics.bytes.layout import read_layout
 from analytics.errors import ReplayInputError
 from analytics.source.data_source import NAME
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import START_MS, LogBuilder, RandomHistory, uid
 from tests.analytics.source_rows import column_rows
 

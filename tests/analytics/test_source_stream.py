@@ -18,8 +18,8 @@ from analytics.decode.plain_rows import SourceRow
 from analytics.errors import ReplayInputError
 from analytics.source.data_source import KraftMetadataSource
 from analytics.source.stream import KraftMetadataStream, Place
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, uid
 from tests.analytics.source_rows import SCHEMA, from_arrow
 

@@ -8,8 +8,8 @@ from analytics.derive.log_end import LogEnd
 from analytics.derive.sql_files import Scope, SqlFiles, texts
 from analytics.tables.derived import BROKER_LOG_LINES, DERIVED_TABLES, FAILURES, WHAT_IF
 from analytics.tables.table import Table
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
 from tests.analytics.builders import uid
 from tests.analytics.small_logs import InMemory, answered
 

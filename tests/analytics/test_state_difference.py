@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analytics.fold.state_difference import disagreement
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
-from jbodlab.image.broker_registration import BrokerEndpoint, BrokerRegistration
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.broker_registration import BrokerEndpoint, BrokerRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
 from tests.analytics.builders import uid
 
 STATE = PartitionRegistration(

@@ -19,13 +19,11 @@ from analytics.errors import ReplayInputError
 from analytics.store.questions import GivenTables
 from analytics.tables import catalog as t
 from analytics.tables.derived import UNKNOWN_RECORDS
-from jbodlab.ids import TopicId
-from jbodlab.metadata_log.batches import control_batch, data_batch
-from jbodlab.metadata_log.snapshots import snapshot_name
-from jbodlab.protocol.record_batch import CONTROL, build_batch
-from jbodlab.records import frame
-from jbodlab.records.config_records import FeatureLevelRecord, NoOpRecord
-from jbodlab.records.control_records import (
+from jbodlab.metadata.log.batches import control_batch, data_batch
+from jbodlab.metadata.log.snapshots import snapshot_name
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import FeatureLevelRecord, NoOpRecord
+from jbodlab.metadata.records.control_records import (
     KRaftVersionFeature,
     KRaftVersionRecord,
     KRaftVoter,
@@ -36,7 +34,9 @@ from jbodlab.records.control_records import (
     SnapshotHeaderRecord,
     Voter,
 )
-from jbodlab.records.topic_records import PartitionRecord, TopicRecord
+from jbodlab.metadata.records.topic_records import PartitionRecord, TopicRecord
+from jbodlab.record_batch.record_batch import CONTROL, build_batch
+from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import partition_record, uid, versioned
 from tests.analytics.source_rows import column_rows, in_order, plain_rows
 

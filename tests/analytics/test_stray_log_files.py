@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analytics.bytes.layout import read_layout
-from jbodlab.records.config_records import NoOpRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
 from tests.analytics.builders import LogBuilder
 from tests.analytics.source_rows import read_all
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from analytics.derive.loss import Outcome, Rules, without_replica
-from jbodlab import kafka_uuid
-from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId, TopicId
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
 from tests.analytics.commands import what_if
 from tests.analytics.small_logs import TOPIC, broker_change, change, config

@@ -15,13 +15,13 @@ from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from analytics.derive.what_if import LOSSES
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.tables.derived import WHAT_IF
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
-from jbodlab.records.config_records import TOPIC_RESOURCE
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
+from jbodlab.metadata.records.config_records import TOPIC_RESOURCE
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import TOPIC, InMemory, Row
 

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import directory_id as directory_ids
-from jbodlab import kafka_uuid
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
-from jbodlab.records.cluster_records import UnregisterBrokerRecord
-from jbodlab.records.config_records import (
+from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     NoOpRecord,
 )
-from jbodlab.records.topic_records import (
+from jbodlab.metadata.records.topic_records import (
     PartitionChangeRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import (
     START_MS,
     LogBuilder,

@@ -25,7 +25,7 @@ from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.transactions import Dropped
 from analytics.job.scan_stage import OTHERS
 from analytics.job.small_records import effective_rows, sync_points
-from jbodlab.records.config_records import (
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     ConfigRecord,

@@ -14,9 +14,9 @@ from uuid import UUID
 from broker.disk.lifecycle import LogDirEvent
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from jbodlab.ids import DirectoryId
-from jbodlab.log.filesystem import Buffer
-from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.storage.directory.filesystem import Buffer
+from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.vocabulary.ids import DirectoryId
 from tests.waiting import run_adjustable
 
 

@@ -10,12 +10,12 @@ from uuid import UUID
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import LogInUse, OwnedLog
 from broker.replica.partition_log import PartitionLog
-from jbodlab.ids import TopicPartition
-from jbodlab.log.instructions import Instructions, SyncRequest
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.protocol.record_batch import build_batch, read_header
-from tests.jbodlab.log.direct_log import DirectLog
+from jbodlab.record_batch.record_batch import build_batch, read_header
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.instructions import Instructions, SyncRequest
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.ids import TopicPartition
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 TOPIC_ID = UUID(int=0xABCDEF)
 FS = PosixFileSystem()

@@ -22,9 +22,26 @@ from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica.waiting import AppendRequest
 from broker.replica_manager import ReplicaManager, ReplicationSettings
 from broker.traffic import Traffic
-from jbodlab import kafka_uuid
 from jbodlab.config.node_config import read_values
-from jbodlab.ids import (
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.runtime.outside import real
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import (
     BrokerEpoch,
     BrokerId,
     DirectoryId,
@@ -33,19 +50,6 @@ from jbodlab.ids import (
     TopicId,
     TopicPartition,
 )
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.outside import real
-from jbodlab.protocol.record_batch import build_batch
-from jbodlab.records.cluster_records import (
-    BrokerEndpoint,
-    BrokerRegistrationChangeRecord,
-    RegisterBrokerRecord,
-)
-from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
 from tests.broker.logs import no_checkpoints
 
 ME = BrokerId(1)

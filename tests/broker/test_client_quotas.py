@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from broker.api.request_handler import ConnectionInfo
 from broker.client_quotas import THROTTLE_MAX_MS, ClientQuotas
-from jbodlab.client_quota import PRODUCER_RATE, REQUEST_PERCENTAGE
-from jbodlab.image.settings_image import Quotas
+from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.runtime.client_quota import PRODUCER_RATE, REQUEST_PERCENTAGE
 from tests.waiting import run_adjustable, set_forward
 
 EACH_CLIENT = frozenset({("client-id", None)})

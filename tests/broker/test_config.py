@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker import config
-from jbodlab.errors import ConfigError, FormatError
+from jbodlab.vocabulary.errors import ConfigError, FormatError
 
 MINIMAL = {
     "process.roles": "broker",

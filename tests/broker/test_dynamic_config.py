@@ -12,11 +12,11 @@ from broker.dynamic_config import DynamicConfig
 from jbodlab.config import value_sources
 from jbodlab.config.key_table import Values
 from jbodlab.config.node_config import read_values
-from jbodlab.errors import ConfigError
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.records.config_records import BROKER_RESOURCE, ConfigRecord
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.records.config_records import BROKER_RESOURCE, ConfigRecord
+from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 from tests.broker.disks import directory_id
 
 DIRS = ("/disk-1", "/disk-2")

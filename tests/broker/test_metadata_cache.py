@@ -5,8 +5,14 @@ from uuid import UUID
 import pytest
 
 from broker.metadata_cache import BrokerNode, MetadataCache
-from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
-from jbodlab.ids import (
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint
+from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.ids import (
     BrokerEpoch,
     BrokerId,
     DirectoryId,
@@ -16,12 +22,6 @@ from jbodlab.ids import (
     TopicIdPartition,
     TopicPartition,
 )
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.cluster_image import ClusterImage
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.topics_image import TopicImage, TopicsImage
-from jbodlab.records.cluster_records import BrokerEndpoint
 from tests.broker.disks import directory_id
 
 B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)

@@ -10,9 +10,9 @@ import pytest
 from broker.controller_link.metadata_feed import MetadataListener
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import RETRY_S, MetadataPublisher
-from jbodlab.ids import BrokerId, TopicId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.vocabulary.ids import BrokerId, TopicId
 from tests.broker.replicas import (
     TOPIC,
     TP,

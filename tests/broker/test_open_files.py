@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from broker.open_files import divide
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 SHOW = (
     "import resource; from broker.open_files import raise_open_files_limit; "

@@ -9,12 +9,12 @@ from broker import metrics
 from broker.replica.replica_state import Absent, Offline
 from broker.replica_manager import PRODUCER_EXPIRATION_CHECK_S
 from jbodlab.config.topic_keys import SEGMENT_BYTES
-from jbodlab.directory_id import LOST, UNASSIGNED
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import DirectoryId, TopicId
-from jbodlab.log.loaded_log import create_log
-from jbodlab.log.log_config import LogConfig
-from jbodlab.records.topic_records import RemoveTopicRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.storage.log.loaded_log import create_log
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,

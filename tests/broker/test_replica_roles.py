@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.following.test_following import Pair, run
 from tests.broker.replicas import TOPIC, batch, change, partition_record, until
 from tests.waiting import quiet

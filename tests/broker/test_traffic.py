@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from broker.traffic import TOPICS_MAX, TopicCount, Traffic
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 
 def test_a_topic_is_counted_for_itself_and_with_all() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.replay_error import ReplayError
-from jbodlab.metadata_log.batches import decode_batch
-from jbodlab.metadata_log.snapshots import read_latest
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.replay_error import ReplayError
+from jbodlab.metadata.log.batches import decode_batch
+from jbodlab.metadata.log.snapshots import read_latest
+from jbodlab.record_batch.record_batch import iterate_headers
 
 DEADLINE_S = 10.0
 """How long a log is tried again of which something is taken away in the middle of a look."""

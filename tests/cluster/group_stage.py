@@ -13,7 +13,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.ids import GROUP_METADATA_TOPIC
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from tests.cluster.harness import Cluster, wait_for
 from tests.cluster.scenes import SETTINGS, Scene
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.log import meta_properties
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 from lab.cluster import processes, programs, wait_for
 from lab.cluster.layout import CONTROLLER_ID
 from tests.cluster.lab_cluster import Cluster, Disk

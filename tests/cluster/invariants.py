@@ -22,17 +22,17 @@ from typing import Any, NamedTuple, Protocol
 from confluent_kafka import KafkaError, Producer
 from kio.schema.metadata.v12.request import MetadataRequest
 
-from jbodlab.client import KafkaConnection
-from jbodlab.directory_id import LOST, UNASSIGNED
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import BrokerId, DirectoryId, TopicPartition
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.log import meta_properties, names
-from jbodlab.log.names import DirKind
-from jbodlab.log.partition_metadata import read_topic_id
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.storage.directory.names import DirKind
+from jbodlab.storage.directory.partition_metadata import read_topic_id
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition
 from tests.cluster.harness import (
     Cluster,
     directory_id,

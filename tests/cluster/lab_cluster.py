@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from jbodlab import properties
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log.names import METADATA_DIR_NAME
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.vocabulary import properties
 from lab import cluster as library
 from lab.cluster import LogDir, Node
 from lab.cluster.node import STOP_DEADLINE_S

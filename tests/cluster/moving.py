@@ -18,11 +18,11 @@ from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.log import names
-from jbodlab.log.names import DirKind
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.names import DirKind
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.cluster import configs
 from tests.cluster.harness import Cluster, assigned, on_disk, wait_for
 

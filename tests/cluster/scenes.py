@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from jbodlab import properties
-from jbodlab.admin_requests import revive_log_dir
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import INTERNAL_TOPICS, BrokerId, DirectoryId
-from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
+from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
+from jbodlab.peers.admin_requests import revive_log_dir
+from jbodlab.vocabulary import properties
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, DirectoryId
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.disk_faults import DiskFaults
 from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, made, wait_for

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from jbodlab import kafka_uuid
+from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import programs
 from tests.cluster.commands import call, called, value
 from tests.cluster.harness import Cluster, assigned, directory_id, on_disk, partitions_in, wait_for

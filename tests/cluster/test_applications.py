@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.api.test_passing_on import batch, produce
 from tests.clients.members import MemberProcess, Seen, longest_gap_s, seen_by
 from tests.clients.programs import PROGRAMS, NoKafkaError

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from jbodlab.log import names
-from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.checkpoints import read_offsets
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.cluster.configs import all_brokers
 from tests.cluster.harness import Cluster, wait_for
 from tests.cluster.scenes import Scene, Stage

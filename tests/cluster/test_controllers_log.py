@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from jbodlab.metadata_log.batches import data_batch
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.log.batches import data_batch
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.cluster.controllers_log import ControllersLog
 from tests.snapshot_files import write_snapshot
 

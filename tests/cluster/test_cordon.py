@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.commands import called, value
 from tests.cluster.configs import BROKER, alter, client
 from tests.cluster.harness import (

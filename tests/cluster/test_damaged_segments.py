@@ -20,11 +20,11 @@ from uuid import UUID
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from jbodlab import kafka_uuid
-from jbodlab.log import meta_properties, names
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.partition_metadata import write_topic_id
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.partition_metadata import write_topic_id
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary import kafka_uuid
 from tests.cluster.configs import alter
 from tests.cluster.harness import read_all, script, wait_for
 from tests.cluster.invariants import Ledger

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 
-from jbodlab.ids import GROUP_METADATA_TOPIC
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from tests.cluster import moving
 from tests.cluster.harness import made, wait_for
 from tests.cluster.lab_cluster import Cluster

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 
-from jbodlab.directory_id import LOST
-from jbodlab.ids import BrokerId
-from jbodlab.log import meta_properties
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.directory_id import LOST
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,

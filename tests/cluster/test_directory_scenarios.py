@@ -12,8 +12,8 @@ import time
 import pytest
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 
-from jbodlab.ids import BrokerId
-from jbodlab.log import names
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.harness import CONTROLLER_ID, Load, assigned, partitions_in, wait_for
 from tests.cluster.invariants import assert_kept, copies_in, settle
 from tests.cluster.lab_cluster import run_to_end

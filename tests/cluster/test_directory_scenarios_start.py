@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ElectionType
 
-from jbodlab.log import names
+from jbodlab.storage.directory import names
 from tests.cluster.disk_faults import KINDS
 from tests.cluster.harness import (
     CONTROLLER_ID,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from jbodlab.metadata_log.snapshots import latest_snapshot
+from jbodlab.metadata.log.snapshots import latest_snapshot
 from tests.cluster.harness import CONTROLLER_ID, Cluster, running, wait_for
 from tests.kafka.tools import DUMP_LOG, KafkaTools
 from tests.storage_tool.dumping import dump

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.ids import GROUP_METADATA_TOPIC
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from tests.cluster import moving
 from tests.cluster.group_members import Members
 from tests.cluster.group_stage import COORDINATORS, GOES_ON_S, committed, coordinator

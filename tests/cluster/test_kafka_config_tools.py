@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.harness import directory_id, wait_for
 from tests.cluster.scenes import Scene, Stage
 from tests.kafka.tools import CONFIGS, TOPICS, KafkaTools

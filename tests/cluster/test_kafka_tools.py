@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import kafka_uuid
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.snapshots import latest_snapshot, read_snapshot
-from jbodlab.records.features import SUPPORTED
-from jbodlab.records.schema import to_json
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.snapshots import latest_snapshot, read_snapshot
+from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.metadata.records.schema import to_json
+from jbodlab.vocabulary import kafka_uuid
 from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, wait_for
 from tests.cluster.scenes import SETTINGS, Scene, Stages
 from tests.kafka.tools import (

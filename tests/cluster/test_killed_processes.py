@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.harness import CONTROLLER_ID, Load, wait_for
 from tests.cluster.scenes import Scene, Stage
 

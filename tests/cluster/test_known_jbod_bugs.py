@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.ids import BrokerId
-from jbodlab.log import names
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,

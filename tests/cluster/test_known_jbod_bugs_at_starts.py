@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.log import names
+from jbodlab.storage.directory import names
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,

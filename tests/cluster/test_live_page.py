@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fault_injection.journal import read_faults
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from lab.state_files import StateFiles

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,

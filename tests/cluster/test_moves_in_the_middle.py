@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from jbodlab.admin_requests import revive_log_dir
-from jbodlab.error_code import ErrorCode
+from jbodlab.peers.admin_requests import revive_log_dir
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,

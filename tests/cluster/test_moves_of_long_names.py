@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.admin_requests import revive_log_dir
-from jbodlab.error_code import ErrorCode
+from jbodlab.peers.admin_requests import revive_log_dir
+from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.harness import Cluster, made, read_all, wait_for
 from tests.cluster.invariants import Ledger

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.protocol.api_table import ApiKey
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.harness import (
     Cluster,

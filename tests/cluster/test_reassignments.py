@@ -11,8 +11,8 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaTopicPartition
 
-from jbodlab.ids import BrokerId
-from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.commands import called
 from tests.cluster.configs import BROKER, TOPIC, alter, client
 from tests.cluster.following_reader import FollowingReader

@@ -11,7 +11,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from jbodlab.ids import GROUP_METADATA_TOPIC
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from tests.cluster.group_members import Librdkafka
 from tests.cluster.group_stage import GROUP_SETTINGS, committed
 from tests.cluster.harness import wait_for

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ElectionType
 
-from jbodlab.admin_requests import revive_log_dir
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import GROUP_METADATA_TOPIC
-from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
+from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
+from jbodlab.peers.admin_requests import revive_log_dir
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Load,

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from fault_injection.journal import read_faults
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.harness import script, wait_for
 

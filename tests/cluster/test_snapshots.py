@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.snapshots import parse_name, snapshot_paths
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.snapshots import parse_name, snapshot_paths
 from tests.cluster import scenes
 from tests.cluster.harness import (
     CONTROLLER_ID,

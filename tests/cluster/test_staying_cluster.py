@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fault_injection.journal import read_faults
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from lab import replay
 from lab.cluster import folders, processes, wait_for
 from lab.cluster.folders import make_folder, remove_folder

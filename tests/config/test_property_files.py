@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import kafka_uuid, properties
+from jbodlab.vocabulary import kafka_uuid, properties
 from lab.cluster import wait_for
 from lab.cluster.ports import HeldPorts
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.config import ControllerConfig, controller_config
-from jbodlab.ids import DirectoryId
-from jbodlab.log import meta_properties
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.metadata_log.snapshots import write_bootstrap
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.frame import VersionedRecord
+from jbodlab.metadata.log.snapshots import write_bootstrap
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.ids import DirectoryId
 from tests.builders import CLUSTER_ID, named_uuid
 
 NODE_ID = 100

@@ -11,17 +11,17 @@ from typing import Any, Self
 
 import grpc
 
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId, Offset
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.snapshots import read_latest
-from jbodlab.rpc import messages as pb
-from jbodlab.rpc.grpc_methods import ControllerStub
-from jbodlab.rpc.translate import from_proto, to_proto
+from jbodlab.controller_api import messages as pb
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.snapshots import read_latest
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, Offset
 from lab.cluster.ports import HeldPorts
 from tests.builders import PureController, directories
 from tests.controller.formatted import format_dir, properties_of

@@ -32,24 +32,28 @@ from controller.reassignments import (
     list_partition_reassignments,
 )
 from controller.registration import unregister_broker
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicId
-from jbodlab.image.metadata_image import EMPTY
-from jbodlab.records.cluster_records import (
-    BrokerRegistrationChangeRecord,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
     PartitionToReassign,
     UnregisterBrokerRequest,
 )
+from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicId
 from tests.builders import PureController, brokers, directories, name_of, named_uuid
 
 

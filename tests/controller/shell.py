@@ -13,10 +13,10 @@ from controller.log_thread import LogThread
 from controller.metadata_dir import open_metadata_dir
 from controller.metadata_stream import MetadataStream
 from controller.server import initial_state
-from jbodlab.errors import LogDirError
-from jbodlab.ids import Offset
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.outside import real
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import Offset
 from tests.controller.formatted import config_of
 
 

@@ -6,21 +6,21 @@ from uuid import UUID
 import pytest
 
 from controller.activation import activation_records, registration_records
-from jbodlab.errors import FormatError
-from jbodlab.ids import BrokerId
-from jbodlab.image.metadata_image import EMPTY
-from jbodlab.image.settings_image import FeaturesImage
-from jbodlab.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
-from jbodlab.records.config_records import (
+from jbodlab.controller_api.requests import Listener
+from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.image.settings_image import FeaturesImage
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import ClearElrRecord
-from jbodlab.requests import Listener
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import ClearElrRecord
+from jbodlab.vocabulary.errors import FormatError
+from jbodlab.vocabulary.ids import BrokerId
 
 BEGIN = BeginTransactionRecord(name="Bootstrap records")
 ABORT = AbortTransactionRecord(reason="Controller failover")

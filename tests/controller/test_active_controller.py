@@ -14,27 +14,27 @@ from controller.brokers import heartbeat, late_heartbeat
 from controller.metadata_stream import KEEP_ALIVE_S, MetadataStream
 from controller.registration import register_broker
 from controller.state import ControllerResult, ControllerState
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.metadata_log.batches import data_batch, read_batches
-from jbodlab.metadata_log.snapshots import read_snapshot
-from jbodlab.records.config_records import (
+from jbodlab.controller_api.requests import (
+    BrokerHeartbeatRequest,
+    MetadataStreamRequest,
+    MetadataStreamResponse,
+    Mutator,
+)
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.log.batches import data_batch, read_batches
+from jbodlab.metadata.log.snapshots import read_snapshot
+from jbodlab.metadata.records.config_records import (
     BeginTransactionRecord,
     ClientQuotaRecord,
     EndTransactionRecord,
     NoOpRecord,
     QuotaEntity,
 )
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import RemoveTopicRecord
-from jbodlab.requests import (
-    BrokerHeartbeatRequest,
-    MetadataStreamRequest,
-    MetadataStreamResponse,
-    Mutator,
-)
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import format_dir
 from tests.controller.shell import Shell, shell

@@ -15,13 +15,13 @@ import pytest
 from msgspec.structs import replace
 
 from controller.server import ControllerServer
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, Offset
-from jbodlab.outside import Outside, real
-from jbodlab.rpc import messages as pb
-from jbodlab.rpc.grpc_methods import ControllerStub
-from jbodlab.rpc.translate import from_proto, to_proto
+from jbodlab.controller_api import messages as pb
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.runtime.outside import Outside, real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, Offset
 from lab.cluster.ports import HeldPorts
 from tests.builders import CLUSTER_ID, PureController, brokers
 from tests.controller.formatted import config_of, format_dir
@@ -83,7 +83,7 @@ def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jbodlab.rpc.grpc_server.CALLS_MAX", 3)
+    monkeypatch.setattr("jbodlab.controller_api.grpc_server.CALLS_MAX", 3)
 
     async def scenario() -> None:
         async with served(tmp_path) as stub:

@@ -7,15 +7,15 @@ from msgspec.structs import replace
 
 from controller.brokers import fence_stale_broker, heartbeat, late_heartbeat
 from controller.heartbeats import Heartbeats
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId, Offset
-from jbodlab.records.cluster_records import (
+from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     UnfenceBrokerRecord,
 )
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, Offset
 from tests.builders import SESSION_TIMEOUT_MS, PureController, brokers, directories, named_uuid
 
 ONE, TWO = BrokerId(1), BrokerId(2)

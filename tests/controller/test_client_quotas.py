@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from controller.client_quotas import alter_client_quotas
-from jbodlab.error_code import ErrorCode
-from jbodlab.records.config_records import ClientQuotaRecord, QuotaEntity
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     QuotaChange,
     QuotaEntityName,
     QuotaEntry,
 )
+from jbodlab.metadata.records.config_records import ClientQuotaRecord, QuotaEntity
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.builders import PureController
 
 RATE, PERCENTAGE = "producer_byte_rate", "request_percentage"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from controller.config import controller_config
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 PROPERTIES = {
     "process.roles": "controller",

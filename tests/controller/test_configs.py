@@ -8,11 +8,7 @@ import pytest
 
 from controller.configs import alter_configs, incremental_alter_configs
 from controller.topics import delete_topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
     AlteredResource,
     ConfigChange,
@@ -21,6 +17,10 @@ from jbodlab.requests import (
     IncrementalAlterConfigsRequest,
     TopicToDelete,
 )
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController
 
 TOPIC, BROKER = 2, 4

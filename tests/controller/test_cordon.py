@@ -11,9 +11,7 @@ from controller.added_partitions import create_partitions
 from controller.configs import incremental_alter_configs
 from controller.reassignments import alter_partition_reassignments
 from controller.topics import create_topics
-from jbodlab.ids import BrokerId
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
     ConfigChange,
     ConfigResource,
@@ -25,6 +23,11 @@ from jbodlab.requests import (
     PartitionsToAdd,
     PartitionToReassign,
 )
+from jbodlab.metadata.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController, brokers, directories, named_uuid
 
 

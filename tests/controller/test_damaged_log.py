@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.controller_api import requests
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.builders import brokers
 from tests.controller.process import Process
 
@@ -77,7 +77,7 @@ def topics(it: Process) -> set[str]:
     return set(it.image().topics.by_name)
 
 
-# Each byte of each batch is tried in tests/jbodlab/metadata_log/test_damaged_log.py.
+# Each byte of each batch is tried in tests/jbodlab/metadata/log/test_damaged_log.py.
 @pytest.mark.parametrize(
     ("segment", "batch", "byte"),
     [(0, 0, 61), (0, 1, 8), (1, 0, 0), (-1, 0, 16), (-1, -2, 12), (-1, -2, 17)],

@@ -14,11 +14,11 @@ from controller.elections import balance_preferred_leaders, elect_leaders
 from controller.heartbeats import Heartbeats
 from controller.initial_partitions import usable_brokers
 from controller.placement import place
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import BrokerHeartbeatResponse, ElectLeadersRequest
+from jbodlab.controller_api.requests import BrokerHeartbeatResponse, ElectLeadersRequest
+from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import (
     SESSION_TIMEOUT_MS,
     PureController,

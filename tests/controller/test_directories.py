@@ -7,13 +7,17 @@ import pytest
 
 from controller.directories import assign_replicas_to_dirs
 from controller.topics import delete_topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import AssignReplicasToDirsRequest, DeleteTopicsRequest, TopicToDelete
+from jbodlab.controller_api.requests import (
+    AssignReplicasToDirsRequest,
+    DeleteTopicsRequest,
+    TopicToDelete,
+)
+from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 from tests.builders import PureController, brokers, directories, named_uuid
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -273,7 +277,7 @@ def test_old_partitions_get_their_whole_list_with_the_first_assignment() -> None
     controller.create("foo", (1, 2))
     upgraded = PureController(level=22)
     upgraded.state = controller.state
-    from jbodlab.records.config_records import FeatureLevelRecord
+    from jbodlab.metadata.records.config_records import FeatureLevelRecord
 
     upgraded.replay(FeatureLevelRecord(name="metadata.version", feature_level=22))
     incarnation = upgraded.state.image.cluster.brokers[ONE].incarnation_id

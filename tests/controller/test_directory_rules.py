@@ -8,8 +8,8 @@ import pytest
 
 from controller.partition_change import Wanted, partition_change
 from controller.state import default_directory, leader_test
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController, brokers, directories, directory, partition
 
 ONE = BrokerId(1)
@@ -139,7 +139,7 @@ def test_partitions_from_before_directories_get_them_one_by_one(level: int) -> N
     for broker, dirs in ((1, "A1,A2"), (2, "B1,B2")):
         controller.add_broker(broker, dirs)
     controller.create("foo", (1, 2))
-    from jbodlab.records.config_records import FeatureLevelRecord
+    from jbodlab.metadata.records.config_records import FeatureLevelRecord
 
     controller.replay(FeatureLevelRecord(name="metadata.version", feature_level=level))
     # Nothing is offline before a broker has registered its directories.

@@ -8,10 +8,10 @@ from controller.elections import (
     elect_leaders,
     elect_unclean_leaders,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.requests import ElectLeadersRequest, ElectLeadersResponse
+from jbodlab.controller_api.requests import ElectLeadersRequest, ElectLeadersResponse
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController, brokers
 
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from fault_injection.preload import CallClass, Control, Rule
-from jbodlab import requests
+from jbodlab.controller_api import requests
 from tests.builders import brokers
 from tests.controller.process import DEADLINE_S, Process
 

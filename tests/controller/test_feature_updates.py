@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from controller.feature_updates import update_features
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.schema import Record
-from jbodlab.requests import Feature, FeatureUpdate, UpdateFeaturesRequest
+from jbodlab.controller_api.requests import Feature, FeatureUpdate, UpdateFeaturesRequest
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.builders import PureController
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from controller.heartbeats import Contact, Heartbeats
-from jbodlab.ids import BrokerEpoch, BrokerId, Offset
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.cluster_image import ClusterImage
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, Offset
 from tests.builders import brokers
 
 ONE, TWO, THREE = brokers(1, 2, 3)

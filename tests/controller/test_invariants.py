@@ -13,12 +13,12 @@ from controller.elections import (
     elect_unclean_leaders,
 )
 from controller.registration import unregister_broker
-from jbodlab.ids import NO_LEADER, BrokerId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.frame import VersionedRecord, decode, encode
-from jbodlab.requests import ElectLeadersRequest, UnregisterBrokerRequest
+from jbodlab.controller_api.requests import ElectLeadersRequest, UnregisterBrokerRequest
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.frame import VersionedRecord, decode, encode
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 from tests.builders import PureController, directories, named_uuid
 
 STEPS = 500

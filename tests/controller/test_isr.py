@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from controller.isr import alter_partition
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
-from jbodlab.kafka_uuid import ZERO_UUID
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import AlterPartitionRequest, IsrChangeResult
+from jbodlab.controller_api.requests import AlterPartitionRequest, IsrChangeResult
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId
+from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 from tests.builders import PureController, brokers, named_uuid
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -147,7 +147,7 @@ def test_a_member_that_is_not_active_is_ineligible(how: str) -> None:
         controller.heartbeat(2, want_shut_down=True)
     else:
         from controller.registration import unregister_broker
-        from jbodlab.requests import UnregisterBrokerRequest
+        from jbodlab.controller_api.requests import UnregisterBrokerRequest
 
         controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=TWO))
 

@@ -18,11 +18,7 @@ from controller.isr import alter_partition
 from controller.metadata_dir import open_metadata_dir
 from controller.registration import register_broker, unregister_broker
 from controller.topics import create_topics, delete_topics
-from jbodlab.ids import BrokerId
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -30,6 +26,10 @@ from jbodlab.requests import (
     TopicToDelete,
     UnregisterBrokerRequest,
 )
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController, brokers, directories, named_uuid
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.shell import Shell, shell

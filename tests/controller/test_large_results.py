@@ -19,20 +19,20 @@ from controller.elections import elect_leaderless, elect_leaders
 from controller.registration import register_broker, unregister_broker
 from controller.state import ControllerState
 from controller.topics import delete_topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.records.cluster_records import RegisterBrokerRecord
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import PartitionRecord, TopicRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     DeleteTopicsRequest,
     ElectLeadersRequest,
     TopicToDelete,
     UnregisterBrokerRequest,
 )
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.records.cluster_records import RegisterBrokerRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import PartitionRecord, TopicRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from tests.builders import SESSION_TIMEOUT_MS, PureController, brokers, directory, named_uuid
 from tests.controller.formatted import format_dir
 from tests.controller.shell import shell

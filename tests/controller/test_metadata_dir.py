@@ -10,23 +10,23 @@ from uuid import UUID
 import pytest
 
 from controller.metadata_dir import OpenedDir, open_metadata_dir
-from jbodlab.errors import CorruptRecordError, FormatError
-from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.metadata_log.batches import MetadataBatch, data_batch, read_batches
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.quorum_state import QuorumState, read_quorum_state
-from jbodlab.records.cluster_records import RegisterControllerRecord
-from jbodlab.records.config_records import (
+from jbodlab.metadata.log.batches import MetadataBatch, data_batch, read_batches
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.quorum_state import QuorumState, read_quorum_state
+from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
+from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from jbodlab.records.control_records import LeaderChangeMessage, Voter
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import TopicRecord
+from jbodlab.metadata.records.control_records import LeaderChangeMessage, Voter
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.storage.directory.directory_lock import DirectoryLock
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
 from tests.builders import CLUSTER_ID, named_uuid
 from tests.controller.formatted import NODE_ID, config_of, format_dir
 from tests.snapshot_files import image_records, write_snapshot

@@ -11,9 +11,9 @@ import pytest
 
 from controller.log_thread import LogThread
 from controller.metadata_dir_watch import watch_metadata_dir
-from jbodlab.errors import LogDirError
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.outside import real
+from jbodlab.runtime.outside import real
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import LogDirError
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from controller.brokers import heartbeat, late_heartbeat
 from controller.metrics import ControllerMetrics, PartitionCounts, count_partitions
 from controller.registration import register_broker
 from controller.state import ControllerResult, ControllerState
-from jbodlab.errors import KafkaError
-from jbodlab.ids import NO_LEADER, BrokerId
-from jbodlab.metrics import Metric
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import BrokerHeartbeatRequest
+from jbodlab.controller_api.requests import BrokerHeartbeatRequest
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.runtime.metrics import Metric
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 from lab.cluster.ports import HeldPorts
 from tests.builders import PureController
 from tests.controller.formatted import format_dir

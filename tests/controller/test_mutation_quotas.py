@@ -7,9 +7,7 @@ import pytest
 
 from controller.added_partitions import create_partitions
 from controller.topics import create_topics, delete_topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.records.config_records import ClientQuotaRecord, QuotaEntity
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -19,6 +17,8 @@ from jbodlab.requests import (
     PartitionsToAdd,
     TopicToDelete,
 )
+from jbodlab.metadata.records.config_records import ClientQuotaRecord, QuotaEntity
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.builders import PureController, named_uuid
 
 STRICT = Mutator(client_id="c", is_strict=True)

@@ -6,9 +6,9 @@ import pytest
 
 from controller.partition_change import KEEP, Wanted, partition_change
 from controller.state import LeaderTest
-from jbodlab.election import Election
-from jbodlab.ids import BrokerId, DirectoryId
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.election import Election
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 from tests.builders import brokers, directories, directory, partition
 
 

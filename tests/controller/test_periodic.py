@@ -15,12 +15,12 @@ from controller.brokers import heartbeat
 from controller.registration import register_broker
 from controller.server import start_periodic
 from controller.state import ControllerResult, ControllerState
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import PartitionRecord, TopicRecord
-from jbodlab.requests import BrokerHeartbeatRequest
+from jbodlab.controller_api.requests import BrokerHeartbeatRequest
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import PartitionRecord, TopicRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId
 from tests.builders import PureController, brokers, directories, named_uuid
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.shell import Shell, shell
@@ -143,7 +143,7 @@ def test_no_ops_fill_silence_only(tmp_path: Path) -> None:
 def test_no_task_ends_by_what_one_run_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr("jbodlab.supervised.RESTART_S", 0.001)
+    monkeypatch.setattr("jbodlab.runtime.supervised.RESTART_S", 0.001)
     monkeypatch.setattr("controller.periodic.AFTER_FAILURE_MS", 1)
     directory = format_dir(tmp_path / "m")
     settings = {

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.placement import UsableBroker, place
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 
 T = TypeVar("T")
 

@@ -16,17 +16,17 @@ from pathlib import Path
 import grpc
 import pytest
 
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.rpc import messages as pb
-from jbodlab.rpc.grpc_methods import ControllerStub
-from jbodlab.rpc.translate import to_proto
+from jbodlab.controller_api import messages as pb
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.translate import to_proto
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from tests.builders import CLUSTER_ID, brokers, directories
 from tests.controller.formatted import NODE_ID, format_dir
 from tests.controller.process import DEADLINE_S, ROOT, Process

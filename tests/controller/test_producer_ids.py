@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from controller.producer_ids import allocate_producer_ids
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.records.config_records import ProducerIdsRecord
-from jbodlab.requests import AllocateProducerIdsRequest
+from jbodlab.controller_api.requests import AllocateProducerIdsRequest
+from jbodlab.metadata.records.config_records import ProducerIdsRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from tests.builders import PureController
 
 

@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from controller.heartbeats import Contact
 from controller.quorum import describe_quorum
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset
-from jbodlab.records.config_records import NoOpRecord
-from jbodlab.requests import QuorumReplica
+from jbodlab.controller_api.requests import QuorumReplica
+from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from tests.builders import CLUSTER_ID, PureController, directory
 
 ONE, TWO = BrokerId(1), BrokerId(2)

@@ -11,18 +11,18 @@ from controller.reassignments import (
     is_under_way,
     list_partition_reassignments,
 )
-from jbodlab import directory_id as directory_ids
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest,
     OngoingReassignment,
     PartitionToReassign,
 )
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.builders import PureController, brokers, directories
 
 Wish = tuple[str, int, tuple[int, ...] | None]

@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from controller.heartbeats import Heartbeats
 from controller.registration import register_broker, unregister_broker
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
-from jbodlab.kafka_uuid import to_text
-from jbodlab.records.cluster_records import (
+from jbodlab.controller_api.requests import Feature, Listener, UnregisterBrokerRequest
+from jbodlab.metadata.records.cluster_records import (
     BrokerEndpoint,
     BrokerFeature,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import Feature, Listener, UnregisterBrokerRequest
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
+from jbodlab.vocabulary.kafka_uuid import to_text
 from tests.builders import (
     METADATA_VERSION_FEATURE,
     SESSION_TIMEOUT_MS,

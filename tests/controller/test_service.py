@@ -33,18 +33,18 @@ from controller import (
     topics,
 )
 from controller.service import ControllerService
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import LeaderEpoch, Offset
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.outside import real
-from jbodlab.rpc import messages as pb
-from jbodlab.rpc.grpc_methods import ControllerStub, add_to_server
-from jbodlab.rpc.grpc_server import OPTIONS, servicer
-from jbodlab.rpc.translate import from_proto, to_proto
+from jbodlab.controller_api import messages as pb
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.grpc_methods import ControllerStub, add_to_server
+from jbodlab.controller_api.grpc_server import OPTIONS, servicer
+from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 from tests.builders import PureController
-from tests.jbodlab.rpc.messages import MESSAGES
+from tests.jbodlab.controller_api.messages import MESSAGES
 
 DEADLINE_S = 60.0
 HEARTBEAT_INTERVAL_MS = 3_000

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from controller.settings import check_topic_configs, effective_configs
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 
 def test_of_a_name_given_twice_the_last_value_counts() -> None:

@@ -15,22 +15,22 @@ import pytest
 from controller.metadata_dir import open_metadata_dir
 from controller.snapshotter import ControllerSnapshotter
 from controller.state import ControllerResult, ControllerState
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.metadata_log.snapshots import (
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.requests import MetadataStreamRequest
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.log.snapshots import (
     decode_snapshot,
     parse_name,
     read_snapshot,
     snapshot_paths,
 )
-from jbodlab.outside import real
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
-from jbodlab.requests import MetadataStreamRequest
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, brokers
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.process import Process

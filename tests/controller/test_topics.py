@@ -7,13 +7,7 @@ import pytest
 
 from controller.added_partitions import create_partitions
 from controller.topics import create_topics, delete_topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
-from jbodlab.kafka_uuid import ZERO_UUID
-from jbodlab.records.config_records import ConfigRecord
-from jbodlab.records.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -23,6 +17,12 @@ from jbodlab.requests import (
     PartitionsToAdd,
     TopicToDelete,
 )
+from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 from tests.builders import PureController, brokers, directories, named_uuid
 
 FOO = TopicId(named_uuid("foo"))

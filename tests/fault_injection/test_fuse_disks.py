@@ -26,7 +26,7 @@ from fault_injection.journal import Fault, read_all
 from fault_injection.mechanism import Target, TargetBroker
 from fault_injection.mechanisms import balloon
 from fault_injection.preload import CallClass, Control, Rule
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from jbodlab.cli.program import main
 from lab.cluster.waiting import wait_for
 from tests.fault_injection import making

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from jbodlab.durations import duration_text
+from jbodlab.vocabulary.durations import duration_text
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from broker import config as broker_config
 from broker.server import BrokerServer
 from controller.server import ControllerServer
-from jbodlab import requests
-from jbodlab.errors import ControllerUnavailableError
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.metadata_log.formatting import format_directories
-from jbodlab.outside import Outside, real
-from jbodlab.rpc.translate import to_proto
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.translate import to_proto
+from jbodlab.metadata.log.formatting import format_directories
+from jbodlab.runtime.outside import Outside, real
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.broker.disks import eventually
 from tests.builders import CLUSTER_ID
 from tests.controller.formatted import config_of

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from jbodlab.program_names import ROOT, name_of
+from jbodlab.cli.program_names import ROOT, name_of
 
 pytest.importorskip("hatchling", reason="what builds the wheel is not installed")
 
@@ -21,7 +21,7 @@ BROUGHT_BY_VENV = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "dis
 LOAD_ALL = """
 import sys
 from pathlib import Path
-import jbodlab.commands as commands
+import jbodlab.cli.commands as commands
 assert str(Path(commands.__file__).resolve()).startswith(sys.argv[1]), commands.__file__
 for name in commands.COMMANDS:
     assert callable(getattr(commands, name)), name
@@ -47,7 +47,7 @@ def hook() -> ModuleType:
         ("from broker.server import X\n", "from jbodlab.broker.server import X\n"),
         ("    from lab import errors\n", "    from jbodlab.lab import errors\n"),
         ("import lab.errors as errors\n", "import jbodlab.lab.errors as errors\n"),
-        ("from jbodlab.log import names\n", "from jbodlab.log import names\n"),
+        ("from jbodlab.storage.log import names\n", "from jbodlab.storage.log import names\n"),
         ("from labels import broker\n", "from labels import broker\n"),
         ("broker = 'from broker import'\n", "broker = 'from broker import'\n"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jbodlab.lab_state import NodeState
+from jbodlab.cli.lab_state import NodeState
 from lab.errors import LabError
 from tests.kafka.tools import SHORT_LIVED, STORAGE, KafkaTools
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.records import frame
-from jbodlab.records.config_records import NoOpRecord
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import NoOpRecord
 from tests.kafka import jars
 from tests.kafka.tools import DUMP_LOG, STORAGE, KafkaTools
 from tests.storage_tool.dumping import values, write

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.lab_state import ProcessState
+from jbodlab.cli.lab_state import ProcessState
 from lab.cluster import processes
 from lab.cluster.processes import CLUSTER_VARIABLE, ServerUser
 from lab.cluster.waiting import wait_for

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
-from jbodlab.log.partition_metadata import write_topic_id
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.partition_metadata import write_topic_id
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.ids import TopicPartition
 from lab import up_and_down
 from lab.cluster import Cluster
 

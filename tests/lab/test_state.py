@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from jbodlab import lab_state, properties
+from jbodlab.cli import lab_state
+from jbodlab.cli.lab_state import ClusterState, ProcessState
 from jbodlab.config import node_config
-from jbodlab.errors import DecodeError
-from jbodlab.lab_state import ClusterState, ProcessState
+from jbodlab.vocabulary import properties
+from jbodlab.vocabulary.errors import DecodeError
 from lab import up_and_down
 from lab.cluster import layout, processes
 from lab.cluster.ports import HeldPorts

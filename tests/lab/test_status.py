@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import layout
 from lab.cluster.processes import own_user
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView

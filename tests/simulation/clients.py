@@ -1,7 +1,7 @@
 """Clients of a history: producers, consumers, and what an operator asks for.
 
-They speak the real protocol through `jbodlab.client`, and keep accounts of what they were told. An
-operation whose answer did not come may have been carried out or not.
+They speak the real protocol through `jbodlab.peers.client`, and keep accounts of what they were
+told. An operation whose answer did not come may have been carried out or not.
 """
 
 from __future__ import annotations
@@ -21,11 +21,16 @@ from uuid import UUID
 
 import msgspec
 
-from jbodlab.client import KafkaConnection
-from jbodlab.errors import DecodeError, JbodlabError
-from jbodlab.ids import TopicPartition
-from jbodlab.protocol.api_table import request_class
-from jbodlab.protocol.record_batch import BatchHeader, build_batch, iterate_headers, iterate_records
+from jbodlab.kafka_wire.api_table import request_class
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.record_batch.record_batch import (
+    BatchHeader,
+    build_batch,
+    iterate_headers,
+    iterate_records,
+)
+from jbodlab.vocabulary.errors import DecodeError, JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.simulation.network import PORT_BASE
 from tests.simulation.plan import ProducerPlan
 from tests.simulation.taps import in_sync_have

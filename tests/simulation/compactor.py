@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
-from jbodlab.log.compaction_round import CompactionRound
-from jbodlab.log.filesystem import FileSystem
+from jbodlab.storage.compaction.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
+from jbodlab.storage.compaction.compaction_round import CompactionRound
+from jbodlab.storage.directory.filesystem import FileSystem
 
 
 class SimCompactor:

@@ -2,7 +2,7 @@
 
 A `Medium` is what an operator can hold in hand: a tree of files and directories. A `SimDisk` is the
 place where one is mounted, with its faults; it outlives processes. A `DiskView` is what one process
-sees of it, a `jbodlab.log.filesystem.Disk`.
+sees of it, a `jbodlab.storage.directory.filesystem.Disk`.
 
 What is durable, and what a loss of power leaves:
 
@@ -33,8 +33,8 @@ from typing import Any, TypeVar
 
 from greenlet import getcurrent
 
-from jbodlab.log.filesystem import Buffer
-from jbodlab.log.names import TMP_SUFFIX
+from jbodlab.storage.directory.filesystem import Buffer
+from jbodlab.storage.directory.names import TMP_SUFFIX
 from tests.simulation.loop import PROCESS, Process, SimLoop, Waiters, pause
 from tests.simulation.plan import UNLIMITED
 
@@ -309,7 +309,7 @@ def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 class DiskView:
-    """What one process sees of a disk; a `jbodlab.log.filesystem.Disk`."""
+    """What one process sees of a disk; a `jbodlab.storage.directory.filesystem.Disk`."""
 
     path = None
     """Each call is about one of its own."""
@@ -570,7 +570,7 @@ class SimFile:
 
 
 class SimLock(SimFile):
-    """A `jbodlab.log.filesystem.FileLock`."""
+    """A `jbodlab.storage.directory.filesystem.FileLock`."""
 
     is_open = True
 

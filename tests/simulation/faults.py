@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from jbodlab.directory_id import is_reserved
-from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
-from jbodlab.records.metadata_version import LATEST
+from jbodlab.metadata.records.metadata_version import LATEST
+from jbodlab.vocabulary.directory_id import is_reserved
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
 from tests.simulation.clients import Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS
 from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan

@@ -243,7 +243,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 class SimThreads:
-    """`jbodlab.threads.Threads` of one process."""
+    """`jbodlab.runtime.threads.Threads` of one process."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -305,7 +305,7 @@ def pause(loop: SimLoop, seconds: float) -> None:
 
 
 class SimQueue(Waiters):
-    """`jbodlab.threads.CallQueue`."""
+    """`jbodlab.runtime.threads.CallQueue`."""
 
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(loop)
@@ -322,7 +322,7 @@ class SimQueue(Waiters):
 
 
 class SimFlag(Waiters):
-    """`jbodlab.threads.Flag`."""
+    """`jbodlab.runtime.threads.Flag`."""
 
     _is_set = False
 

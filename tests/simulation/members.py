@@ -19,9 +19,9 @@ from broker.coordinator.shard import CoordinatorShard, ShardState
 from broker.disk.log_dir import LogDir
 from broker.groups.offsets import GroupOffsets
 from broker.groups.tables import Row
-from jbodlab import kafka_uuid
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
 from tests.simulation.clients import NONE, Client
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import GroupPlan

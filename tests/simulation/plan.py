@@ -13,7 +13,7 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
-from jbodlab.records.metadata_version import JBOD_LEVEL, LATEST
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL, LATEST
 
 CHOICES = 1 << 30
 CALM_SHARE = 0.12

@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextvars import Context, copy_context
 from typing import Any
 
-from jbodlab.errors import ControllerUnavailableError
-from jbodlab.requests import Listener
-from jbodlab.rpc.transport import RpcRefusedError
+from jbodlab.controller_api.requests import Listener
+from jbodlab.controller_api.transport import RpcRefusedError
+from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.simulation.loop import PROCESS, Process, SimLoop
 from tests.simulation.network import PORT_BASE, Network, node_of
 
@@ -83,7 +83,7 @@ class RpcNetwork:
 
 
 class SimRpcServer:
-    """`jbodlab.rpc.transport.RpcServer` of one process."""
+    """`jbodlab.controller_api.transport.RpcServer` of one process."""
 
     def __init__(self, rpc: RpcNetwork, listener: Listener) -> None:
         self._rpc = rpc
@@ -214,7 +214,7 @@ class _Call:
 
 
 class SimRpcTransport:
-    """`jbodlab.rpc.transport.RpcTransport` of one process."""
+    """`jbodlab.controller_api.transport.RpcTransport` of one process."""
 
     def __init__(self, rpc: RpcNetwork, address: str) -> None:
         self.rpc = rpc

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker.replica.replica_state import StandIn
-from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.log import names
-from jbodlab.log.names import DirKind
-from jbodlab.protocol.record_batch import BatchHeader
-from jbodlab.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.record_batch.record_batch import BatchHeader
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.names import DirKind
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
 from tests.simulation.clients import BROKER, Stored, is_whole, stored_in
 from tests.simulation.disk import File, Folder
 from tests.simulation.faults import CORDONED

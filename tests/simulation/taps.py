@@ -32,21 +32,21 @@ from broker.serving.other_leaders import OtherLeaders
 from controller import isr, service
 from controller.active_controller import ActiveController
 from controller.metadata_stream import MetadataStream
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.ids import TopicIdPartition, TopicPartition
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.topics_image import TopicImage
-from jbodlab.log import names
-from jbodlab.log.checkpoints import parse_frame
-from jbodlab.log.directory_probe import PROBE_FILE
-from jbodlab.log.names import METADATA_DIR_NAME, DirKind, parse_partition_dir
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.protocol.record_batch import iterate_headers
-from jbodlab.records.metadata_version import JBOD_LEVEL
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.checkpoints import parse_frame
+from jbodlab.storage.directory.directory_probe import PROBE_FILE
+from jbodlab.storage.directory.names import METADATA_DIR_NAME, DirKind, parse_partition_dir
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.ids import TopicIdPartition, TopicPartition
 from tests.simulation.disk import CHANGES, DiskView, File, Folder, SimDisk
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, NEVER, SESSION

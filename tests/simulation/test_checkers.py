@@ -13,19 +13,23 @@ import pytest
 
 from broker.coordinator.shard import ShardState
 from broker.moves.replica_move import MoveEvent, MoveState
-from jbodlab import kafka_uuid
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.errors import DecodeError
-from jbodlab.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
-from jbodlab.image.metadata_image import EMPTY
-from jbodlab.image.settings_image import ConfigsImage
-from jbodlab.image.topics_image import TopicImage, TopicsImage
-from jbodlab.log.checkpoints import render_frame
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.names import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE
-from jbodlab.protocol.record_batch import build_batch
-from jbodlab.records.metadata_version import LATEST
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.image.settings_image import ConfigsImage
+from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
+from jbodlab.metadata.records.metadata_version import LATEST
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.storage.directory.checkpoints import render_frame
+from jbodlab.storage.directory.names import (
+    CLEAN_SHUTDOWN_FILE,
+    HIGH_WATERMARK_FILE,
+    RECOVERY_POINT_FILE,
+)
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
 from tests.builders import named_uuid, partition
 from tests.simulation import faults, history, settled, taps
 from tests.simulation.clients import Admin, Client, Producer, check_recovery, value_of

@@ -25,19 +25,19 @@ import broker.server
 import controller.server
 from broker.config import from_properties
 from controller.config import controller_config
-from jbodlab import kafka_uuid
-from jbodlab.errors import JbodlabError
-from jbodlab.ids import BrokerId, DirectoryId, TopicPartition
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.topics_image import TopicImage
-from jbodlab.log import meta_properties, names
-from jbodlab.log_lines import with_values
-from jbodlab.metadata_log.formatting import format_directories
-from jbodlab.outside import Outside
-from jbodlab.protocol import api_table
+from jbodlab.kafka_wire import api_table
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.metadata.log.formatting import format_directories
+from jbodlab.runtime.log_lines import with_values
+from jbodlab.runtime.outside import Outside
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition
 from tests.simulation.compactor import SimCompactor
 from tests.simulation.disk import DiskView, File, Folder, Medium, SimDisk
 from tests.simulation.loop import PROCESS, Process, SimLoop, SimThreads

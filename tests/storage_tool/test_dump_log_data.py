@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.protocol.record_batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, build_batch
+from jbodlab.record_batch.record_batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, build_batch
 from tests.storage_tool.dumping import (
     LOG,
     TIME_MS,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.record_batch.record_batch import build_batch
 from tests.kafka.tools import DUMP_LOG, KafkaTools
 from tests.storage_tool.dumping import TIME_MS, Dumped, dump, write
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata_log.batches import control_batch
-from jbodlab.records.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
+from jbodlab.metadata.log.batches import control_batch
+from jbodlab.metadata.records.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
 from tests.storage_tool.dumping import TIME_MS, dump, leader_change, registration, write
 
 JSON = ("--cluster-metadata-decoder", "--output=json")

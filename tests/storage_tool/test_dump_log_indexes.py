@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.log.producer_state import ProducerState
-from jbodlab.protocol.record_batch import TRANSACTIONAL, build_batch, read_header
+from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch, read_header
+from jbodlab.storage.log.producer_state import ProducerState
 from tests.storage_tool.dumping import (
     TIME_MS,
     dump,

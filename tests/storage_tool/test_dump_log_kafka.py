@@ -9,18 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.log.producer_state import ProducerState
-from jbodlab.metadata_log.batches import control_batch
-from jbodlab.protocol.record_batch import (
-    CONTROL,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    build_batch,
-    read_header,
-)
-from jbodlab.records import frame
-from jbodlab.records.cluster_records import UnregisterControllerRecord
-from jbodlab.records.control_records import (
+from jbodlab.metadata.log.batches import control_batch
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.cluster_records import UnregisterControllerRecord
+from jbodlab.metadata.records.control_records import (
     KRaftVersionFeature,
     KRaftVersionRecord,
     KRaftVoter,
@@ -29,8 +21,16 @@ from jbodlab.records.control_records import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
-from jbodlab.records.registry import RECORD_TYPES
-from tests.jbodlab.records.every_record import every_record
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.record_batch.record_batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    build_batch,
+    read_header,
+)
+from jbodlab.storage.log.producer_state import ProducerState
+from tests.jbodlab.metadata.records.every_record import every_record
 from tests.kafka.tools import DUMP_LOG, KafkaTools
 from tests.storage_tool.dumping import (
     TIME_MS,

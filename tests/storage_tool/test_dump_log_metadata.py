@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata_log.batches import control_batch, data_batch
-from jbodlab.protocol.record_batch import CONTROL, build_batch
-from jbodlab.records.config_records import BeginTransactionRecord
-from jbodlab.records.control_records import (
+from jbodlab.metadata.log.batches import control_batch, data_batch
+from jbodlab.metadata.records.config_records import BeginTransactionRecord
+from jbodlab.metadata.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     Voter,
 )
-from jbodlab.records.frame import VersionedRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from tests.storage_tool.dumping import (
     FIXTURES,
     LOG,

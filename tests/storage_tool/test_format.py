@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from jbodlab import directory_id
-from jbodlab.log import meta_properties
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.metadata_log import snapshots
-from jbodlab.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.log import snapshots
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary import directory_id
 
 CLUSTER_ID = "41QSStLtR3qOekbX4ZlbHA"
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from jbodlab import kafka_uuid
+from jbodlab.vocabulary import kafka_uuid
 
 
 class Result(NamedTuple):
@@ -39,7 +39,8 @@ def test_random_uuid_imports_nothing_heavy() -> None:
     program = (
         "import sys; from storage_tool.__main__ import main; main(['random-uuid']);"
         "print(sorted(m for m in sys.modules if m.split('.')[0] in"
-        " ('kio', 'grpc', 'asyncio', 'uvloop', 'google') or m.startswith('jbodlab.records')))"
+        " ('kio', 'grpc', 'asyncio', 'uvloop', 'google')"
+        " or m.startswith('jbodlab.metadata.records')))"
     )
 
     done = subprocess.run(

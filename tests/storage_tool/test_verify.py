@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from jbodlab.cli.program import main
-from jbodlab.directory_id import LOST
-from jbodlab.kafka_uuid import random_uuid
-from jbodlab.log import meta_properties, names
-from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.storage.directory import meta_properties, names
+from jbodlab.storage.directory.directory_lock import DirectoryLock
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.directory_id import LOST
+from jbodlab.vocabulary.kafka_uuid import random_uuid
 from storage_tool.verify import Pace, is_locked
 
 

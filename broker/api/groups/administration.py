@@ -13,8 +13,8 @@ from broker.api.answer import Later, RequestContext, Response
 from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
 from broker.groups import requests, responses
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest

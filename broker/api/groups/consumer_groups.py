@@ -24,11 +24,11 @@ from broker.api.groups.coordinators import (
 from broker.groups import requests
 from broker.groups.consumer import responses
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicId, TopicIdPartition
-from jbodlab.kafka_uuid import ZERO_UUID
-from jbodlab.records.features import GROUP_VERSION
+from jbodlab.metadata.records.features import GROUP_VERSION
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 
 if TYPE_CHECKING:
     from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest

@@ -11,8 +11,8 @@ import msgspec
 from broker.api.answer import Response
 from broker.api.request_handler import ConnectionInfo
 from broker.groups.requests import Request
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 R = TypeVar("R", bound=Response)
 

@@ -20,10 +20,10 @@ from broker.api.groups.coordinators import GroupCoordinators
 from broker.api.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import NO_TRANSACTIONS
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.ids import GROUP_METADATA_TOPIC, BrokerId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest

@@ -18,8 +18,8 @@ from broker.api.groups.coordinators import (
     client_host,
 )
 from broker.groups import requests, responses
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.heartbeat.v4.request import HeartbeatRequest

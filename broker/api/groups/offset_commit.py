@@ -17,9 +17,9 @@ from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import GroupCoordinators, check_group_id
 from broker.groups import requests
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.image.topics_image import TopicImage, TopicsImage
+from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.offset_commit.v9.request import OffsetCommitRequest

@@ -18,9 +18,9 @@ from broker.api.answer import Later, RequestContext, Response
 from broker.api.groups.coordinators import GroupCoordinators
 from broker.groups import requests, responses
 from broker.metadata_cache import MetadataCache
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId
 
 if TYPE_CHECKING:
     from kio.schema.offset_fetch.v9.request import OffsetFetchRequest

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 from broker.api.answer import RequestContext
 from broker.api.failures import FailsBySchema
 from broker.api.groups.find_coordinator import NO_SHARE_GROUPS
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatRequest

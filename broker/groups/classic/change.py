@@ -12,8 +12,8 @@ from broker.groups.classic.group import PREDECESSORS, ClassicGroup, Member, Stat
 from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.settings import GroupSettings
-from jbodlab.error_code import ErrorCode
 from jbodlab.group_records.records import GroupRecord
+from jbodlab.vocabulary.error_code import ErrorCode
 
 CLASSIC = "classic"
 SESSION_TIMER = "classic session"

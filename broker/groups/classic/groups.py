@@ -30,9 +30,9 @@ from broker.groups.requests import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from broker.groups.responses import JoinGroupResponse, MemberResponse
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.records import GroupRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 ClassicEvent = GroupCreated | AssignmentsStored
 CLASSIC_TIMERS = frozenset({SESSION_TIMER, JOIN_TIMER, SYNC_TIMER})

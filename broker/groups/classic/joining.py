@@ -28,8 +28,8 @@ from broker.groups.classic.rebalance import (
 from broker.groups.decision import Ticket
 from broker.groups.requests import JoinGroup
 from broker.groups.responses import JoinGroupResponse
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 MEMBER_ID_REQUIRED_FROM = 4
 """Version of JoinGroup from which dynamic members ask for their id first."""

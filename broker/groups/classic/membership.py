@@ -9,8 +9,8 @@ from broker.groups.classic.rebalance import complete_join_if_all_came, remove_me
 from broker.groups.decision import Answer, Decision, Ticket, Timer
 from broker.groups.requests import Heartbeat, LeaveGroup, LeavingMember
 from broker.groups.responses import HeartbeatResponse, LeaveGroupResponse, MemberResponse
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 MANY_MEMBERS_FROM = 3
 """Version of LeaveGroup from which it names many members, each with an error of its own."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from broker.groups.classic.change import NEW_MEMBER_TIMEOUT_MS, SESSION_TIMER, GroupChange
 from broker.groups.classic.group import Member, State, choose_protocol, joined_members
 from broker.groups.responses import JoinGroupResponse
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 
 def add_member(change: GroupChange, member: Member, protocol_type: str) -> None:

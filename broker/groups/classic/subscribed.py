@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.groups.classic.group import CONSUMER, ClassicGroup
 from broker.groups.subscription import decode_subscription
-from jbodlab.errors import DecodeError
+from jbodlab.vocabulary.errors import DecodeError
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:

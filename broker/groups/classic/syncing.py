@@ -12,8 +12,8 @@ from broker.groups.classic.rebalance import prepare_rebalance, reset_assignments
 from broker.groups.decision import Ticket
 from broker.groups.requests import SyncGroup
 from broker.groups.responses import SyncGroupResponse
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 PROTOCOL_FROM = 5
 """Version of SyncGroup from which it names the protocol."""

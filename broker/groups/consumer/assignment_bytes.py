@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from jbodlab.errors import DecodeError
-from jbodlab.records import wire
+from jbodlab.metadata.records import wire
+from jbodlab.vocabulary.errors import DecodeError
 
 HIGHEST_VERSION = 3
 

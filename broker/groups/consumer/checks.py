@@ -16,9 +16,9 @@ from broker.groups.consumer.group import (
 )
 from broker.groups.requests import ConsumerGroupHeartbeat
 from broker.groups.settings import GroupSettings
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicIdPartition
 
 FIRST_VERSION_WITH_CLIENT_IDS = 1
 """From here on the client makes its member id."""

@@ -38,8 +38,8 @@ from broker.groups.responses import (
     SyncGroupResponse,
 )
 from broker.groups.subscription import Subscription, decode_subscription
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError, KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 DISABLED = "disabled"
 

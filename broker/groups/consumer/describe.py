@@ -16,7 +16,7 @@ from broker.groups.consumer.target import preferred_assignor
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Row, Table
 from broker.groups.topics import Topics
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1

@@ -21,7 +21,7 @@ from jbodlab.group_records.values import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupRegularExpressionValue,
 )
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.ids import TopicIdPartition
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

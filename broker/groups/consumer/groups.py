@@ -50,8 +50,8 @@ from broker.groups.requests import (
 from broker.groups.settings import GroupSettings
 from broker.groups.state import GroupState
 from broker.groups.tables import Row
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 Configs = Mapping[str, str]
 

@@ -27,7 +27,7 @@ from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
 from broker.groups.consumer.target import renew_target
 from broker.groups.consumer.topics import topic_ids
 from broker.groups.requests import ConsumerGroupHeartbeat
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.ids import TopicIdPartition
 
 Owned = frozenset[TopicIdPartition] | None
 

@@ -38,8 +38,6 @@ from broker.groups.requests import JoinProtocol
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.subscription import Subscription, decode_subscription
 from broker.groups.topics import Topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError, KafkaError
 from jbodlab.group_records.keys import GroupMetadataKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import (
@@ -47,7 +45,9 @@ from jbodlab.group_records.values import (
     ClassicProtocol,
     GroupMetadataValue,
 )
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
+from jbodlab.vocabulary.ids import TopicIdPartition
 
 UPGRADES = ("bidirectional", "upgrade")
 DOWNGRADES = ("bidirectional", "downgrade")

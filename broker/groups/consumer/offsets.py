@@ -8,9 +8,9 @@ from types import MappingProxyType
 from broker.groups.consumer.group import ConsumerGroup, is_classic
 from broker.groups.requests import NO_TOPIC_ID, OffsetCommit, OffsetFetch
 from broker.groups.topics import Topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicIdPartition
 
 FIRST_VERSION_WITH_EPOCHS = 9
 """Of OffsetCommit: before, the field holds the generation of a classic member."""

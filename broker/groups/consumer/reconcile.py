@@ -15,7 +15,7 @@ from collections.abc import Callable, Set
 import msgspec
 
 from broker.groups.consumer.group import CurrentAssignment, Epochs, MemberState, Target
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ import re2
 from broker.groups.consumer.draft import Draft, regex_timer
 from broker.groups.consumer.group import ConsumerGroup, Member, ResolvedRegex
 from broker.groups.topics import Topics
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 RESOLUTION_INTERVAL_MS = 10_000
 """At least so long between two resolutions of one group."""

@@ -31,7 +31,7 @@ from jbodlab.group_records.values import (
     CurrentTopicPartitions,
     TargetTopicPartitions,
 )
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.ids import TopicIdPartition
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from broker.groups.consumer.group import Target
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicId
 
 
 class ConsumerGroupHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from broker.groups.consumer.topics import topic_ids
 from broker.groups.decision import Work
 from broker.groups.settings import GroupSettings
 from broker.groups.topics import Topics
-from jbodlab.ids import TopicId
+from jbodlab.vocabulary.ids import TopicId
 
 LARGE_FROM = 1_000
 """Members and partitions from which on a group is large: some 10 ms of work."""

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from broker.groups.consumer.group import Target
 from broker.groups.topics import Topics
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 NO_TOPICS_HASH = 0
 """Of a group that has subscribed to no topic that exists."""

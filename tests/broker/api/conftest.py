@@ -36,12 +36,23 @@ from broker.replica.client_requests import (
 )
 from broker.serving.passing_on import PassingOn
 from broker.traffic import Traffic
-from jbodlab import requests
-from jbodlab.client import KafkaConnection
 from jbodlab.config.node_config import read_values
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError, KafkaError
-from jbodlab.ids import (
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.requests import NewTopic
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
+from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.runtime.outside import real
+from jbodlab.storage.log.producer_state import ProducerEntry
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
+from jbodlab.vocabulary.ids import (
     BrokerEpoch,
     BrokerId,
     DirectoryId,
@@ -51,17 +62,6 @@ from jbodlab.ids import (
     TopicId,
     TopicPartition,
 )
-from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.cluster_image import ClusterImage
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
-from jbodlab.image.topics_image import TopicImage, TopicsImage
-from jbodlab.log.producer_state import ProducerEntry
-from jbodlab.outside import real
-from jbodlab.records.cluster_records import BrokerEndpoint
-from jbodlab.requests import NewTopic
 
 DEADLINE_S = 10.0
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"

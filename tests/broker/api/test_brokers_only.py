@@ -11,11 +11,11 @@ import uvloop
 
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchResult
-from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicPartition
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.admin_requests import describe_log_dir_states, revive_log_dir
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.api.conftest import LISTENER, US, Cluster, serving
 from tests.broker.api.test_fetch import fetch
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from broker.replica.client_requests import AppendResult, FetchResult
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import Offset, TopicPartition
-from jbodlab.image.settings_image import Quotas
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.controller_api import requests
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import Offset, TopicPartition
 from tests.broker.api.test_fetch import fetch
 from tests.broker.api.test_metadata import metadata
 from tests.broker.api.test_produce import produce

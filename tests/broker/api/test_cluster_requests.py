@@ -12,11 +12,11 @@ from uuid import UUID
 
 import pytest
 
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset
-from jbodlab.image.cluster_image import ClusterImage
-from jbodlab.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
+from jbodlab.controller_api import requests
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from tests.waiting import called, turns
 
 API_VERSIONS, DESCRIBE_QUORUM, UPDATE_FEATURES, UNREGISTER_BROKER = 18, 55, 57, 64

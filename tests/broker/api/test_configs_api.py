@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from jbodlab import requests
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import Offset
-from jbodlab.protocol import api_table
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.controller_api import requests
+from jbodlab.kafka_wire import api_table
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import Offset
 from tests.broker.api.conftest import Cluster
 from tests.waiting import called
 

@@ -14,15 +14,15 @@ from broker.api.handlers import BrokerParts, ClientApis
 from broker.api.request_handler import ConnectionInfo, Pending
 from broker.metadata_cache import MetadataCache
 from broker.traffic import Traffic
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.outside import real
-from jbodlab.protocol import api_table
-from jbodlab.protocol.api_table import APIS, ApiKey
-from jbodlab.protocol.encoder import encode
-from jbodlab.protocol.headers import read_request_header, read_response_header, request_header
-from jbodlab.protocol.layout import is_struct, tag_of, unwrap
+from jbodlab.kafka_wire import api_table
+from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
+from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 VERSIONS = [
     pytest.param(key, version, id=f"{key.name}-{version}")

@@ -12,9 +12,9 @@ import pytest
 from broker.api.answer import RequestContext
 from broker.api.failures import FailsBySchema
 from broker.api.request_handler import ConnectionInfo
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.protocol.headers import RequestHeader
+from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 NOW = datetime.timedelta(0)
 CODE = ErrorCode.KAFKA_STORAGE_ERROR

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from broker.replica.client_requests import DivergingEpoch, FetchEntry, FetchParams, FetchResult
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicId, TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
 
 FETCH = 1
 API_VERSIONS = 18

@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from broker.groups import requests, responses
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicId
-from jbodlab.requests import CreatedTopic, CreateTopicsResponse
+from jbodlab.controller_api.requests import CreatedTopic, CreateTopicsResponse
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId
 
 Run = Callable[..., None]
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from broker.api.helper_thread import HelperThread
-from jbodlab.outside import real
+from jbodlab.runtime.outside import real
 
 DEADLINE_S = 10.0
 

@@ -31,12 +31,12 @@ from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.outside import real
-from jbodlab.protocol.api_table import APIS, MAX_REQUEST_BYTES, ApiKey, load
-from jbodlab.protocol.headers import RequestHeader, request_header
+from jbodlab.kafka_wire.api_table import APIS, MAX_REQUEST_BYTES, ApiKey, load
+from jbodlab.kafka_wire.headers import RequestHeader, request_header
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.waiting import DEADLINE_S, turns
 
 METADATA, VERSION = ApiKey.METADATA, 1

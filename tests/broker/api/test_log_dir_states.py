@@ -11,11 +11,11 @@ from broker.api.request_handler import ConnectionInfo
 from broker.disk.condition import Condition
 from broker.disk.lifecycle import LogDirEvent
 from broker.disk.log_dir import LogDir
-from jbodlab.ids import DirectoryId
-from jbodlab.protocol.api_table import ApiKey, response_class, response_reader
-from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
-from jbodlab.protocol.encoder import encode
-from jbodlab.protocol.headers import read_request_header, request_header
+from jbodlab.kafka_wire.api_table import ApiKey, response_class, response_reader
+from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.headers import read_request_header, request_header
+from jbodlab.vocabulary.ids import DirectoryId
 
 KEY = ApiKey.DESCRIBE_LOG_DIR_STATES
 ONE, TWO = UUID(int=101), UUID(int=102)

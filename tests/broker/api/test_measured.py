@@ -8,10 +8,10 @@ from typing import Any
 
 from broker.replica.client_requests import AppendResult, FetchResult
 from broker.traffic import TopicCount
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.protocol.api_table import ApiKey
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.api.test_fetch import fetch
 from tests.broker.api.test_metadata import metadata
 from tests.broker.api.test_produce import produce

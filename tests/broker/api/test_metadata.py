@@ -10,8 +10,8 @@ import pytest
 
 from broker.api.encoded_topics import KINDS_MAX, EncodedTopics, Kind
 from broker.metadata_cache import MetadataCache
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
+from jbodlab.controller_api import requests
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.waiting import called, turns
 
 METADATA = 3

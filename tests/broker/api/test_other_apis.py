@@ -21,11 +21,11 @@ from broker.replica.client_requests import (
     RecordDeletion,
     ReplicaDescription,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.log.producer_state import ProducerBatch, ProducerEntry
-from jbodlab.protocol.api_table import APIS, OWN_MESSAGES, ApiKey
-from jbodlab.protocol.headers import request_header
+from jbodlab.kafka_wire.api_table import APIS, OWN_MESSAGES, ApiKey
+from jbodlab.kafka_wire.headers import request_header
+from jbodlab.storage.log.producer_state import ProducerBatch, ProducerEntry
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

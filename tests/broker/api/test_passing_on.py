@@ -19,11 +19,11 @@ from broker.serving import other_leaders
 from broker.serving.passing_on import PassingOn
 from broker.serving.sent_away import Sender
 from broker.traffic import TopicCount
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from jbodlab.protocol.api_table import ApiKey
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.broker.api.conftest import LISTENER, US, Cluster, serving
 from tests.broker.api.test_metadata import metadata
 from tests.waiting import called, turns

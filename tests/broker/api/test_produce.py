@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import LogDirError
-from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
-from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
 from tests.waiting import called
 
 PRODUCE = 0

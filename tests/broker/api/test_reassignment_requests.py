@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
+from jbodlab.controller_api import requests
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 from tests.waiting import called, turns
 
 ALTER, LIST = 45, 46

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from jbodlab.admin_requests import revive_log_dir
-from jbodlab.client import KafkaConnection
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.protocol.api_table import ApiKey
-from jbodlab.protocol.encoder import encode
-from jbodlab.protocol.revive_log_dir import ReviveLogDirRequest, ReviveLogDirResponse
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest, ReviveLogDirResponse
+from jbodlab.peers.admin_requests import revive_log_dir
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.api.conftest import ONLINE, Cluster, result_error
 
 

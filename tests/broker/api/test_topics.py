@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jbodlab import requests
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicId
+from jbodlab.controller_api import requests
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicId
 from tests.waiting import called
 
 CREATE, DELETE, ADD_PARTITIONS, ELECT = 19, 20, 37, 43

@@ -22,11 +22,9 @@ from broker.disk.disk_space import DiskSpace
 from broker.disk.log_dir import LogDir
 from broker.replica.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
-from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.compaction_plan import (
+from jbodlab.record_batch.record_batch import build_batch, iterate_headers, iterate_records
+from jbodlab.runtime.outside import real
+from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
     Look,
@@ -34,11 +32,13 @@ from jbodlab.log.compaction_plan import (
     Rate,
     RoundPlan,
 )
-from jbodlab.log.compaction_round import CompactionRound
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.outside import real
-from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
+from jbodlab.storage.compaction.compaction_round import CompactionRound
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.checkpoints import read_offsets
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     TP,
@@ -754,8 +754,8 @@ def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
 
 def reopened(folder: Path, table: dict[bytes, bytes]) -> Any:
     """Load what lies on a disk, as a revival does; check what it tells."""
-    from jbodlab.log.log_config import LogConfig
-    from tests.jbodlab.log.direct_log import DirectLog
+    from jbodlab.storage.log.log_config import LogConfig
+    from tests.jbodlab.storage.log.direct_log import DirectLog
 
     log = DirectLog.load(
         PosixFileSystem(),

@@ -9,9 +9,9 @@ from typing import Any
 
 import grpc.aio
 
-from jbodlab import requests
-from jbodlab.rpc.grpc_methods import add_to_server
-from jbodlab.rpc.translate import from_proto, to_proto
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.grpc_methods import add_to_server
+from jbodlab.controller_api.translate import from_proto, to_proto
 
 
 class ScriptedController:

@@ -7,15 +7,15 @@ import pytest
 
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.channel import ControllerChannel
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId, TopicId, TopicIdPartition
-from jbodlab.outside import real
-from jbodlab.requests import (
+from jbodlab.controller_api.grpc_transport import GrpcTransport
+from jbodlab.controller_api.requests import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     DirectoryAssignment,
 )
-from jbodlab.rpc.grpc_transport import GrpcTransport
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId, TopicIdPartition
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import directory_id, eventually, run
 from tests.waiting import turns

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from broker.controller_link.assignments import Assignment, AssignmentQueue
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
 from tests.broker.disks import directory_id
 
 TOPIC = TopicId(UUID(int=1 << 80))

@@ -6,15 +6,15 @@ import contextlib
 import pytest
 
 from broker.controller_link.channel import ControllerChannel
-from jbodlab.errors import ControllerUnavailableError
-from jbodlab.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from jbodlab.requests import (
+from jbodlab.controller_api.grpc_transport import GrpcTransport
+from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     MetadataStreamRequest,
     MetadataStreamResponse,
 )
-from jbodlab.rpc.grpc_transport import GrpcTransport
+from jbodlab.vocabulary.errors import ControllerUnavailableError
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import run
 

@@ -14,7 +14,7 @@ from broker.controller_link.conversation import (
     Tick,
 )
 from broker.controller_link.lifecycle import Lifecycle, LifecycleSettings
-from jbodlab.ids import BrokerEpoch
+from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import directory_id
 
 ANSWER = HeartbeatAnswered(is_caught_up=True, is_fenced=False)

@@ -14,8 +14,8 @@ from broker.controller_link.conversation import (
     Tick,
 )
 from broker.controller_link.lifecycle import Lifecycle, LifecycleSettings
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import directory_id
 
 D1, D2 = directory_id(1), directory_id(2)

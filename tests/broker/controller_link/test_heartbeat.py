@@ -9,17 +9,17 @@ from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.conversation import Tick
 from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
 from broker.controller_link.lifecycle import BrokerState, Lifecycle, LifecycleSettings
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.outside import real
-from jbodlab.requests import (
+from jbodlab.controller_api.grpc_transport import GrpcTransport
+from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Listener,
 )
-from jbodlab.rpc.grpc_transport import GrpcTransport
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import directory_id, eventually, make_log_dirs, run
 from tests.waiting import turns

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker.controller_link.metadata_copy import MetadataCopy
-from jbodlab.metadata_log.settings import MetadataLogSettings
-from jbodlab.metadata_log.snapshots import snapshot_bytes, snapshot_name
+from jbodlab.metadata.log.settings import MetadataLogSettings
+from jbodlab.metadata.log.snapshots import snapshot_bytes, snapshot_name
 from tests.broker.disks import make_log_dirs
 
 CONTENT = snapshot_bytes([], epoch=1, timestamp_ms=0, created_ms=0)

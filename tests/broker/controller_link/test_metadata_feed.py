@@ -11,30 +11,34 @@ import pytest
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_feed import NO_ROOM_S, MetadataFeed
 from broker.disk.log_dirs import LogDirs
-from jbodlab.directory_id import MIGRATING
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicIdPartition
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.metadata_log.batches import data_batch
-from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.settings import MetadataLogSettings
-from jbodlab.metadata_log.snapshots import (
+from jbodlab.controller_api.grpc_transport import GrpcTransport
+from jbodlab.controller_api.requests import (
+    MetadataStreamRequest,
+    MetadataStreamResponse,
+    SnapshotPiece,
+)
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.batches import data_batch
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.settings import MetadataLogSettings
+from jbodlab.metadata.log.snapshots import (
     latest_snapshot,
     parse_name,
     snapshot_bytes,
     snapshot_paths,
 )
-from jbodlab.outside import real
-from jbodlab.protocol.record_batch import read_header
-from jbodlab.records.config_records import (
+from jbodlab.metadata.records.config_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
-from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
-from jbodlab.rpc.grpc_transport import GrpcTransport
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.record_batch.record_batch import read_header
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.directory_id import MIGRATING
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicIdPartition
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import CrampedDisk, eventually, make_log_dirs, run
 from tests.broker.replicas import partition_record

@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from broker.controller_link.registration_check import RegistrationCheck
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.records.schema import Record
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 from tests.broker.disks import directory_id
 from tests.broker.replicas import broker, directories_left, feature
 

@@ -32,12 +32,12 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import Slice
 from jbodlab.config.topic_keys import SEGMENT_BYTES
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import GROUP_METADATA_TOPIC, BrokerId, TopicId, TopicPartition
-from jbodlab.outside import real
-from jbodlab.records.schema import Record
-from jbodlab.records.topic_records import RemoveTopicRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId, TopicId, TopicPartition
 from tests.broker.compaction.test_log_cleaner import Here
 from tests.broker.replicas import (
     DEADLINE_S,

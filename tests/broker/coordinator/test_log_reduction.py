@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from broker.coordinator.log_reduction import LogReduction
-from jbodlab.errors import DecodeError
-from jbodlab.protocol.record_batch import CONTROL, TRANSACTIONAL, build_batch
+from jbodlab.record_batch.record_batch import CONTROL, TRANSACTIONAL, build_batch
+from jbodlab.vocabulary.errors import DecodeError
 
 Written = tuple[str, str | None]
 """Key and value."""

@@ -10,8 +10,8 @@ import pytest
 from broker.disk.checkpoints import CheckpointWriter
 from broker.disk.log_dirs import LogDirs
 from broker.disk.no_space import NoSpaceError
-from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.log_config import LogConfig
+from jbodlab.storage.directory.checkpoints import read_offsets
+from jbodlab.storage.log.log_config import LogConfig
 from tests.broker.disks import DeadDisk, bring_back, eventually, make_log_dirs, run
 from tests.broker.logs import FS, Hosted, append, make_log, topic_partition
 

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from broker.disk.closing import SYNCS_AT_ONCE, close_log_dirs
-from jbodlab.ids import BrokerEpoch
-from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.checkpoints import read_offsets
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import DeadDisk, make_log_dirs, run
 from tests.broker.logs import Hosted, append, make_log
 

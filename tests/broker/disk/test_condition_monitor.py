@@ -17,7 +17,7 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.probe import LogDirProbe
 from broker.disk.slowness import SlowSettings
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.broker.disks import directory_id, eventually, make_log_dir, make_log_dirs, run
 from tests.waiting import pass_by, set_forward
 

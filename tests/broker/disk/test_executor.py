@@ -11,8 +11,8 @@ import pytest
 from broker.disk.lifecycle import LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import NoSpaceError
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import CorruptRecordError, KafkaError, LogDirError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError, LogDirError
 from tests.broker.disks import directory_id, eio, eventually, run
 from tests.waiting import turns
 

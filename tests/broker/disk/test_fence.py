@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from broker.disk.fence import Fence, FencedDisk
-from jbodlab.errors import LogDirError
-from jbodlab.log.directory_probe import probe
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.directory_probe import probe
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import DeadDisk, make_log_dirs, run
 
 

@@ -15,12 +15,12 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.no_space import NoSpaceError, all_or_lost
 from broker.disk.probe import LogDirProbe
-from jbodlab.errors import LogDirError
-from jbodlab.log.checkpoints import write_offsets
-from jbodlab.log.log_config import LogConfig
+from jbodlab.storage.directory.checkpoints import write_offsets
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import DeadDisk, eventually, make_log_dirs, run
 from tests.broker.logs import TOPIC_ID, append, topic_partition
-from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 KINDS = ("EIO", "EACCES", "EROFS", "ENOENT", "ENOTDIR")
 

@@ -14,15 +14,15 @@ from broker.disk.lifecycle import LogDirState
 from broker.disk.loading import LoadedReplica, load_logs
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from jbodlab.errors import FormatError
-from jbodlab.ids import BrokerEpoch, TopicPartition
-from jbodlab.log.checkpoints import read_offsets, write_offsets
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.names import moved_dir, parse_partition_dir
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.checkpoints import read_offsets, write_offsets
+from jbodlab.storage.directory.names import moved_dir, parse_partition_dir
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.errors import FormatError
+from jbodlab.vocabulary.ids import BrokerEpoch, TopicPartition
 from tests.broker.disks import DeadDisk, directory_id, make_log_dir, run
 from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
-from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 
 def make_dirs(tmp_path: Path, count: int = 2) -> LogDirs:

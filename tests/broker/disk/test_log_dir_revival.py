@@ -22,16 +22,16 @@ from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
 from broker.disk.revival import LoadingRules, LogDirRevival
 from broker.disk.startup import OpenedLogDirs, open_log_dirs
-from jbodlab.directory_id import LOST
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.outside import real
+from jbodlab.runtime.outside import real
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.directory_id import LOST
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.broker.disks import DeadDisk, directory_id, eventually, run
 from tests.broker.logs import append, make_log, topic_partition
 from tests.waiting import turns

@@ -8,7 +8,7 @@ import pytest
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import FoundLog
-from jbodlab.errors import LogDirError
+from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import bring_back, directory_id, eio, make_log_dir, make_log_dirs, run
 
 

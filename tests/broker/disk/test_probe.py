@@ -16,7 +16,7 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.probe import PROBE_FILE, LogDirProbe, probe
 from broker.disk.slowness import Work
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.broker.disks import (
     FaultyFileSystem,
     bring_back,
@@ -86,7 +86,7 @@ def test_a_directory_without_permission_is_found_by_an_ordinary_user(
     script = (
         "import sys; from pathlib import Path\n"
         "from broker.disk.probe import probe\n"
-        "from jbodlab.log.posix_filesystem import PosixFileSystem\n"
+        "from jbodlab.storage.directory.posix_filesystem import PosixFileSystem\n"
         "path = Path(sys.argv[1]); fs = PosixFileSystem(); identity = fs.identity(path)\n"
         "probe(fs, path, identity)\n"
         "path.chmod(int(sys.argv[2], 8))\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.disk.probe import LogDirProbe
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.broker.disks import FaultyFileSystem, eventually, make_log_dirs, run
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from broker.disk.checkpoints import CheckpointWriter
 from broker.disk.replica_files import ReplicaFiles, ReplicaLostError
-from jbodlab.errors import LogDirError
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import make_log_dirs, run
 from tests.broker.logs import TOPIC_ID, Hosted, append, topic_partition
-from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 
 def make_files(tmp_path: Path) -> ReplicaFiles:

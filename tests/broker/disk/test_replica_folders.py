@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.disk.replica_files import missing_folders
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 
 FS = PosixFileSystem()
 
@@ -36,7 +36,7 @@ import os, sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from pathlib import Path
 from broker.disk.replica_files import missing_folders
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 root = Path(sys.argv[1])
 folder = root / "orders-0"
 folder.mkdir()

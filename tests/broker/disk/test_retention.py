@@ -5,9 +5,9 @@ from pathlib import Path
 
 from broker.disk.no_space import NoSpaceError
 from broker.disk.retention import DirectoryRemover, RetentionTask
-from jbodlab.errors import LogDirError
-from jbodlab.log.log_config import LogConfig
-from jbodlab.outside import real
+from jbodlab.runtime.outside import real
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import bring_back, eventually, make_log_dirs, run
 from tests.broker.logs import Hosted, append, make_log, no_checkpoints, topic_partition
 from tests.waiting import turns

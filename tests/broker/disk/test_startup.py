@@ -16,13 +16,13 @@ from broker.disk import clean_shutdown
 from broker.disk.lifecycle import LogDirState
 from broker.disk.probe import probe
 from broker.disk.startup import OpenedLogDirs, open_log_dirs
-from jbodlab.directory_id import LOST
-from jbodlab.errors import ConfigError, FormatError, LogDirError
-from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.log import meta_properties
-from jbodlab.log.meta_properties import MetaProperties
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.outside import real
+from jbodlab.runtime.outside import real
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.meta_properties import MetaProperties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.directory_id import LOST
+from jbodlab.vocabulary.errors import ConfigError, FormatError, LogDirError
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from tests.broker.disks import DeadDisk, directory_id, run
 from tests.waiting import run_adjustable
 
@@ -278,8 +278,8 @@ def test_a_directory_in_use_by_another_process_is_fatal(tmp_path: Path) -> None:
     paths = format_all(tmp_path)
     script = (
         "import sys; from pathlib import Path\n"
-        "from jbodlab.log.directory_lock import DirectoryLock\n"
-        "from jbodlab.log.posix_filesystem import PosixFileSystem\n"
+        "from jbodlab.storage.directory.directory_lock import DirectoryLock\n"
+        "from jbodlab.storage.directory.posix_filesystem import PosixFileSystem\n"
         "lock = DirectoryLock(PosixFileSystem(), Path(sys.argv[1]))\n"
         "print('locked', flush=True); sys.stdin.read()\n"
     )

@@ -20,12 +20,12 @@ from broker.network.listener import Listener
 from broker.replica.client_requests import AppendResult, RecordDeletion
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId, TopicPartition
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.outside import real
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.runtime.outside import real
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicPartition
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     DEADLINE_S,

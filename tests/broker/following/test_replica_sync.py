@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.following.replica_sync import truncation_offset
-from jbodlab.log.leader_epochs import LeaderEpochs
+from jbodlab.storage.log.leader_epochs import LeaderEpochs
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ from broker.groups.settings import GroupSettings
 from broker.groups.shard import GroupShard
 from broker.groups.state import GroupState
 from broker.groups.tables import Table, Tables
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records import records
 from jbodlab.group_records.records import GroupRecord
-from jbodlab.ids import TopicId
-from jbodlab.kafka_uuid import ZERO_UUID
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId
+from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 from tests.builders import named_uuid
 
 START_MS = 1_000_000

@@ -13,8 +13,8 @@ from broker.groups.responses import (
     DescribedMember,
     ListedGroup,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import (
     RANGE,
     Bench,

@@ -8,8 +8,8 @@ import pytest
 
 from broker.groups.requests import DescribeGroups
 from broker.groups.responses import SyncGroupResponse
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import Bench, beat, commit, fetched, join, joined, lead, stable, sync
 
 

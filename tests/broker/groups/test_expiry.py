@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
 from broker.groups.settings import MINUTE_MS
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import (
     RANGE,
     SETTINGS,

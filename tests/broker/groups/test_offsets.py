@@ -15,12 +15,12 @@ from broker.groups.requests import (
     OffsetFetch,
 )
 from broker.groups.responses import DeleteGroupsResponse, FetchedOffset, PartitionResponse
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
-from jbodlab.ids import TopicId
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId
 from tests.broker.groups.bench import (
     RANGE,
     START_MS,

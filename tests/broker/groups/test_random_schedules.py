@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from broker.groups.decision import Ticket
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import (
     SETTINGS,
     Bench,

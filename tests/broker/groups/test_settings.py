@@ -7,7 +7,7 @@ import pytest
 from broker.groups.settings import GroupSettings, group_settings
 from jbodlab.config import key_table
 from jbodlab.config.node_keys import TABLE
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 
 def settings(**texts: str) -> GroupSettings:

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from broker.groups.requests import DescribeGroups, JoinProtocol
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import (
     RANGE,
     SETTINGS,

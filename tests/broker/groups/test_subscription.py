@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.groups.subscription import Subscription, decode_subscription
-from jbodlab.errors import DecodeError
+from jbodlab.vocabulary.errors import DecodeError
 
 V0 = bytes.fromhex("00000000000200016100026262ffffffff")
 V3 = bytes.fromhex(

@@ -6,7 +6,7 @@ import threading
 import time
 
 from broker.moves.future_throttle import MoveThrottle
-from jbodlab.pace import CHUNK_BYTES, Pace
+from jbodlab.runtime.pace import CHUNK_BYTES, Pace
 
 
 def copied_in(pace: Pace, seconds: float, *, late_s: float = 0.0) -> int:

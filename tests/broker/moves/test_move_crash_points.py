@@ -18,12 +18,12 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.placement.found_replicas import settle
 from jbodlab.config.topic_keys import SEGMENT_BYTES
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import LogDirError
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.replicas import (
     ME,
     TP,
@@ -37,7 +37,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
-from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 CONFIG = LogConfig(segment_bytes=1_000, index_interval_bytes=200, retention_ms=-1)
 BATCHES = 10

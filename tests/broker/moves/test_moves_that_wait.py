@@ -15,8 +15,8 @@ from broker.moves.move import Move
 from broker.moves.replica_move import MoveState
 from broker.replica import directory_writer
 from broker.replica.partition_log import PartitionLog
-from jbodlab.log.replica_copy import CopyPoint
-from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.storage.log.replica_copy import CopyPoint
 from tests.broker.disks import CrampedDisk
 from tests.broker.logs import read_direct
 from tests.broker.moves.test_running_moves import PER_BATCH, Moving, run

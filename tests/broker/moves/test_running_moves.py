@@ -15,22 +15,22 @@ from broker.moves.running_moves import RunningMoves
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading, Offline
 from jbodlab.config.topic_keys import SEGMENT_BYTES
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.log.compaction_plan import CleanedSegment
-from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.leader_epochs import read_leader_epochs
-from jbodlab.log.names import (
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.storage.compaction.compaction_plan import CleanedSegment
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     parse_partition_dir,
 )
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.log.segments import ActiveSegment
-from jbodlab.protocol.record_batch import iterate_headers
-from jbodlab.records.topic_records import RemoveTopicRecord
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.leader_epochs import read_leader_epochs
+from jbodlab.storage.log.segments import ActiveSegment
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     TOPIC_ID,
@@ -46,7 +46,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
-from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import quiet, run_adjustable
 
 PRODUCER, OTHER_PRODUCER = 7, 8

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from broker.network.bounds import LOOK_S_MAX, Bounds
 from broker.network.malloc import WORTH_RETURNING_BYTES
 from broker.network.open_connections import ConnectionLimits
-from jbodlab.outside import real
-from jbodlab.threads import CallQueue, Flag
+from jbodlab.runtime.outside import real
+from jbodlab.runtime.threads import CallQueue, Flag
 from tests.broker.network.fakes import FakeConnection
 from tests.waiting import run_adjustable, set_forward, turns
 

@@ -23,9 +23,9 @@ from broker.network.connection import (
 )
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
-from jbodlab.errors import DecodeError
-from jbodlab.outside import real
-from jbodlab.protocol.framing import SCRATCH_BYTES, START_BYTES
+from jbodlab.kafka_wire.framing import SCRATCH_BYTES, START_BYTES
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.errors import DecodeError
 from tests.waiting import turns
 
 DEADLINE_S = 10.0

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from broker.placement.choice import SpreadByBytes, candidates
-from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.ids import DirectoryId
 from tests.broker.disks import directory_id
 
 D1, D2, D3 = directory_id(1), directory_id(2), directory_id(3)

@@ -14,8 +14,8 @@ from broker.disk.log_dir import LogDir
 from broker.disk.shortage import ShortageError
 from broker.placement.creation_queue import CreationQueue
 from broker.placement.replica_folders import Creation, create_log
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
 from tests.broker.disks import make_log_dir, run
 from tests.broker.logs import TOPIC_ID, topic_partition
 

@@ -9,11 +9,11 @@ import pytest
 from broker.controller_link.assignments import Assignment
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.replica_state import Offline, StandIn
-from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
-from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
-from jbodlab.log.loaded_log import create_log
-from jbodlab.log.log_config import LogConfig
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.storage.log.loaded_log import create_log
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     ME,

@@ -20,12 +20,12 @@ from broker.placement.found_replicas import settle
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading, StandIn
 from jbodlab.config.topic_keys import SEGMENT_BYTES
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.log import names
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_loader import load_log
-from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.storage.directory import names
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_loader import load_log
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.moves.test_copies_on_slow_disks import SlowDisk
 from tests.broker.moves.test_running_moves import Moving, run
 from tests.broker.replicas import (

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from broker.disk.loading import LoadedReplica
 from broker.disk.log_dir import LogDir
 from broker.placement.found_replicas import Fate, FoundCopy, decide, settle
-from jbodlab.ids import DirectoryId, TopicId
-from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log.log_files import LogFiles
-from jbodlab.log.names import moved_dir
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.storage.directory.names import moved_dir
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.broker.disks import directory_id, make_log_dirs
 from tests.broker.logs import TOPIC_ID, append, make_log
 from tests.broker.replicas import (

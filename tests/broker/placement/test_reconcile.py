@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from broker.placement.reconcile import Action, ReplicaFacts, reconcile
-from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
-from jbodlab.ids import DirectoryId
+from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.ids import DirectoryId
 from tests.broker.disks import directory_id
 
 D1, D2, UNKNOWN = directory_id(1), directory_id(2), directory_id(8)

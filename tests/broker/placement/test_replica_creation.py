@@ -15,11 +15,11 @@ import pytest
 from broker.placement.creation_queue import CREATIONS_PER_CALL
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.replica_state import Absent
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.ids import TopicId
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.records.topic_records import RemoveTopicRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.ids import TopicId
 from tests.broker.disks import DeadDisk, FaultyFileSystem, directory_id, make_log_dirs
 from tests.broker.logs import TOPIC_ID as LOGS_TOPIC_ID
 from tests.broker.logs import no_checkpoints, topic_partition

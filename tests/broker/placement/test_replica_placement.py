@@ -10,10 +10,10 @@ import pytest
 
 from broker.placement import replica_placement
 from broker.placement.replica_placement import ReplicaPlacement
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.errors import KafkaError
-from jbodlab.ids import TopicId
-from jbodlab.log.log_config import LogConfig
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId
 from tests.broker.disks import directory_id, eventually, make_log_dirs, run
 from tests.broker.logs import TOPIC_ID, append, make_log, no_checkpoints, topic_partition
 from tests.broker.replicas import ME, Metadata, broker, feature, partition_record, topic

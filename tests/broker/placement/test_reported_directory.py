@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.placement.reported_directory import Placement, Presence, directory_to_report
-from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
 from tests.broker.disks import directory_id
 
 D1, D2 = directory_id(1), directory_id(2)

@@ -17,10 +17,10 @@ from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Following, Leading, Offline, StandIn
 from broker.replica_manager import ReplicaManager
-from jbodlab.directory_id import LOST, UNASSIGNED
-from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
-from jbodlab.log.log_config import LogConfig
-from jbodlab.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
 from tests.broker.replicas import (
     TOPIC,
     TOPIC_ID,

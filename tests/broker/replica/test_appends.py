@@ -14,11 +14,11 @@ import pytest
 from broker.replica import appends, batch_checks
 from broker.replica.check_threads import CHECK_THREADS
 from broker.replica.client_requests import AppendResult
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
-from jbodlab.protocol import record_batch
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
+from jbodlab.record_batch import record_batch
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,

@@ -17,12 +17,12 @@ from broker.replica.batch_checks import (
     check_header,
     takes_long,
 )
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.protocol import record_batch
-from jbodlab.protocol.compression import LZ4, SNAPPY, compress
-from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.record_batch import record_batch
+from jbodlab.record_batch.compression import LZ4, SNAPPY, compress
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 LIMITS = BatchLimits(max_message_bytes=1000, segment_bytes=2000)
 NOW_MS = 10_000

@@ -14,10 +14,10 @@ from broker.disk.replica_files import ReplicaLostError
 from broker.replica.client_requests import AppendResult, FetchEntry, FetchParams, FetchResult
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Following, Leading, Offline
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.outside import real
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.broker.disks import CrampedDisk
 from tests.broker.following.test_following import Pair, run
 from tests.broker.replica.test_partition_leading import THREE, TWO, Cluster

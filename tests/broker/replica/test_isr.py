@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from broker.replica import isr
 from broker.replica.isr import FollowerState
-from jbodlab.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId
 
 TWO, THREE = BrokerId(2), BrokerId(3)
 

@@ -9,15 +9,15 @@ import pytest
 
 from broker.replica.isr_updates import IsrUpdates
 from broker.replica.partition import Partition
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError
-from jbodlab.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
-from jbodlab.requests import (
+from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     IsrChangeResult,
     IsrMember,
 )
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC_ID,

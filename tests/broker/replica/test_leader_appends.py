@@ -10,10 +10,10 @@ import pytest
 
 from broker.replica.leader_appends import append_own
 from broker.replica.partition import Partition
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, LeaderEpoch
-from jbodlab.records.topic_records import RemoveTopicRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,

@@ -20,14 +20,14 @@ from broker.replica.directory_writer import TRY_AGAIN_S, DirectoryWriter
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following, Leading
 from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import LogDirError
-from jbodlab.ids import BrokerEpoch
-from jbodlab.log.loaded_log import create_log
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.log.transactions import read_marker
-from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.loaded_log import create_log
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.transactions import read_marker
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import CrampedDisk, make_log_dir, run
 from tests.broker.following.test_following import Node, Pair
 from tests.broker.following.test_following import run as run_pair
@@ -45,8 +45,8 @@ from tests.broker.replicas import (
     topic,
     until,
 )
-from tests.jbodlab.log import transactional
-from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.storage.log import transactional
+from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import quiet, set_forward, turns
 
 CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_ms=-1)

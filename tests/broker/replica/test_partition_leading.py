@@ -11,11 +11,11 @@ from broker.replica.appends import APPENDED_AT_ONCE
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, OffsetQuery
 from broker.replica.replica_state import Offline
 from broker.replica.succession import HEAD_START_S, WAIT_MAX_S
-from jbodlab.directory_id import UNASSIGNED
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
-from jbodlab.records.topic_records import RemoveTopicRecord
-from jbodlab.requests import IsrChangeResult
+from jbodlab.controller_api.requests import IsrChangeResult
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.vocabulary.directory_id import UNASSIGNED
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC_ID,
@@ -490,7 +490,7 @@ def test_what_the_new_leader_does_not_have_is_refused_when_it_is_cut(tmp_path: P
 
 
 def test_waiting_produce_of_a_deleted_topic_is_answered(tmp_path: Path) -> None:
-    from jbodlab.records.topic_records import RemoveTopicRecord
+    from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 
     async def test(cluster: Cluster) -> None:
         future = await cluster.waiting()

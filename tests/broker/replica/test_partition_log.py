@@ -14,16 +14,16 @@ from broker.disk.replica_files import ReplicaLostError
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget
-from jbodlab.log import checkpointed
-from jbodlab.log.instructions import WriteEpochs
-from jbodlab.log.leader_epochs import read_leader_epochs
-from jbodlab.log.loaded_log import LoadedLog, create_log
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log import checkpointed
+from jbodlab.storage.log.instructions import WriteEpochs
+from jbodlab.storage.log.leader_epochs import read_leader_epochs
+from jbodlab.storage.log.loaded_log import LoadedLog, create_log
+from jbodlab.storage.log.log_config import LogConfig
 from tests.broker.disks import eventually, make_log_dir, run
 from tests.broker.logs import TOPIC_ID, read_direct, topic_partition
-from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 

@@ -12,9 +12,9 @@ import pytest
 from broker.disk.shortage import ShortageError
 from broker.replica import directory_writer
 from broker.replica.directory_writer import DirectoryWriter
-from jbodlab.error_code import ErrorCode
-from jbodlab.log.log_config import LogConfig
-from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.disks import make_log_dir, run
 from tests.broker.logs import no_checkpoints
 from tests.broker.replica import test_no_room

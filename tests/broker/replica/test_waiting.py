@@ -7,8 +7,8 @@ import pytest
 
 from broker.replica.client_requests import AppendEntry
 from broker.replica.waiting import AppendRequest, FetchQueue, TimeLimits, WaitingFetch
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.waiting import run_adjustable, set_forward, turns
 
 REST_S = 0.01

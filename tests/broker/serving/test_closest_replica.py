@@ -11,9 +11,9 @@ import pytest
 from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
 from broker.replica.partition import Partition
 from broker.serving.closest_replica import ReplicaView, in_rack
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC_ID,

@@ -11,10 +11,10 @@ import pytest
 from broker.replica.client_requests import FetchEntry, FetchParams, SessionFetched, SessionRequest
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicIdPartition, TopicPartition
-from jbodlab.records.topic_records import RemoveTopicRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition, TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,

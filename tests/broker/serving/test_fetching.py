@@ -18,8 +18,8 @@ from broker.replica.client_requests import (
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.serving.fetch_answer import PART_ENTRIES
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
@@ -150,7 +150,7 @@ def test_consumer_waits_for_the_high_watermark_and_a_follower_does_not(tmp_path:
 
 
 def test_fetched_batches_carry_their_offset_and_leader_epoch(tmp_path: Path) -> None:
-    from jbodlab.protocol.record_batch import crc_is_valid, iterate_headers
+    from jbodlab.record_batch.record_batch import crc_is_valid, iterate_headers
 
     async def test(leader: Leader) -> None:
         await leader.append(2)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.serving.log_dir_descriptions import describe_log_dirs
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 
 TP = TopicPartition("orders", 0)
 

@@ -18,10 +18,10 @@ from broker.replica.client_requests import (
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.config.topic_keys import SEGMENT_BYTES
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId
-from jbodlab.log.transactions import read_marker
-from jbodlab.protocol.record_batch import iterate_headers, read_header
+from jbodlab.record_batch.record_batch import iterate_headers, read_header
+from jbodlab.storage.log.transactions import read_marker
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
 from tests.broker.replicas import (
     TP,
     Host,
@@ -32,7 +32,7 @@ from tests.broker.replicas import (
     partition_record,
     topic,
 )
-from tests.jbodlab.log.transactional import ABORT, COMMIT, data, marker, plain
+from tests.jbodlab.storage.log.transactional import ABORT, COMMIT, data, marker, plain
 
 STORY = (
     plain(0),

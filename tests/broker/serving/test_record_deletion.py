@@ -10,9 +10,9 @@ import pytest
 
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
 from broker.replica.partition import Partition
-from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicPartition
-from jbodlab.log.producer_state import ProducerEntry
+from jbodlab.storage.log.producer_state import ProducerEntry
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,

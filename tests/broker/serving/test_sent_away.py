@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from broker.serving.sent_away import REMEMBERED_MAX, REMEMBERED_S, Sender, SentAway
-from jbodlab.ids import TopicPartition
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.vocabulary.ids import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 A, ALSO_A = (Sender(object(), f"10.0.0.1:{port}", "a") for port in (1, 2))

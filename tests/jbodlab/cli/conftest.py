@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from tests.jbodlab.cli.shots import Shots
 
 

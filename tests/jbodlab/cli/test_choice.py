@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import lab_state
+from jbodlab.cli import lab_state
 from jbodlab.cli.choice import NoClusterError, machine_cluster
+from jbodlab.cli.lab_state import START_TICKS, ClusterState, NodeState, ProcessState
 from jbodlab.cli.output import Output
-from jbodlab.lab_state import START_TICKS, ClusterState, NodeState, ProcessState
 
 
 def write_cluster(state_dir: Path, name: str, *, ticks_earlier: int = 0) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from jbodlab.config import group_configs, node_keys
 from jbodlab.config.key_table import Values, read
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 
 def node(**settings: str) -> Values:

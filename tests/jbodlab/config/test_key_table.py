@@ -6,7 +6,7 @@ import pytest
 
 from jbodlab.config import key_table
 from jbodlab.config.key_table import Key, Kind
-from jbodlab.errors import ConfigError
+from jbodlab.vocabulary.errors import ConfigError
 
 TABLE = {
     "whole": Key("whole", Kind.INTEGER, "0", "an integer"),

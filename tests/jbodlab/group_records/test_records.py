@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.errors import DecodeError
 from jbodlab.group_records import keys, values
 from jbodlab.group_records.keys import KEY_TYPES
 from jbodlab.group_records.records import (
@@ -18,9 +17,10 @@ from jbodlab.group_records.records import (
     encode,
 )
 from jbodlab.group_records.values import VALUE_TYPES, OffsetCommitValue
-from jbodlab.records.codec import encode_body
-from jbodlab.records.json_text import data_text
-from jbodlab.records.schema import EncodeError
+from jbodlab.metadata.records.codec import encode_body
+from jbodlab.metadata.records.json_text import data_text
+from jbodlab.metadata.records.schema import EncodeError
+from jbodlab.vocabulary.errors import DecodeError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "group_records_4.3.1.tsv"
 LINES = [line.split("\t") for line in GOLDEN.read_text().splitlines() if not line.startswith("#")]

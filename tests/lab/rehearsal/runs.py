@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent, Verdict, WriterFacts
 from lab.rehearsal.targets import Place
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from jbodlab.expressions import Metric
+from jbodlab.vocabulary.expressions import Metric
 from lab.rehearsal.facts import (
     Clock,
     CommandFacts,

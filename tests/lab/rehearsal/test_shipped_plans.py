@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fault_injection.kinds import KINDS
-from jbodlab.expressions import parse
+from jbodlab.vocabulary.expressions import parse
 from lab.cluster.folders import make_folder, remove_folder
 from lab.interrupts import Interrupts
 from lab.rehearsal.plan import After, At, ClusterNeed

@@ -6,11 +6,25 @@ from uuid import UUID
 
 import pytest
 
-from jbodlab.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
-from jbodlab.metadata_log.batches import MetadataBatch
-from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from jbodlab.records.frame import VersionedRecord
-from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from jbodlab.metadata.log.batches import MetadataBatch
+from jbodlab.metadata.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.topic_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from jbodlab.vocabulary.ids import (
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
 from lab.cluster.questions import LogDirView, PartitionView
 from lab.rehearsal.sightings import MetadataNews, PolledNews, offline_in
 from lab.rehearsal.targets import Place

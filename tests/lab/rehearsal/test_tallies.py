@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jbodlab.expressions import Metric
+from jbodlab.vocabulary.expressions import Metric
 from lab.rehearsal.facts import NOT_ANSWERED, Sent
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.series import SENT, GrowingSeries

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.targets import Picture, Place, parse, resolve
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jbodlab.expressions import Unit
+from jbodlab.vocabulary.expressions import Unit
 from lab.rehearsal.values import parse_rate, show
 
 

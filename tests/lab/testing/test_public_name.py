@@ -40,7 +40,7 @@ def test_a_name_that_is_not_there_is_said() -> None:
 @pytest.mark.process
 def test_servers_are_started_before_what_asks_them_is_imported() -> None:
     """A cluster is soon there only if the machine's other core has something to do meanwhile."""
-    late = ("asyncio", "confluent_kafka", "jbodlab.protocol.api_table", "jbodlab.image")
+    late = ("asyncio", "confluent_kafka", "jbodlab.kafka_wire.api_table", "jbodlab.metadata.image")
     looks = {
         "lab.testing.clusters": late,
         # It waits beside every cluster, and nearly always has nothing to do.

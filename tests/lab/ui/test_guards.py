@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jbodlab.http_message import Request
+from jbodlab.runtime.http_message import Request
 from lab.ui import guards
 
 PORT, TOKEN = 4711, "secret"

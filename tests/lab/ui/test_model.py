@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fault_injection.journal import Fault
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.ui import model
 from lab.ui.model import BrokerSeen, Rates, Seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jbodlab.ids import TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.sightings import leader_event
 from lab.ui.news import News
 from tests.lab.ui.test_model import FAULT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jbodlab.lab_state import ClusterState
+from jbodlab.cli.lab_state import ClusterState
 from lab.ui import watching
 from lab.ui.published import Published
 from lab.ui.watching import WatchedCluster, Watching

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from broker.groups.consumer.group import NO_TARGET, Target
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from broker.groups.consumer.assignors.question import Question, Subscriber, Topic
 from broker.groups.consumer.group import Target
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 
 def assign_ranges(question: Question) -> Mapping[str, Target]:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from broker.groups.consumer.assignors.question import Question, Subscriber
 from broker.groups.consumer.group import Target
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 
 class _Kind(NamedTuple):

@@ -24,10 +24,10 @@ from broker.groups.requests import (
 )
 from broker.groups.settings import GroupSettings
 from broker.groups.shard import GroupShard
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.group_records.records import GroupRecord, decode, encode
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 GROUP = "g"
 REBALANCE_MS = 30_000

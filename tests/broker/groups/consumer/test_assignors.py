@@ -12,7 +12,7 @@ from broker.groups.consumer.assignors.question import Question, Subscriber, Topi
 from broker.groups.consumer.assignors.range import assign_ranges
 from broker.groups.consumer.assignors.uniform import assign_uniformly
 from broker.groups.consumer.group import Target
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 NO_RACKS = frozenset[str]()
 

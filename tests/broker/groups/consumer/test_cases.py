@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.groups.consumer.group import MemberState
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import REBALANCE_MS, FakeTopics, Rig
 from tests.broker.groups.consumer.test_offsets import commit
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import FakeTopics, Rig
 
 LATER: dict[str, Any] = {"rebalance_timeout_ms": -1, "subscribed_topic_names": None}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from broker.groups.consumer.responses import AssignedTopic, DescribedConsumerGroup
 from broker.groups.requests import ConsumerGroupDescribe, ListGroups
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig, classic_join
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.groups.consumer.group import MemberState
 from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import REBALANCE_MS, FakeTopics, Rig
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from broker.groups.requests import DeleteGroups
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig
 
 

@@ -18,8 +18,8 @@ from broker.groups.requests import (
 )
 from broker.groups.state import GroupKind, kind_of
 from broker.groups.tables import Row
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import DecodeError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError
 from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig, classic_join, subscription
 
 

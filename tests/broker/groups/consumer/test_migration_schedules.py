@@ -15,8 +15,8 @@ from broker.groups.requests import LeaveGroup, LeavingMember, SyncedAssignment, 
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.state import GroupKind, kind_of
 from broker.groups.subscription import decode_subscription
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig, classic_join
 from tests.broker.groups.consumer.test_schedules import Client, check_group, check_replay
 

@@ -10,7 +10,7 @@ from broker.groups.requests import (
     OffsetFetch,
 )
 from broker.groups.responses import OffsetCommitResponse
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 
 

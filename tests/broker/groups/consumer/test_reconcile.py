@@ -6,7 +6,7 @@ import pytest
 
 from broker.groups.consumer.group import CurrentAssignment, MemberState
 from broker.groups.consumer.reconcile import Goal, reconcile
-from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 T, U = TopicId(UUID(int=1)), TopicId(UUID(int=2))
 STATES = {"S": MemberState.STABLE, "R": MemberState.UNREVOKED, "W": MemberState.UNRELEASED}

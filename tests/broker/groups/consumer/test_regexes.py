@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from broker.groups.consumer import regexes
-from jbodlab.error_code import ErrorCode
+from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import FakeTopics, Rig
 
 

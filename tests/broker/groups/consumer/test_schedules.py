@@ -12,11 +12,11 @@ from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.replay import group_of
 from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
 from broker.groups.state import GroupKind, kind_of
-from jbodlab.error_code import ErrorCode
 from jbodlab.group_records.keys import AnyKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import ConsumerGroupCurrentMemberAssignmentValue
-from jbodlab.ids import TopicIdPartition
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TopicIdPartition
 from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig
 
 NAMES = ("t", "u", "v")

@@ -4,8 +4,8 @@ import pytest
 
 from broker.groups.consumer.group import MemberState
 from broker.groups.requests import ConsumerGroupHeartbeat, OwnedPartitions
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.consumer.rig import REBALANCE_MS, Rig
 
 

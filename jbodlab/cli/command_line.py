@@ -1,0 +1,65 @@
+"""What all programs share at their command line: how they refuse, and how they read their file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from jbodlab.vocabulary import properties
+from jbodlab.vocabulary.errors import FormatError
+
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C has ended."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that ends with exit code 1, as Kafka's tools do, where Python's own uses 2.
+
+    Attributes:
+        wrong_use: The exit code, where a command's 1 means something else.
+    """
+
+    wrong_use = 1
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and message on the standard error output and exit."""
+        self.print_usage(sys.stderr)
+        self.exit(self.wrong_use, f"{self.prog}: error: {message}\n")
+
+
+def until_closed(program: Callable[[], int]) -> int:
+    """Run a program whose reader may leave before its end, as `head` does.
+
+    Returns:
+        Its exit code; 1 if nobody reads any more.
+    """
+    try:
+        code = program()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+        return 1
+    return code
+
+
+def drop_output() -> None:
+    """Let what is still buffered go nowhere, so that it does not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Read a property file.
+
+    Raises:
+        FormatError: it cannot be read, or is no property file.
+    """
+    try:
+        return properties.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FormatError(f"cannot read {path}: {error}") from error

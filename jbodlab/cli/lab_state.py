@@ -1,0 +1,206 @@
+"""What `jbodlab up` writes down about a cluster on this machine, for those who look at it later.
+
+One JSON file per cluster, `STATE_DIR/clusters/NAME.json`: where everything lies and which processes
+run. `jbodlab` writes it before it starts anything, so that a cluster whose starter was killed can
+still be ended.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from jbodlab.vocabulary.errors import DecodeError
+
+VERSION = 1
+STATE_DIR_VARIABLE = "JBODLAB_STATE_DIR"
+ROOT_STATE_DIR = Path("/var/lib/jbodlab")
+
+# Fields of /proc/PID/stat behind the name in parentheses.
+STATE, START_TICKS = 0, 19
+ENDED = ("Z", "X")
+
+
+class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of ours.
+
+    Attributes:
+        start_ticks: Start time from `/proc/PID/stat`; tells the process from a later one that was
+            given the same pid.
+    """
+
+    pid: int
+    start_ticks: int
+
+
+class NodeState(msgspec.Struct, frozen=True, kw_only=True):
+    """One controller or broker.
+
+    Attributes:
+        log_dirs: The entries of `log.dirs`, in the order of the file.
+        log_file: Where its output goes.
+        process: None before it was started.
+    """
+
+    role: str
+    node_id: int
+    host: str
+    port: int
+    properties_file: str = ""
+    log_file: str = ""
+    metadata_log_dir: str = ""
+    log_dirs: tuple[str, ...] = ()
+    process: ProcessState | None = None
+
+
+class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster.
+
+    Attributes:
+        root: Folder that holds all of it, mounts included.
+        uid, gid: User of the server processes.
+        mounts: Mount points below `root`, empty where disks are plain folders.
+        owner: The process that ends the cluster when it ends; None once `up` has left it running.
+    """
+
+    name: str
+    root: str
+    cluster_id: str
+    uid: int
+    gid: int
+    mounts: tuple[str, ...]
+    nodes: tuple[NodeState, ...]
+    owner: ProcessState | None = None
+
+    @property
+    def brokers(self) -> tuple[NodeState, ...]:
+        """The brokers, by rising id."""
+        return tuple(node for node in self.nodes if node.role == "broker")
+
+    @property
+    def controller(self) -> NodeState:
+        """The one controller."""
+        return next(node for node in self.nodes if node.role == "controller")
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, as clients want them."""
+        return ",".join(f"{node.host}:{node.port}" for node in self.brokers)
+
+
+def state_dir(environment: Mapping[str, str], uid: int) -> Path:
+    """Return where state is kept: `$JBODLAB_STATE_DIR`, else a place after the user.
+
+    Root keeps it in `/var/lib/jbodlab`, others in `$XDG_STATE_HOME/jbodlab`, which is
+    `~/.local/state/jbodlab` by default; a user without a home of their own in `/tmp/jbodlab-UID`.
+    """
+    if named := environment.get(STATE_DIR_VARIABLE):
+        return Path(named).absolute()
+    if uid == 0:
+        return ROOT_STATE_DIR
+    if xdg := environment.get("XDG_STATE_HOME"):
+        return Path(xdg).absolute() / "jbodlab"
+    home = Path(environment.get("HOME", "/nonexistent"))
+    if _belongs_to(home, uid):
+        return home / ".local" / "state" / "jbodlab"
+    return Path(tempfile.gettempdir()) / f"jbodlab-{uid}"
+
+
+def cluster_file(directory: Path, name: str) -> Path:
+    """Return the file that describes one cluster."""
+    return directory / "clusters" / f"{name}.json"
+
+
+def journal_file(directory: Path) -> Path:
+    """Return the file in which injected faults are written down."""
+    return directory / "faults.jsonl"
+
+
+def known_clusters(environment: Mapping[str, str], uid: int) -> list[ClusterState]:
+    """Return the clusters of a user that are written down, by name.
+
+    Raises:
+        DecodeError: a file cannot be read, so that nobody knows whether its cluster runs.
+    """
+    found = []
+    for file in sorted((state_dir(environment, uid) / "clusters").glob("*.json")):
+        try:
+            found.append(from_json(file.read_text("utf-8")))
+        except FileNotFoundError:
+            # Its cluster has ended meanwhile.
+            continue
+        except (OSError, DecodeError) as error:
+            raise DecodeError(f"cannot read {file}: {error}") from error
+    return found
+
+
+def running_clusters(environment: Mapping[str, str], uid: int) -> list[ClusterState]:
+    """Return the clusters of a user of which a node runs, by name; raises as `known_clusters`."""
+    return [state for state in known_clusters(environment, uid) if running_nodes(state)]
+
+
+def running_nodes(state: ClusterState) -> list[NodeState]:
+    """Return the nodes whose process, as it is written down, still runs."""
+    return [node for node in state.nodes if node.process is not None and is_alive(node.process)]
+
+
+def is_alive(process: ProcessState) -> bool:
+    """Return whether this very process still runs; one that nobody waited for yet does not.
+
+    Its first thread may be gone while others still hold its files.
+    """
+    fields = stat(process.pid)
+    if fields is None or int(fields[START_TICKS]) != process.start_ticks:
+        return False
+    return fields[STATE] not in ENDED or _has_threads(process.pid)
+
+
+def stat(pid: int) -> list[str] | None:
+    """Return the fields of `/proc/PID/stat` behind the name; None where there is no process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name may hold blanks and parentheses; the last one closes it.
+    return text[text.rindex(")") + 2 :].split()
+
+
+def to_json(state: ClusterState) -> str:
+    """Return the text of a cluster's file."""
+    return json.dumps(
+        {"version": VERSION, "bootstrap": state.bootstrap, **msgspec.to_builtins(state)}, indent=1
+    )
+
+
+def from_json(text: str) -> ClusterState:
+    """Read the text of a cluster's file; fields that are not known here are left out.
+
+    Raises:
+        DecodeError: it is no JSON, of another version, or lacks a field.
+    """
+    try:
+        data = json.loads(text)
+        if data["version"] != VERSION:
+            raise DecodeError(f"state file of version {data['version']}, expected {VERSION}")
+        return msgspec.convert(data, ClusterState)
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        raise DecodeError(f"not the state of a cluster: {error!r}") from error
+
+
+def _has_threads(pid: int) -> bool:
+    """Return whether a process has threads beside the first one, which has ended."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except OSError:
+        return False
+
+
+def _belongs_to(home: Path, uid: int) -> bool:
+    try:
+        return home.stat().st_uid == uid
+    except OSError:
+        return False

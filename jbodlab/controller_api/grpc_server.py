@@ -1,0 +1,159 @@
+"""Serves calls of brokers over gRPC."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from jbodlab.controller_api.grpc_methods import add_to_server
+from jbodlab.controller_api.messages import SERVICE
+from jbodlab.controller_api.requests import Listener
+from jbodlab.controller_api.transport import RpcRefusedError
+from jbodlab.vocabulary.errors import ConfigError
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+MESSAGE_SIZE_BYTES_MAX = 64 << 20
+CALLS_MAX = 5_000
+"""Calls in progress, streams included; above what the queue holds, so that heartbeats get past a
+full one. Others are refused with RESOURCE_EXHAUSTED."""
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_SIZE_BYTES_MAX),
+    # Two controllers must never share a port.
+    ("grpc.so_reuseport", 0),
+    # Brokers may ping as often as they like.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 100),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+)
+
+
+class GrpcServer:
+    """One listener of a controller.
+
+    Args:
+        listener: Where to listen.
+
+    Attributes:
+        addresses: What it is bound to, as `host:port` with numeric hosts.
+
+    Raises:
+        ConfigError: an address cannot be bound, or the host is unknown.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self.addresses = _addresses(listener)
+        self._server: grpc.aio.Server
+
+    def bind(self, service: Any) -> None:
+        """Take the port for a service."""
+        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
+        add_to_server(servicer(service), self._server)
+        for address in self.addresses:
+            _bind(self._server, address)
+
+    async def start(self) -> None:
+        """Answer calls from now on."""
+        await self._server.start()
+
+    async def stop(self, grace_s: float | None) -> None:
+        """Answer no more; what is in progress gets so much time, None for none."""
+        await self._server.stop(grace_s)
+
+
+def servicer(service: Any) -> SimpleNamespace:
+    """Return a service as gRPC calls it."""
+    return SimpleNamespace(
+        **{
+            method.name: (_stream if method.server_streaming else _unary)(
+                getattr(service, method.name)
+            )
+            for method in SERVICE.methods
+        }
+    )
+
+
+def _unary(method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
+    async def call(message: Any, context: Context) -> Any:
+        try:
+            return await method(message)
+        except RpcRefusedError as error:
+            return await context.abort(grpc.StatusCode[error.refusal.name], str(error))
+
+    return call
+
+
+def _stream(
+    method: Callable[[Any], AsyncGenerator[Any, None]],
+) -> Callable[[Any, Context], AsyncIterator[Any]]:
+    async def call(message: Any, context: Context) -> AsyncIterator[Any]:
+        try:
+            async with contextlib.aclosing(method(message)) as responses:
+                async for response in responses:
+                    yield response
+        except RpcRefusedError as error:
+            await context.abort(grpc.StatusCode[error.refusal.name], str(error))
+
+    return call
+
+
+def _addresses(listener: Listener) -> list[str]:
+    """Return what to bind for a listener, as `host:port` with numeric hosts.
+
+    Each address is tried here, because gRPC is content when one of several can be bound, and does
+    not say what is wrong with the others.
+
+    Raises:
+        ConfigError: an address cannot be bound, or the host is unknown.
+    """
+    host = listener.host or "0.0.0.0"
+    where = f"{listener.name}://{listener.host}:{listener.port}"
+    try:
+        found = socket.getaddrinfo(
+            host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise ConfigError("listeners", where, f"unknown host: {error}") from error
+    addresses = []
+    for family, _, _, _, address in found:
+        try:
+            _try(family, address)
+        except OSError as error:
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) and len(found) > 1:
+                # A name may have an address that this machine has not, such as ::1.
+                continue
+            raise ConfigError("listeners", where, f"cannot be bound: {error}") from error
+        numeric = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
+        if f"{numeric}:{listener.port}" not in addresses:
+            addresses.append(f"{numeric}:{listener.port}")
+    if not addresses:
+        raise ConfigError("listeners", where, "no address of the host can be bound")
+    return addresses
+
+
+def _try(family: int, address: Any) -> None:
+    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probe.bind(address)
+
+
+def _bind(server: grpc.aio.Server, address: str) -> None:
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ConfigError("listeners", address, f"cannot be bound: {error}") from error
+    if port == 0:
+        raise ConfigError("listeners", address, "cannot be bound")

@@ -1,0 +1,87 @@
+"""Calls to the controller over gRPC.
+
+A controller that comes back after a restart is found within half a second, because the pause
+between two attempts to connect stays that short; a call made while there is no connection fails at
+once. No gRPC error gets past this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.vocabulary.errors import ControllerUnavailableError
+
+MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
+RECONNECT_BACKOFF_MS = 50
+RECONNECT_BACKOFF_MS_MAX = 500
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_SIZE_BYTES_MAX),
+    ("grpc.initial_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
+    ("grpc.min_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
+    ("grpc.max_reconnect_backoff_ms", RECONNECT_BACKOFF_MS_MAX),
+    # A controller whose machine vanished says nothing; without this a call to it would hang until
+    # its deadline and the stream for ever.
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Channels of one process would share connections, and with them their reconnect pauses.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class GrpcTransport:
+    """A channel to the controller; made and used on a running event loop.
+
+    Args:
+        address: `host:port` of the controller.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+        self._stub = ControllerStub(self._channel)
+
+    async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
+        """Call a method; returns its response."""
+        with self._translated_errors(method):
+            return await getattr(self._stub, method)(message, timeout=timeout_s)
+
+    async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
+        """Call a method that goes on responding; closing the generator ends the call."""
+        with self._translated_errors(method):
+            call = getattr(self._stub, method)(message)
+            try:
+                async for response in call:
+                    yield response
+            finally:
+                call.cancel()
+
+    async def close(self) -> None:
+        """Close the connection; calls in flight fail."""
+        await self._channel.close()
+
+    @contextlib.contextmanager
+    def _translated_errors(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                # The details name another address of the host each time, so that the same trouble
+                # would look new at every attempt.
+                reason = f"no connection to the controller at {self.address}"
+            else:
+                reason = f"{error.code().name}: {error.details()}"
+            raise ControllerUnavailableError(f"{method}: {reason}") from error
+        except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
+            # The channel was closed under the call.
+            raise ControllerUnavailableError(f"{method}: {error}") from error

@@ -1,0 +1,648 @@
+"""Broker <-> controller messages as values.
+
+One struct per Kafka message, with Kafka's fields in snake_case; the comments name the API and
+the version whose fields these are. Broker and controller know each other only through this module
+and the wire (`jbodlab.controller_api.translate`).
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import (
+    NO_LEADER,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+)
+
+RECORDS_PER_REQUEST_MAX = 10_000
+"""Most records of the metadata log that one request of a user may cause."""
+
+TOO_LARGE = "Unable to perform excessively large batch operation"
+"""Text of the POLICY_VIOLATION for a request beyond that."""
+
+
+class Listener(msgspec.Struct, frozen=True, kw_only=True):
+    """One address at which a broker is reached."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class Feature(msgspec.Struct, frozen=True, kw_only=True):
+    """A feature, and the levels of it that a node supports."""
+
+    name: str
+    min_supported_version: int
+    max_supported_version: int
+
+
+# BrokerRegistration, API 62, version 4
+
+
+class BrokerRegistrationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker process announces itself; `log_dirs` are its online directories."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    incarnation_id: UUID
+    listeners: tuple[Listener, ...]
+    features: tuple[Feature, ...] = ()
+    rack: str | None = None
+    is_migrating_zk_broker: bool = False
+    log_dirs: tuple[DirectoryId, ...] = ()
+    previous_broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+    cordoned_log_dirs: tuple[DirectoryId, ...] | None = None
+    """Beyond Kafka, from version 4 on: None while the broker does not know its dynamic configs."""
+
+
+class BrokerRegistrationResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker epoch, which fences every earlier registration of the same broker."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+    error_message: str = ""
+
+
+# BrokerHeartbeat, API 63, version 2
+
+
+class BrokerHeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life; `offline_log_dirs` is cumulative until the broker restarts.
+
+    Cordoned directories get no new replicas; None while the broker does not know its dynamic
+    configs.
+
+    The three before them go beyond Kafka: degraded directories are online, but full or slow, so
+    that other replicas should lead; the full ones among them take no more data; those tolerated
+    keep the leaders they have. They hold until the next heartbeat.
+    """
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    current_metadata_offset: Offset
+    want_fence: bool = False
+    want_shut_down: bool = False
+    offline_log_dirs: tuple[DirectoryId, ...] = ()
+    degraded_log_dirs: tuple[DirectoryId, ...] = ()
+    full_log_dirs: tuple[DirectoryId, ...] = ()
+    tolerated_log_dirs: tuple[DirectoryId, ...] = ()
+    cordoned_log_dirs: tuple[DirectoryId, ...] | None = None
+    metadata_log_dir: DirectoryId | None = None
+    """Where the broker keeps the metadata log."""
+
+
+class BrokerHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """What the controller takes the broker for; an error carries these defaults."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    is_caught_up: bool = False
+    is_fenced: bool = True
+    should_shut_down: bool = False
+    error_message: str = ""
+
+
+# UnregisterBroker, API 64
+
+
+class UnregisterBrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator removes a broker from the cluster."""
+
+    broker_id: BrokerId
+
+
+class UnregisterBrokerResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it was known."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+# AssignReplicasToDirs, API 73
+
+
+class DirectoryAssignment(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica of the sending broker and the directory that holds it."""
+
+    topic_id: TopicId
+    partition: int
+    directory: DirectoryId
+
+
+class AssignReplicasToDirsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Where replicas are; flat here, grouped by directory and topic on the wire."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    assignments: tuple[DirectoryAssignment, ...]
+
+
+class AssignReplicasToDirsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One code for each assignment, in the order of the request; empty on a top-level error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[tuple[DirectoryAssignment, ErrorCode], ...] = ()
+    error_message: str = ""
+
+
+# AlterPartition, API 56, version 3
+
+
+class IsrMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A proposed ISR member; epoch -1 leaves the member's epoch unchecked."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+
+
+class IsrChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The ISR that the leader of one partition proposes."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    new_isr: tuple[IsrMember, ...]
+    leader_recovery_state: int = 0
+    partition_epoch: PartitionEpoch
+
+
+class AlterPartitionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """ISR changes proposed by one broker."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    changes: tuple[IsrChange, ...]
+
+
+class IsrChangeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of the partition after the change; zero and empty on an error."""
+
+    topic_id: TopicId
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    leader: BrokerId = BrokerId(0)
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
+    isr: tuple[BrokerId, ...] = ()
+    leader_recovery_state: int = 0
+    partition_epoch: PartitionEpoch = PartitionEpoch(0)
+
+
+class AlterPartitionResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One result for each change; empty on a top-level error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[IsrChangeResult, ...] = ()
+    error_message: str = ""
+
+
+class Mutator(msgspec.Struct, frozen=True, kw_only=True):
+    """The client that wants topics or partitions created or deleted (KIP-599).
+
+    Attributes:
+        client_id: Its name for itself; empty without one.
+        is_strict: Whether its request can be refused for its `controller_mutation_rate`.
+    """
+
+    client_id: str = ""
+    is_strict: bool = False
+
+
+# CreateTopics, API 19, version 7
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic to create; counts are -1 for the default and with explicit assignments."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
+    """Pairs of partition index and replicas, as the client sent them."""
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+class CreateTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Topics to create, all of them or none in one batch of records."""
+
+    topics: tuple[NewTopic, ...]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+    mutator: Mutator | None = None
+    """None for a broker that asks on its own account."""
+
+
+class TopicConfigEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One effective setting of a created topic; `config_source` 1 topic, 4 static, 5 default."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = 5
+    is_sensitive: bool = False
+
+
+class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one topic."""
+
+    name: str
+    topic_id: TopicId | None = None
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: tuple[TopicConfigEntry, ...] = ()
+
+
+class CreateTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry for each topic asked for."""
+
+    topics: tuple[CreatedTopic, ...] = ()
+    throttle_time_ms: int = 0
+
+
+# DeleteTopics, API 20, version 6
+
+
+class TopicToDelete(msgspec.Struct, frozen=True, kw_only=True):
+    """Named by name or by id, not by both."""
+
+    name: str | None = None
+    topic_id: TopicId | None = None
+
+
+class DeleteTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Topics to delete."""
+
+    topics: tuple[TopicToDelete, ...]
+    timeout_ms: int = 60_000
+    mutator: Mutator | None = None
+
+
+class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one topic."""
+
+    name: str | None = None
+    topic_id: TopicId | None = None
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class DeleteTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry for each topic asked for."""
+
+    responses: tuple[DeletedTopic, ...] = ()
+    throttle_time_ms: int = 0
+
+
+# CreatePartitions, API 37
+
+
+class PartitionsToAdd(msgspec.Struct, frozen=True, kw_only=True):
+    """The new total of a topic's partitions; without assignments the controller places them."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[BrokerId, ...], ...] | None = None
+
+
+class CreatePartitionsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Topics to grow."""
+
+    topics: tuple[PartitionsToAdd, ...]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+    mutator: Mutator | None = None
+
+
+class CreatePartitionsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one topic."""
+
+    name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class CreatePartitionsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry for each topic asked for."""
+
+    results: tuple[CreatePartitionsResult, ...] = ()
+    throttle_time_ms: int = 0
+
+
+# ElectLeaders, API 43, version 2
+
+
+class ElectLeadersRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Elect the preferred (0) or, uncleanly, any live (1) replica as leader."""
+
+    election_type: int
+    topic_partitions: tuple[tuple[str, int], ...] | None
+    """None asks for every partition."""
+    timeout_ms: int = 60_000
+
+
+class ElectionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one partition."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class ElectLeadersResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry for each partition asked for; without those led already when all were asked."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[ElectionResult, ...] = ()
+    error_message: str = ""
+    settled_topics: tuple[str, ...] = ()
+    """Topics without any entry: all of their partitions are led already."""
+
+
+# AlterPartitionReassignments, API 45, version 1
+
+
+class PartitionToReassign(msgspec.Struct, frozen=True, kw_only=True):
+    """The brokers that a partition shall have; None cancels what is under way."""
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...] | None
+
+
+class AlterPartitionReassignmentsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Partitions to give to other brokers."""
+
+    partitions: tuple[PartitionToReassign, ...]
+    allow_replication_factor_change: bool = True
+    timeout_ms: int = 60_000
+
+
+class ReassignmentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one partition."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class AlterPartitionReassignmentsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry for each partition asked for; empty on a top-level error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[ReassignmentResult, ...] = ()
+    error_message: str = ""
+
+
+# ListPartitionReassignments, API 46
+
+
+class ListPartitionReassignmentsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the reassignments under way; of all partitions if None are named."""
+
+    topic_partitions: tuple[tuple[str, int], ...] | None = None
+
+
+class OngoingReassignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition under way: `replicas` has those that stay, come and go."""
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...]
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+
+
+class ListPartitionReassignmentsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The partitions under way; what does not exist, or stands still, is left out."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    reassignments: tuple[OngoingReassignment, ...] = ()
+    error_message: str = ""
+
+
+# AllocateProducerIds, API 67
+
+
+class AllocateProducerIdsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker asks for a block of producer ids."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+class AllocateProducerIdsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The block: `producer_id_len` ids from `producer_id_start` on."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    producer_id_start: int = 0
+    producer_id_len: int = 0
+    error_message: str = ""
+
+
+# AlterConfigs, API 33, version 2, and IncrementalAlterConfigs, API 44, version 1
+
+
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
+
+    name: str
+    operation: int = 0
+    value: str | None = None
+
+
+class ConfigResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic (2) or a broker (4) and what changes there; an empty name means all brokers."""
+
+    resource_type: int
+    resource_name: str
+    changes: tuple[ConfigChange, ...] = ()
+
+
+class IncrementalAlterConfigsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Configs to change; each resource for itself, and there all of them or none."""
+
+    resources: tuple[ConfigResource, ...]
+    validate_only: bool = False
+
+
+class AlterConfigsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Configs that take the place of everything that is set for a resource."""
+
+    resources: tuple[ConfigResource, ...]
+    validate_only: bool = False
+
+
+class AlteredResource(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for the configs of one resource."""
+
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class AlterConfigsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry for each resource; also of IncrementalAlterConfigs.
+
+    Attributes:
+        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
+    """
+
+    responses: tuple[AlteredResource, ...] = ()
+    metadata_offset: Offset = Offset(-1)
+
+
+# AlterClientQuotas, API 49, version 1
+
+
+class QuotaEntityName(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of whom a quota is for: `user` or `client-id`; the name is None for the default."""
+
+    entity_type: str
+    entity_name: str | None = None
+
+
+class QuotaChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A quota to be set, or removed."""
+
+    key: str
+    value: float = 0.0
+    remove: bool = False
+
+
+class QuotaEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of the quotas of one entity."""
+
+    entity: tuple[QuotaEntityName, ...]
+    ops: tuple[QuotaChange, ...]
+
+
+class AlterClientQuotasRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Quotas to set and remove, of each entity all or none."""
+
+    entries: tuple[QuotaEntry, ...]
+    validate_only: bool = False
+
+
+class AlteredQuota(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for the changes of one entity."""
+
+    entity: tuple[QuotaEntityName, ...]
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class AlterClientQuotasResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry for each of the request.
+
+    Attributes:
+        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
+    """
+
+    entries: tuple[AlteredQuota, ...] = ()
+    metadata_offset: Offset = Offset(-1)
+
+
+# UpdateFeatures, API 57, version 2
+
+
+class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """The level that a feature shall have; 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+
+    feature: str
+    max_version_level: int
+    upgrade_type: int = 1
+
+
+class UpdateFeaturesRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Features to raise or lower, all of them or none."""
+
+    feature_updates: tuple[FeatureUpdate, ...]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+
+
+class UpdateFeaturesResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the levels are set; the text names the first feature that could not be."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+# DescribeQuorum, API 55, version 2
+
+
+class DescribeQuorumRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the quorum of the metadata log."""
+
+
+class QuorumReplica(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with the metadata log; times are ms since 1970, -1 if unknown."""
+
+    replica_id: BrokerId
+    log_end_offset: Offset
+    last_fetch_timestamp_ms: int = -1
+    last_caught_up_timestamp_ms: int = -1
+    replica_directory_id: DirectoryId | None = None
+    """Where it keeps that log; None for a voter of a quorum that never changes."""
+
+
+class DescribeQuorumResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads the metadata log, how far it is committed, and how far it has reached."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    cluster_id: str = ""
+    leader_id: BrokerId = NO_LEADER
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
+    high_watermark: Offset = Offset(0)
+    current_voters: tuple[QuorumReplica, ...] = ()
+    observers: tuple[QuorumReplica, ...] = ()
+
+
+# MetadataStream
+
+
+class MetadataStreamRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """From where on a broker wants committed metadata.
+
+    `last_fetched_crc` is the CRC of the batch that ends before `fetch_offset`, None if unknown. By
+    it a log is recognised that has taken the place of another one, and has the same offsets.
+    """
+
+    broker_id: BrokerId
+    cluster_id: str
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    last_fetched_crc: int | None = None
+
+
+class SnapshotPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of a snapshot file, in order; `last` ends it."""
+
+    end_offset: Offset
+    epoch: LeaderEpoch
+    content: bytes
+    last: bool
+
+
+class MetadataStreamResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Exactly one of records, snapshot and diverging_end_offset; or none, as a sign of life."""
+
+    high_watermark: Offset
+    records: bytes = b""
+    snapshot: SnapshotPiece | None = None
+    diverging_end_offset: Offset | None = None

@@ -1,0 +1,70 @@
+"""How calls get from a broker to its controller, whatever carries them.
+
+Messages are those of the proto file. `grpc_transport` and `grpc_server` are the two real ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from jbodlab.vocabulary.errors import JbodlabError
+
+
+class Refusal(Enum):
+    """Why a call is not carried out, by the names of gRPC's status codes."""
+
+    INVALID_ARGUMENT = auto()
+    FAILED_PRECONDITION = auto()
+    RESOURCE_EXHAUSTED = auto()
+
+
+class RpcRefusedError(JbodlabError):
+    """A call is not carried out; it ends with a status and gets no response."""
+
+    def __init__(self, refusal: Refusal, message: str) -> None:
+        super().__init__(message)
+        self.refusal = refusal
+
+
+class RpcTransport(Protocol):
+    """The way from one broker to its controller.
+
+    All calls raise `ControllerUnavailableError` when no answer came.
+    """
+
+    async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
+        """Call a method; returns its response."""
+
+    def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
+        """Call a method that goes on responding; closing the generator ends the call."""
+
+    async def close(self) -> None:
+        """Close the connection; calls in flight fail."""
+
+
+class RpcServer(Protocol):
+    """One listener of a controller.
+
+    Attributes:
+        addresses: What it is bound to, for the log.
+    """
+
+    addresses: list[str]
+
+    def bind(self, service: Any) -> None:
+        """Take the port for a service, which has a method of each call's name.
+
+        A method takes a message and returns a response, or yields some; it may raise
+        `RpcRefusedError`.
+
+        Raises:
+            ConfigError: the port cannot be used.
+        """
+
+    async def start(self) -> None:
+        """Answer calls from now on."""
+
+    async def stop(self, grace_s: float | None) -> None:
+        """Answer no more; what is in progress gets so much time, None for none."""

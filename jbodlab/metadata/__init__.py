@@ -1,0 +1,1 @@
+"""Metadata of a cluster: its records, its image, its log."""

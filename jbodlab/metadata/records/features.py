@@ -1,0 +1,69 @@
+"""Kafka's features: the levels that Kafka 4.3 knows, and those that are supported here.
+
+Source: `org.apache.kafka.server.common.Feature`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jbodlab.metadata.records import metadata_version
+
+METADATA_VERSION_MINIMUM = 7
+
+GROUP_VERSION = "group.version"
+"""Its level 1 is the protocol of KIP-848."""
+
+_DEFAULT_FROM: Mapping[str, int] = {GROUP_VERSION: 22}
+"""Level of metadata.version from which a new cluster has the highest level of a feature."""
+
+
+class LevelRange(NamedTuple):
+    """Lowest and highest level of a feature, both inclusive."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+
+NOTHING = LevelRange(0, 0)
+"""What is supported of a feature that nobody has heard of."""
+
+LEVEL_MAX: Mapping[str, int] = {
+    "kraft.version": 1,
+    "transaction.version": 2,
+    GROUP_VERSION: 1,
+    "eligible.leader.replicas.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+}
+"""Highest levels that Kafka knows, in the order in which its tools print them."""
+
+NOT_BUILT: Mapping[str, str] = {
+    "transaction.version": "transactions are",
+    "eligible.leader.replicas.version": "eligible leader replicas are",
+    "share.version": "share groups are",
+    "streams.version": "streams groups are",
+}
+"""Features whose behaviour is not there, in words that `not supported` goes on with."""
+
+SUPPORTED: Mapping[str, LevelRange] = {
+    metadata_version.FEATURE_NAME: LevelRange(METADATA_VERSION_MINIMUM, metadata_version.LATEST),
+    **{
+        name: NOTHING if name in NOT_BUILT else LevelRange(0, high)
+        for name, high in LEVEL_MAX.items()
+    },
+}
+"""What brokers and controllers say in their registrations."""
+
+
+def default_levels(metadata_level: int) -> dict[str, int]:
+    """Return the levels, other than 0, that a new cluster has beside its metadata.version."""
+    return {
+        name: SUPPORTED[name].high
+        for name, first in _DEFAULT_FROM.items()
+        if metadata_level >= first
+    }

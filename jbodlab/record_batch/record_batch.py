@@ -1,0 +1,383 @@
+"""Record batch v2: header view, iteration, building, and stamping without encoding again.
+
+A batch is a header of 61 bytes and its records, all integers big-endian:
+
+    offset  field                  type
+    0       base offset            int64
+    8       batch length           int32   bytes behind this field
+    12      partition leader epoch int32
+    16      magic                  int8    2
+    17      crc                    uint32  CRC-32C of bytes 21 to the end
+    21      attributes             int16   bits 0-2 codec, 3 log append time, 4 transactional,
+                                           5 control, 6 delete horizon
+    23      last offset delta      int32
+    27      base timestamp         int64   ms
+    35      max timestamp          int64   ms
+    43      producer id            int64
+    51      producer epoch         int16
+    53      base sequence          int32
+    57      records count          int32
+    61      records, compressed as one block if a codec is set
+
+A record: varint length of what follows, int8 attributes, varlong timestamp delta, varint offset
+delta, varint key size and key, varint value size and value, varint header count and headers (varint
+key size, key, varint value size, value). Sizes are zig-zag; -1 is null.
+
+Base offset, batch length, leader epoch and magic lie outside the CRC, so a broker stamps them.
+
+Source: `org.apache.kafka.common.record.DefaultRecordBatch`, `DefaultRecord`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from jbodlab.record_batch.compression import decompress
+from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
+
+HEADER_SIZE = 61
+SIZE_PREFIX = 12
+"""Bytes before and with the batch length, which does not count them."""
+CRC_OFFSET = 17
+CRC_START = 21
+"""The first byte that the CRC covers."""
+_CODEC_AT = 22
+"""The lower byte of the attributes."""
+MAGIC = 2
+
+COMPRESSION_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The base timestamp is the time until which tombstones, or a marker, are kept (KIP-534)."""
+
+MAX_SEQUENCE = 2**31 - 1
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+_HEAD = struct.Struct(">qii")
+_CRC = struct.Struct(">I")
+_COUNT = struct.Struct(">i")
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes at the start of a batch; the fields are in wire order."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return SIZE_PREFIX + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, kept by compaction even when that record is gone."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset at which the next batch begins."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> int:
+        """Number of the codec; 0 is none."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers that no consumer sees."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a producer's transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def last_sequence(self) -> int:
+        """Producer sequence of the last record, after 2^31-1 comes 0; -1 without a sequence."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
+
+    def stamped(self, base_offset: int, leader_epoch: int) -> BatchHeader:
+        """Return the header of the same batch with another offset and epoch; see `stamped_head`."""
+        return BatchHeader(base_offset, self.batch_length, leader_epoch, *self[3:])
+
+
+class BatchRecord(msgspec.Struct, frozen=True):
+    """One record of a batch; the timestamp is in ms, `None` is null."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
+    """Read the header of the batch that begins at a position.
+
+    Raises:
+        BufferUnderflowError: fewer than 61 bytes are left.
+        DecodeError: the batch length or the magic is impossible.
+    """
+    if len(data) - position < HEADER_SIZE:
+        raise BufferUnderflowError(
+            f"{len(data) - position} bytes left at position {position}, "
+            f"a batch header has {HEADER_SIZE}"
+        )
+    header = BatchHeader(*HEADER.unpack_from(data, position))
+    if header.magic != MAGIC:
+        raise DecodeError(
+            f"batch at position {position} has magic {header.magic}, expected {MAGIC}"
+        )
+    if header.batch_length < HEADER_SIZE - SIZE_PREFIX:
+        raise DecodeError(f"batch at position {position} has invalid length {header.batch_length}")
+    return header
+
+
+def records_count(batch: bytes | memoryview) -> int:
+    """Return how many records a whole batch says that it has."""
+    (count,) = _COUNT.unpack_from(batch, HEADER.size - _COUNT.size)
+    return int(count)
+
+
+def codec_of(data: bytes | memoryview) -> int:
+    """Return the number of the codec of the batch at the beginning; 0 if it has no header."""
+    return data[_CODEC_AT] & COMPRESSION_MASK if len(data) >= HEADER_SIZE else 0
+
+
+def crc_is_valid(data: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:
+    """Return whether the batch is complete and its CRC is the one of its bytes."""
+    end = position + header.size
+    if end > len(data):
+        return False
+    return crc32c(memoryview(data)[position + CRC_START : end]) == header.crc
+
+
+def iterate_headers(data: bytes | bytearray | memoryview) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield position and header of each whole batch; an incomplete last batch ends it silently.
+
+    Raises:
+        DecodeError: something that cannot be a batch.
+    """
+    position = 0
+    while len(data) - position >= HEADER_SIZE:
+        header = read_header(data, position)
+        end = position + header.size
+        if end > len(data):
+            return
+        yield position, header
+        position = end
+
+
+def iterate_records(
+    data: bytes | bytearray | memoryview, position: int = 0, header: BatchHeader | None = None
+) -> Iterator[BatchRecord]:
+    """Yield the records of the batch at a position; the CRC is not looked at.
+
+    Raises:
+        DecodeError: the batch is incomplete, its records or their count are malformed, or it is
+            compressed and cannot be decompressed.
+    """
+    if header is None:
+        header = read_header(data, position)
+    end = position + header.size
+    if end > len(data):
+        raise BufferUnderflowError(
+            f"batch at position {position} has {header.size} bytes, {len(data) - position} are left"
+        )
+    if header.records_count < 0:
+        raise DecodeError(
+            f"batch at offset {header.base_offset} claims {header.records_count} records"
+        )
+    records = decompress(header.compression, memoryview(data)[position + HEADER_SIZE : end])
+    log_append_time = bool(header.attributes & LOG_APPEND_TIME)
+    cursor = 0
+    for _ in range(header.records_count):
+        record, cursor = _read_record(records, cursor, header, log_append_time)
+        yield record
+    if cursor != len(records):
+        raise DecodeError(
+            f"{len(records) - cursor} bytes left over behind the records of the batch at offset "
+            f"{header.base_offset}"
+        )
+
+
+def build_batch(
+    records: Sequence[tuple[bytes | None, bytes | None]],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    timestamp_ms: int,
+    attributes: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """Build an uncompressed batch of records that share one timestamp.
+
+    Args:
+        records: Key and value of each record, not empty.
+        base_offset: Offset of the first record; the others follow without gaps.
+        leader_epoch: Epoch of the leader that appends it; -1 when a broker will stamp it.
+        timestamp_ms: Base and max timestamp, ms since 1970.
+        attributes: Bits without a codec.
+        producer_id: Id of an idempotent producer, -1 without.
+        producer_epoch: Epoch of that producer, -1 without.
+        base_sequence: Sequence of the first record, -1 without.
+    """
+    assert records
+    assert not attributes & COMPRESSION_MASK
+    body = bytearray()
+    for offset_delta, (key, value) in enumerate(records):
+        record = bytearray(b"\x00\x00")  # attributes, timestamp delta
+        _write_varint(record, offset_delta)
+        for part in (key, value):
+            if part is None:
+                record.append(1)
+            else:
+                _write_varint(record, len(part))
+                record += part
+        record.append(0)  # no headers
+        _write_varint(body, len(record))
+        body += record
+    last_delta = len(records) - 1
+    batch = bytearray(
+        HEADER.pack(
+            base_offset,
+            HEADER_SIZE - SIZE_PREFIX + len(body),
+            leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            last_delta,
+            timestamp_ms,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
+    )
+    batch += body
+    _CRC.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[CRC_START:]))
+    return bytes(batch)
+
+
+def stamped_head(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
+    """Return the first 16 bytes of the batch with another offset and epoch; the CRC stays valid."""
+    return _HEAD.pack(base_offset, header.batch_length, leader_epoch)
+
+
+def _read_record(
+    data: bytes, start: int, header: BatchHeader, log_append_time: bool
+) -> tuple[BatchRecord, int]:
+    try:
+        size, position = _read_varint(data, start)
+        end = position + size
+        if size <= 0 or end > len(data):
+            raise DecodeError(f"record of {size} bytes where {len(data) - position} are left")
+        position += 1  # attributes, unused
+        timestamp_delta, position = _read_varlong(data, position)
+        offset_delta, position = _read_varint(data, position)
+        key, position = _read_bytes(data, position, end)
+        value, position = _read_bytes(data, position, end)
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if data[position] == 0:
+            position += 1
+        else:
+            headers, position = _read_headers(data, position, end)
+    except IndexError:
+        raise BufferUnderflowError("a record reaches beyond the end of its batch") from None
+    if position != end:
+        raise DecodeError(f"record of {size} bytes has fields of {size + position - end} bytes")
+    timestamp = header.max_timestamp if log_append_time else header.base_timestamp + timestamp_delta
+    return BatchRecord(header.base_offset + offset_delta, timestamp, key, value, headers), end
+
+
+def _read_headers(
+    data: bytes, position: int, end: int
+) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = _read_varint(data, position)
+    if count < 0 or count > end - position:
+        raise DecodeError(f"record with {count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        raw_key, position = _read_bytes(data, position, end)
+        if raw_key is None:
+            raise DecodeError("record header has no key")
+        try:
+            key = raw_key.decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"record header key is not UTF-8: {error}") from error
+        value, position = _read_bytes(data, position, end)
+        headers.append((key, value))
+    return tuple(headers), position
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size = data[position]
+    if size < 0x80:
+        size = (size >> 1) ^ -(size & 1)
+        position += 1
+    else:
+        size, position = _read_varint(data, position)
+    if size < 0:
+        if size != -1:
+            raise DecodeError(f"invalid field size {size} in a record")
+        return None, position
+    if position + size > end:
+        raise BufferUnderflowError(f"field of {size} bytes where {end - position} are left")
+    return data[position : position + size], position + size
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    return _read_zigzag(data, position, max_bytes=5)
+
+
+def _read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    return _read_zigzag(data, position, max_bytes=10)
+
+
+def _read_zigzag(data: bytes, position: int, max_bytes: int) -> tuple[int, int]:
+    byte = data[position]
+    position += 1
+    number = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        if shift == 7 * max_bytes:
+            raise DecodeError(f"varint is longer than {max_bytes} bytes")
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+    return (number >> 1) ^ -(number & 1), position
+
+
+def _write_varint(target: bytearray, number: int) -> None:
+    zigzag = number << 1 if number >= 0 else (-number << 1) - 1
+    while zigzag > 0x7F:
+        target.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    target.append(zigzag)

@@ -1,0 +1,1 @@
+"""What a server process needs: clock, tasks, threads, sockets, metrics."""

@@ -1,0 +1,105 @@
+"""`GET /metrics` over HTTP/1.1: one small request, one answer, and the connection is closed.
+
+It is a door for a scraper inside of the lab and no web server: it keeps no connection, reads no
+body, and answers nothing else. A request that is too large, too slow or too many is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from jbodlab.config.key_table import Values
+from jbodlab.runtime.http_connections import HttpConnections, finish
+from jbodlab.runtime.http_message import HEAD_BYTES_MAX, answer, parse_head
+from jbodlab.runtime.metrics import Metric, render
+from jbodlab.vocabulary.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 5.0
+CONNECTIONS_MAX = 16
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+Address = tuple[str, int]
+
+
+def metrics_address(values: Values) -> Address | None:
+    """Return host and port to serve metrics at; None if that is not wanted.
+
+    Raises:
+        ConfigError: the port is no port.
+    """
+    port = values.optional_integer("jbodlab.metrics.port")
+    return None if port is None else (values.text("jbodlab.metrics.host"), port)
+
+
+class MetricsEndpoint:
+    """Serves metrics at an address; lives on the event loop.
+
+    Args:
+        address: Host and port; port 0 takes a free one.
+        collect: Asked for the metrics at each request.
+    """
+
+    def __init__(self, address: Address, collect: Callable[[], Iterable[Metric]]) -> None:
+        self._host, self._port = address
+        self._collect = collect
+        self._server: asyncio.Server | None = None
+        self._connections = HttpConnections("metrics", CONNECTIONS_MAX, self._serve)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened at."""
+        return self._port
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        Raises:
+            ConfigError: the address cannot be bound.
+        """
+        try:
+            self._server = await asyncio.start_server(
+                self._connections.connected, self._host, self._port, limit=HEAD_BYTES_MAX
+            )
+        except OSError as error:
+            where = f"{self._host}:{self._port}"
+            raise ConfigError("jbodlab.metrics.port", where, f"cannot be bound: {error}") from error
+        self._port = self._server.sockets[0].getsockname()[1]
+        logger.info("serving metrics", extra={"address": f"http://{self._host}:{self._port}"})
+
+    async def close(self) -> None:
+        """Stop to serve; requests on their way are dropped."""
+        if self._server is not None:
+            self._server.close()
+        await self._connections.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.LimitOverrunError:
+                writer.write(answer("431 Request Header Fields Too Large"))
+            else:
+                writer.write(self._answer_to(head))
+            await finish(writer)
+
+    def _answer_to(self, head: bytes) -> bytes:
+        request = parse_head(head)
+        if request is None:
+            return answer("400 Bad Request")
+        if request.path != "/metrics":
+            return answer("404 Not Found")
+        if request.method not in ("GET", "HEAD"):
+            return answer("405 Method Not Allowed", headers={"Allow": "GET, HEAD"})
+        try:
+            text = render(self._collect())
+        except Exception:
+            # A scrape must never end the process that it looks at.
+            logger.exception("cannot collect metrics")
+            return answer("500 Internal Server Error")
+        with_body = request.method == "GET"
+        return answer("200 OK", text.encode(), kind=PROMETHEUS, with_body=with_body)

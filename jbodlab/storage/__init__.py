@@ -1,0 +1,1 @@
+"""Files of log directories."""

@@ -1,0 +1,1 @@
+"""Compaction: which segments, which records, one round."""

@@ -1,0 +1,207 @@
+"""What a round of compaction is asked to do, what comes of it, and who may do it: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from jbodlab.runtime.pace import Pace
+from jbodlab.runtime.threads import Flag
+from jbodlab.storage.compaction.compacted_batch import LastBatch, last_batches
+from jbodlab.storage.compaction.compaction import DirtyRange
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.log.log_state import LogState
+from jbodlab.storage.log.segments import ClosedSegment
+from jbodlab.storage.log.transactions import AbortedTransaction
+from jbodlab.vocabulary.errors import JbodlabError
+
+FOLLOW_S = 0.05
+"""How often is looked, by who waits, for whether the rate has changed."""
+
+Look = Callable[[int], None]
+"""Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""
+
+
+class CleanerDiedError(JbodlabError):
+    """Who made a round has ended in the middle of it, and nobody had called it off."""
+
+
+class CleaningStoppedError(JbodlabError):
+    """The round was called off, or the log changed under it."""
+
+
+class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done to one log; a plain value.
+
+    Attributes:
+        folder: Of the log.
+        closed: All closed segments from the log's start on.
+        active_base: Base offset of the segment behind them.
+        start_offset: Below it nobody reads any more.
+        first_dirty: See `compaction`.
+        first_uncleanable: See `compaction`.
+        aborted_in: Base offsets of closed segments with an index of aborted transactions.
+        aborted: What the active segment says of them.
+        producers: The producers that are remembered.
+        now_ms: Milliseconds since 1970.
+        keeps_deletes: Whether tombstones and markers stay also beyond their horizon.
+        map_bytes: Memory of the map of offsets.
+        map_load_factor: Which part of it may be used.
+    """
+
+    folder: Path
+    closed: tuple[ClosedSegment, ...]
+    active_base: int
+    start_offset: int
+    first_dirty: int
+    first_uncleanable: int
+    aborted_in: tuple[int, ...]
+    aborted: tuple[AbortedTransaction, ...]
+    producers: Mapping[int, LastBatch]
+    now_ms: int
+    keeps_deletes: bool
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    map_bytes: int
+    map_load_factor: float = 0.9
+
+    @classmethod
+    def of(
+        cls,
+        log: LogState,
+        folder: Path,
+        dirty: DirtyRange,
+        *,
+        now_ms: int,
+        keeps_deletes: bool = False,
+        map_bytes: int,
+        map_load_factor: float = 0.9,
+    ) -> RoundPlan:
+        """Return what is to be done to a log as it is at this moment."""
+        config = log.config
+        return cls(
+            folder=folder,
+            closed=tuple(log.segments.closed),
+            active_base=log.active.base_offset,
+            start_offset=log.start_offset,
+            first_dirty=dirty.first_dirty,
+            first_uncleanable=dirty.first_uncleanable,
+            aborted_in=tuple(log.segments.aborted_in),
+            aborted=tuple(log.active.aborted),
+            producers=last_batches(log.producers),
+            now_ms=now_ms,
+            keeps_deletes=keeps_deletes,
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            map_bytes=map_bytes,
+            map_load_factor=map_load_factor,
+        )
+
+
+class Mapped(NamedTuple):
+    """What came of the first step.
+
+    Attributes:
+        end: Keys of all records below it are in the map; the log is clean up to there in the end.
+        keys: How many there are.
+        utilization: Which part of the map they take.
+        groups: How many groups are to be cleaned.
+        group_bytes_max: Size of the largest of them.
+    """
+
+    end: int
+    keys: int
+    utilization: float
+    groups: int
+    group_bytes_max: int
+
+
+class CleanedSegment(NamedTuple):
+    """A segment whose files lie in the folder as `.cleaned`, on the disk."""
+
+    bounds: ClosedSegment
+    has_aborted: bool
+
+
+class CleanedGroup(NamedTuple):
+    """Segments, and what is to take their place; both not empty, of the same first base offset."""
+
+    former: tuple[ClosedSegment, ...]
+    cleaned: tuple[CleanedSegment, ...]
+
+
+class Rate:
+    """How fast a round may go; set on one thread, followed on another.
+
+    Attributes:
+        bytes_per_second: Most bytes to read and to write; None is without limit.
+    """
+
+    def __init__(self, bytes_per_second: float | None = None) -> None:
+        self.bytes_per_second = bytes_per_second
+
+
+class Compactor(Protocol):
+    """Who makes the rounds of one directory, one after the other; its calls block."""
+
+    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+        """Begin a round; see `CompactionRound.begin`.
+
+        Args:
+            fs: The disk.
+            plan: What is to be done.
+            look: Keeps the rate for who works in this process.
+            rate: The same for others; it may change until the round ends.
+        """
+
+    def clean(self, number: int) -> CleanedGroup:
+        """Clean a group of it; see `CompactionRound.clean`."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+class PacedLook:
+    """A `Look` that keeps a rate.
+
+    Args:
+        stop: Raised when the round is called off.
+        rate: May change at any time.
+        monotonic_s: The clock.
+    """
+
+    def __init__(self, stop: Flag, rate: Rate, monotonic_s: Callable[[], float]) -> None:
+        self._stop = stop
+        self._rate = rate
+        self._kept: float | None = None
+        self._pace = Pace(None)
+        self._monotonic_s = monotonic_s
+
+    def __call__(self, size: int) -> None:
+        """Count bytes, and wait as long as the rate demands."""
+        self._follow()
+        self._pace.took(size, self._monotonic_s())
+        while not self._stop.is_set():
+            wait_s = self._pace.wait_s(self._monotonic_s())
+            if wait_s <= 0:
+                return
+            self._stop.wait(min(wait_s, FOLLOW_S))
+            self._follow()
+        raise CleaningStoppedError("cancelled")
+
+    def _follow(self) -> None:
+        """Go on with the rate that holds now; what is waited for is waited for at that one."""
+        rate, now_s = self._rate.bytes_per_second, self._monotonic_s()
+        if rate == self._kept:
+            return
+        owed = self._pace.wait_s(now_s) * (self._kept or 0)
+        self._kept = rate
+        self._pace.set_rate(None if rate is None else max(1, int(rate)), now_s)
+        self._pace.took(int(owed), now_s)

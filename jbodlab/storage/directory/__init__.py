@@ -1,0 +1,1 @@
+"""Files of a log directory that are no log's: names, locks, checkpoints, meta.properties."""

@@ -1,0 +1,118 @@
+"""Handles bytes after damage in a log: logs their offsets, and keeps the bytes as `.damaged`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.log.log_files import SEGMENT_SUFFIXES, LogFiles
+from jbodlab.storage.log.segments import ActiveSegment
+
+logger = logging.getLogger(__name__)
+
+COPY_BYTES = 8 << 20
+
+
+def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequence[int]) -> None:
+    """Say which offsets are lost.
+
+    Args:
+        files: Of the log.
+        right: What is right of the damaged segment.
+        size: Of its file.
+        behind: Base offsets of the segments behind it.
+    """
+    path = files.path(right.base_offset)
+    logger.error(
+        "%s: damaged at byte %d of %d; this replica has lost the offsets from %d on; %s",
+        path,
+        right.size,
+        size,
+        right.next_offset,
+        f"later segments ({len(behind)}, from offset {behind[0]} on) are kept as .damaged"
+        if behind
+        else "it is the last segment",
+        extra={
+            "path": str(path),
+            "position": right.size,
+            "first_lost_offset": right.next_offset,
+            "segments_set_aside": len(behind),
+        },
+    )
+
+
+def report_lost_end(files: LogFiles, known_end: int, end_offset: int) -> None:
+    """Say which offsets are lost at the end of a log, should it not go as far as was known.
+
+    Args:
+        files: Of the log.
+        known_end: Its recovery point before.
+        end_offset: Its end.
+    """
+    if end_offset < known_end and files.is_current:
+        logger.error(
+            "%s ends at offset %d; this replica has lost offsets %d to %d, which were on the disk",
+            files.directory,
+            end_offset,
+            end_offset,
+            known_end - 1,
+            extra={"path": str(files.directory), "first_lost_offset": end_offset},
+        )
+
+
+def lost_beginning(files: LogFiles, known_start: int | None, first: int) -> int | None:
+    """Return from which offset on segments are lost in front of the first one, None if none are.
+
+    Args:
+        files: Of the log.
+        known_start: Its start as it was on the disk before any segment below that went; None if
+            nobody knows.
+        first: Base offset of its first segment.
+    """
+    if known_start is None or first <= known_start or not files.is_current:
+        return None
+    logger.warning("%s begins at offset %d, expected %d", files.directory, first, known_start)
+    return known_start
+
+
+def keep_tail(files: LogFiles, right: ActiveSegment, size: int) -> None:
+    """Keep what is cut off a damaged segment, for people to look at; durable at return.
+
+    It stands at the same positions as before: the front of the file is a hole that takes no room.
+    """
+    fs, path = files.fs, files.path(right.base_offset)
+    source = fs.open_source(path)
+    try:
+        target = fs.open_target(path.with_name(path.name + names.DAMAGED_SUFFIX))
+        try:
+            position = right.size
+            while position < size:
+                copied = target.copy_from(source, position, min(size - position, COPY_BYTES))
+                if not copied:
+                    break
+                position += copied
+            target.fsync()
+        finally:
+            target.close()
+    finally:
+        source.close()
+
+
+def set_aside(files: LogFiles, base_offset: int) -> None:
+    """Keep a segment behind damage under another name."""
+    files.forget(base_offset)
+    rename_segment(files.fs, files.directory, base_offset)
+
+
+def rename_segment(fs: FileSystem, folder: Path, base_offset: int) -> None:
+    """Give the files of a segment names that no log has; durable with the next sync of the folder.
+
+    Those that it has lost are not missed.
+    """
+    for suffix in SEGMENT_SUFFIXES:
+        path = folder / f"{names.offset_text(base_offset)}{suffix}"
+        if fs.exists(path):
+            fs.rename(path, path.with_name(path.name + names.DAMAGED_SUFFIX), sync=False)

@@ -1,0 +1,458 @@
+"""One replica's log without its files: what it holds, and what a change of it asks of the disk.
+
+How to think about it: the event loop owns a `LogState`. Each change is complete when its method
+returns, for everybody who looks at it, and the method returns what has to be done to the files.
+Whoever calls it has these instructions carried out in the order of the changes, on the thread of
+the log's directory. So the state runs ahead of the files and is never behind them, nothing comes
+back from a thread to be taken over, and no task that is cancelled can leave the two apart. If an
+instruction fails, other than for want of room, the state is wrong and the replica offline for good.
+
+    start_offset    <= high watermark (the caller's) <= end_offset
+    recovery_point  <= end_offset       below it everything is known to be on the disk
+
+Segments are in order and do not overlap; the last one is the active one, and there always is one.
+Compaction leaves gaps of offsets, within segments and between them.
+
+Where a cut lies only the file can tell. So a truncation has two steps: `CutRequest` asks for the
+place, which stays as long as nothing else is cut, and `truncate` does it.
+
+Source: `kafka.log.UnifiedLog`, `kafka.log.LocalLog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jbodlab.record_batch.record_batch import SIZE_PREFIX, BatchHeader
+from jbodlab.storage.log.disk_progress import DiskProgress
+from jbodlab.storage.log.instructions import (
+    CloseSegment,
+    CreateSegment,
+    CutSegment,
+    Instruction,
+    Instructions,
+    ReplaceSegments,
+    SetAside,
+    SyncRequest,
+    WriteAborted,
+    WriteAt,
+    WriteEpochs,
+)
+from jbodlab.storage.log.leader_epochs import LeaderEpochs
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.places import CutPoint, CutRequest, Place
+from jbodlab.storage.log.producer_state import ProducerState
+from jbodlab.storage.log.retention import Ahead, deletable_count, segments_ahead
+from jbodlab.storage.log.segment_list import SegmentList
+from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment, fitting_count
+from jbodlab.storage.log.transactions import Marker, UndecidedTransactions
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+
+if TYPE_CHECKING:
+    from jbodlab.storage.directory.filesystem import Buffer
+
+NO_MARKERS: Mapping[int, Marker] = {}
+
+
+class LogState:
+    """See the module's text. The parts that a loader found are handed in."""
+
+    def __init__(
+        self,
+        config: LogConfig,
+        *,
+        closed: Sequence[ClosedSegment],
+        active: ActiveSegment,
+        start_offset: int,
+        recovery_point: int,
+        epochs: LeaderEpochs,
+        producers: ProducerState,
+        snapshots: Sequence[int] = (),
+        aborted_in: Sequence[int] = (),
+        names_unsynced: bool = True,
+        cleaned_to: int | None = None,
+        lost_from: int | None = None,
+    ) -> None:
+        self.config = config
+        self.start_offset = start_offset
+        self.lost_from = lost_from
+        """From there to the start a disk has lost segments; None if nothing is known of such."""
+        self.epochs = epochs
+        self.producers = producers
+        self.segments = SegmentList(closed, active, aborted_in)
+        self.disk = DiskProgress(recovery_point, snapshots, names_unsynced=names_unsynced)
+        self.disk.cleaned_to = cleaned_to
+        self._cut_to: int | None = None
+        self._ahead: dict[int, Ahead] = {}
+        self.undecided = UndecidedTransactions()
+
+    @classmethod
+    def empty(cls, config: LogConfig, start_offset: int = 0) -> tuple[LogState, Instructions]:
+        """Return a new log, and what makes its files."""
+        state = cls(
+            config,
+            closed=(),
+            active=ActiveSegment(start_offset),
+            start_offset=start_offset,
+            recovery_point=start_offset,
+            epochs=LeaderEpochs(),
+            producers=ProducerState(),
+        )
+        return state, (CreateSegment(start_offset),)
+
+    # What it holds
+
+    @property
+    def active(self) -> ActiveSegment:
+        """The segment at the end."""
+        return self.segments.active
+
+    @property
+    def end_offset(self) -> int:
+        """Where the next batch goes."""
+        return self.segments.active.next_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Below it everything is known to be on the disk."""
+        return self.disk.recovery_point
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return below which offset every transaction is decided, and known to be replicated."""
+        bound = self.undecided.bound(high_watermark)
+        first_open = self.producers.first_open_offset
+        return bound if first_open is None else min(bound, first_open)
+
+    # Changes at the end
+
+    def append(
+        self,
+        buffers: Sequence[Buffer],
+        headers: Sequence[BatchHeader],
+        markers: Mapping[int, Marker] = NO_MARKERS,
+    ) -> Instructions:
+        """Append whole batches that already carry their offsets and leader epoch.
+
+        Args:
+            buffers: The bytes of the batches in order, cut anywhere.
+            headers: Their headers, as they are in the bytes; not empty. The first begins at the
+                end of the log, or behind it where the leader's log has a gap.
+            markers: What the control batches among them say, by base offset.
+        """
+        active = self.segments.active
+        end_offset = active.next_offset
+        size = 0
+        before: Instructions = ()
+        latest_epoch = self.epochs.latest_epoch
+        for header in headers:
+            assert header.base_offset >= end_offset, (
+                f"batch at {header.base_offset} appended at {end_offset}"
+            )
+            if header.base_offset > end_offset:
+                self.disk.may_have_gaps(self.start_offset)
+            end_offset = header.base_offset + header.last_offset_delta + 1
+            size += SIZE_PREFIX + header.batch_length
+            if header.partition_leader_epoch > latest_epoch:
+                latest_epoch = header.partition_leader_epoch
+                before = self._assign(latest_epoch, header.base_offset)
+        assert size == sum(map(len, buffers))
+        if not active.has_room(headers, size, self.config):
+            return before + self._append_rolling(buffers, headers, markers)
+        return before + self._append_to_active(buffers, headers, markers)
+
+    def assign_epoch(self, epoch: int) -> Instructions:
+        """Let a leader epoch begin at the end of the log, which is what it is from now on."""
+        self.lost_from = None
+        return self._assign(epoch, self.end_offset)
+
+    def roll(self, base_offset: int | None = None) -> Instructions:
+        """Close the active segment off and begin a new one, at the log end if not said."""
+        active = self.active
+        if base_offset is None:
+            base_offset = active.next_offset
+        if active.size == 0 and base_offset == active.base_offset:
+            return ()
+        self.disk.names_unsynced = True
+        if active.size == 0:
+            self.segments.active = ActiveSegment(base_offset)
+            return SetAside(active.base_offset), CreateSegment(base_offset)
+        self.segments.close_active(base_offset)
+        close = CloseSegment(active.base_offset, active.index, active.time_index)
+        snapshot = self.disk.snapshot(base_offset, self.producers)
+        return (close, *snapshot, CreateSegment(base_offset))
+
+    # Cuts
+
+    def cut_request(self, offset: int) -> CutRequest | None:
+        """Return what has to be looked up before the log is cut at an offset.
+
+        None if nothing has: it ends before that, or begins behind it.
+        """
+        assert offset >= 0
+        if offset >= self.end_offset or offset < self.segments.first_base_offset:
+            return None
+        place = self.segments.places(offset)[0]
+        is_active = place.base_offset == self.active.base_offset
+        snapshots = None
+        segments: tuple[Place, ...] = ()
+        is_simple = not (self.segments.has_aborted or self.undecided.reach(offset))
+        if not (is_simple and self.producers.can_go_back_to(offset)):
+            snapshots = tuple(each for each in reversed(self.disk.snapshots) if each <= offset)
+            segments = self.segments.places_before(offset)
+        active = self.active.copy() if is_active else None
+        return CutRequest(offset, place, active, snapshots, segments, self.disk.cut_count)
+
+    def truncate(self, point: CutPoint) -> Instructions:
+        """Cut the log at a place; epochs and producers go back to what they were there."""
+        assert point.request.cut_count == self.disk.cut_count
+        active, end_offset = point.active, point.active.next_offset
+        assert end_offset <= point.request.offset <= self.end_offset
+        aborted_before = self.active.aborted
+        has_index = active.base_offset in self.segments.aborted_in
+        changes = self._put_aside(self.segments.cut(active), 0)
+        changes.append(CutSegment(active.base_offset, active.size))
+        if has_index or len(aborted_before) != len(active.aborted):
+            changes.append(WriteAborted(active.base_offset, tuple(active.aborted)))
+        changes += self.disk.remove_snapshots(self.disk.snapshots_above(end_offset))
+        if point.producers is not None:
+            self.producers = point.producers
+        else:
+            self.producers.go_back_to(end_offset)
+        self.undecided.cut(end_offset)
+        self._was_cut(end_offset)
+        return (*changes, *self.truncate_epochs(end_offset))
+
+    def truncate_epochs(self, end_offset: int) -> Instructions:
+        """Drop the leader epochs that begin at or behind an offset."""
+        return self._write_epochs() if self.epochs.truncate_to(end_offset) else ()
+
+    def restart_at(self, offset: int) -> Instructions:
+        """Drop everything and go on at an offset."""
+        changes = self._put_aside(self.segments.restart(offset), 0)
+        changes += self.disk.remove_snapshots(self.disk.snapshots)
+        self.undecided = UndecidedTransactions()
+        self.start_offset, self.lost_from = offset, None
+        self.producers = ProducerState()
+        self._was_cut(0)
+        self.epochs = LeaderEpochs()
+        return (*changes, CreateSegment(offset), *self._write_epochs())
+
+    # Changes at the beginning
+
+    def advance_start(self, offset: int) -> Instructions:
+        """Let the log begin at a later offset; segments below it go with the next retention.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, behind the log end.
+        """
+        if offset > self.end_offset:
+            message = f"start {offset} of the log is after its end {self.end_offset}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        if offset <= self.start_offset:
+            return ()
+        self.start_offset = offset
+        return self._write_epochs() if self.epochs.truncate_from(offset) else ()
+
+    def retain(self, now_ms: int, high_watermark: int) -> Instructions:
+        """Let the log begin behind what is too old or too much; see `drop_below` for the segments.
+
+        Only data below the high watermark goes.
+        """
+        segments = self.segments.all
+        self._ahead = segments_ahead(segments, self._ahead, now_ms)
+        count = deletable_count(
+            segments,
+            self.config,
+            now_ms=now_ms,
+            high_watermark=high_watermark,
+            log_start_offset=self.start_offset,
+            ahead=self._ahead,
+        )
+        if not count:
+            return ()
+        behind = segments[count].base_offset if count < len(segments) else self.end_offset
+        return self.advance_start(behind)
+
+    def drop_below(self, offset: int, now_ms: int) -> Instructions:
+        """Drop the segments that lie below an offset, which is a log start that is on the disk.
+
+        Their files are set aside at once and may be removed after `file.delete.delay.ms`.
+        """
+        count = self.segments.count_below(min(offset, self.start_offset))
+        return self._drop_first(count, now_ms + self.config.file_delete_delay_ms)
+
+    def drop_before(self, base_offset: int) -> Instructions:
+        """Drop the segments before the one with a base offset, as the copied log has done."""
+        count = sum(base < base_offset for base in self.segments.base_offsets)
+        if count == len(self.segments.closed) + 1:
+            return self.restart_at(base_offset)
+        return self._drop_first(count, 0)
+
+    def replace(
+        self,
+        former: Sequence[ClosedSegment],
+        cleaned: Sequence[tuple[ClosedSegment, bool]],
+        now_ms: int,
+    ) -> Instructions:
+        """Let what compaction has left take the place of what it was made of.
+
+        Args:
+            former: Closed segments that follow each other.
+            cleaned: Segments, and whether they have an index of aborted transactions. Their files
+                are there as `.swap`, on the disk.
+            now_ms: Milliseconds since 1970.
+        """
+        self.segments.replace(former, cleaned)
+        bases = tuple(each.base_offset for each in former)
+        new = tuple(bounds.base_offset for bounds, _ in cleaned)
+        for base_offset in bases:
+            self.segments.set_aside(base_offset, now_ms + self.config.file_delete_delay_ms)
+        self.disk.was_replaced()
+        gone = [base_offset for base_offset in bases if base_offset not in new]
+        return (ReplaceSegments(bases, new), *self.disk.remove_snapshots(gone))
+
+    # What is on the disk
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether a closed segment is not known to be on the disk.
+
+        Until that is done a recovery has to read it.
+        """
+        return self.recovery_point < self.active.base_offset
+
+    def sync_request(self, *, with_active: bool) -> SyncRequest:
+        """Return what has to be synced so that the recovery point may move; see `synced`.
+
+        Args:
+            with_active: Whether the active segment counts, or only closed ones.
+        """
+        return self.disk.request(self.segments, with_active=with_active)
+
+    def synced(self, request: SyncRequest) -> None:
+        """Take notice that a request was carried out."""
+        self.disk.synced(request, self.end_offset)
+
+    # Copies
+
+    def take_cut_to(self) -> int | None:
+        """Return, once, the smallest offset to which it was cut since the last time."""
+        cut_to, self._cut_to = self._cut_to, None
+        return cut_to
+
+    def become(
+        self,
+        closed: Sequence[ClosedSegment],
+        active: ActiveSegment,
+        epochs: LeaderEpochs,
+        producers: ProducerState | None,
+    ) -> Instructions:
+        """Take in segments whose bytes were copied from the log that this is a copy of.
+
+        What lies before them was dropped there, and is dropped here.
+
+        Args:
+            closed: All segments but the last.
+            active: The last one.
+            epochs: Of the log that is copied, up to there.
+            producers: Their state there; None if that is not known yet.
+        """
+        assert active.next_offset >= self.end_offset
+        first = closed[0].base_offset if closed else active.base_offset
+        gone = [base for base in self.segments.base_offsets if base < first]
+        self.segments.become(closed, active)
+        dropped = (*self._put_aside(gone, 0), *self.disk.remove_snapshots(gone))
+        if producers is not None:
+            self.producers = producers
+        if epochs.entries == self.epochs.entries:
+            return dropped
+        self.epochs = epochs
+        return (*dropped, *self._write_epochs())
+
+    def moved_to(self, copy: LogState) -> None:
+        """Take notice that the files are now those of a copy, which have the same content."""
+        assert copy.end_offset == self.end_offset
+        self.disk.moved_to(copy.disk)
+        self.segments.put_aside = copy.segments.put_aside
+
+    def close(self) -> Instructions:
+        """Return what lets the next start find everything without reading the data."""
+        active = self.active
+        active.finish()
+        close = CloseSegment(active.base_offset, active.index, active.time_index)
+        return (close, *self.disk.snapshot(self.end_offset, self.producers))
+
+    # Inside
+
+    def _append_to_active(
+        self,
+        buffers: Sequence[Buffer],
+        headers: Sequence[BatchHeader],
+        markers: Mapping[int, Marker],
+    ) -> Instructions:
+        active = self.active
+        write = WriteAt(active.base_offset, active.size, buffers)
+        interval = self.config.index_interval_bytes
+        aborted = len(active.aborted)
+        for header in headers:
+            active.note(header, interval)
+            if header.producer_id >= 0:
+                completed = self.producers.update(header, markers.get(header.base_offset))
+                if completed is not None:
+                    self.undecided.add(completed)
+                    if completed.is_aborted:
+                        stable = self.producers.last_stable_offset_at(completed)
+                        active.aborted.append(completed.aborted(stable))
+        if len(active.aborted) != aborted:
+            return write, WriteAborted(active.base_offset, tuple(active.aborted))
+        return (write,)
+
+    def _append_rolling(
+        self,
+        buffers: Sequence[Buffer],
+        headers: Sequence[BatchHeader],
+        markers: Mapping[int, Marker],
+    ) -> Instructions:
+        """Append batches that the active segment has no room for, as many to a segment as fit."""
+        data = memoryview(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+        changes: list[Instruction] = []
+        first = start = 0
+        while first < len(headers):
+            changes += self.roll(headers[first].base_offset)
+            last = first + fitting_count(headers[first:], self.active, self.config)
+            end = start + sum(header.size for header in headers[first:last])
+            changes += self._append_to_active((data[start:end],), headers[first:last], markers)
+            first, start = last, end
+        return tuple(changes)
+
+    def _assign(self, epoch: int, start_offset: int) -> Instructions:
+        return self._write_epochs() if self.epochs.assign(epoch, start_offset) else ()
+
+    def _write_epochs(self) -> Instructions:
+        self.disk.epochs_unsynced = self.disk.names_unsynced = True
+        return (WriteEpochs(self.epochs.entries),)
+
+    def _put_aside(self, base_offsets: Sequence[int], due_ms: int) -> list[Instruction]:
+        for base_offset in base_offsets:
+            self.segments.set_aside(base_offset, due_ms)
+        return [SetAside(base_offset) for base_offset in base_offsets]
+
+    def _drop_first(self, count: int, due_ms: int) -> Instructions:
+        if not count:
+            return ()
+        changes: list[Instruction] = []
+        if count > len(self.segments.closed):
+            changes += self.roll()
+        dropped = self.segments.drop_first(count)
+        changes += self._put_aside(dropped, due_ms)
+        changes += self.disk.remove_snapshots(dropped)
+        self.disk.names_unsynced = True
+        first = self.segments.first_base_offset
+        return (*changes, *self.advance_start(max(self.start_offset, first)))
+
+    def _was_cut(self, cut_to: int) -> None:
+        self._cut_to = cut_to if self._cut_to is None else min(self._cut_to, cut_to)
+        self.disk.was_cut(self.end_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)

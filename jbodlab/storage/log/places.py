@@ -1,0 +1,112 @@
+"""Where in its segments something of a log is, or is to be looked for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jbodlab.storage.log.offset_index import OffsetIndex
+from jbodlab.storage.log.producer_state import ProducerState
+from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
+from jbodlab.storage.log.time_index import TimeIndex
+
+
+class Place(NamedTuple):
+    """Where a reader of a segment begins.
+
+    Attributes:
+        size: So far the segment is to be read.
+        next_offset: Behind the batch that ends there.
+        position: Of a batch that is not behind what is wanted; None if its index file knows.
+    """
+
+    base_offset: int
+    size: int
+    next_offset: int
+    position: int | None
+
+    @classmethod
+    def of(cls, segment: ClosedSegment | ActiveSegment) -> Place:
+        """Return all of a segment, for a reader that begins at its beginning or asks its index."""
+        position = 0 if isinstance(segment, ActiveSegment) else None
+        return cls(segment.base_offset, segment.size, segment.next_offset, position)
+
+
+class Look(NamedTuple):
+    """Where in a segment to begin to look for its newest record in a range of offsets.
+
+    Attributes:
+        position: Where a batch begins.
+        enough_ms: All before that position is older; a record of this time in the range decides.
+    """
+
+    position: int
+    enough_ms: int
+
+    @classmethod
+    def all_of(
+        cls, index: OffsetIndex, times: TimeIndex, max_timestamp: int, start: int, end: int
+    ) -> tuple[Look, ...]:
+        """Return where to look one after the other, the nearest first.
+
+        The newest record of the segment may be outside of the range; then the time index tells
+        what is newest up to near the end of the range. All of the range is the last look.
+
+        Args:
+            index: Of the segment.
+            times: Of the segment.
+            max_timestamp: Its largest, in ms.
+            start: First offset of the range.
+            end: Behind the range.
+        """
+        near_ms, near_offset = times.last_before(end)
+        return (
+            cls(index.lookup(times.lookup(max_timestamp)), max_timestamp),
+            cls(index.lookup(near_offset), near_ms),
+            cls(index.lookup(start), -1),
+        )
+
+
+class TimedPlace(NamedTuple):
+    """A segment in which the newest record may be.
+
+    Attributes:
+        max_timestamp: Largest of all its records in ms, in the range or not.
+        looks: Where to look; None if its index files know.
+    """
+
+    max_timestamp: int
+    place: Place
+    looks: tuple[Look, ...] | None
+
+
+class CutRequest(NamedTuple):
+    """Where a cut is wanted: the question that the files answer with a `CutPoint`.
+
+    Attributes:
+        place: The segment with the offset.
+        active: A copy of that segment if it is the active one; None: its index files know.
+        snapshots: Those from which the producers may be made anew, the newest first; None if the
+            state can go back by itself.
+        segments: Those up to the cut.
+        cut_count: How often the log had been cut before.
+    """
+
+    offset: int
+    place: Place
+    active: ActiveSegment | None
+    snapshots: tuple[int, ...] | None
+    segments: tuple[Place, ...]
+    cut_count: int
+
+
+class CutPoint(NamedTuple):
+    """The place of a cut: where the batch begins that contains the offset, or the next one.
+
+    Attributes:
+        active: What the segment is up to there.
+        producers: Their state there; None if the state goes back by itself.
+    """
+
+    request: CutRequest
+    active: ActiveSegment
+    producers: ProducerState | None

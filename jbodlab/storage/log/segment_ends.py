@@ -1,0 +1,200 @@
+"""Looks at the ends of a segment: enough to know how far it goes, without reading all of it.
+
+A closed segment that lost its end, its beginning or its indexes is noticed so at every start, at
+the cost of a few small reads. What has changed in its middle is found by who reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from jbodlab.record_batch.record_batch import HEADER_SIZE, MAGIC, crc_is_valid, read_header
+from jbodlab.storage.directory import names
+from jbodlab.storage.directory.filesystem import FileSystem, ReadFile
+from jbodlab.storage.log.log_files import LogFiles
+from jbodlab.storage.log.offset_index import OffsetIndex
+from jbodlab.storage.log.places import Place
+from jbodlab.storage.log.segment_reader import SegmentReader
+from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
+from jbodlab.storage.log.time_index import TimeIndex
+from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
+
+logger = logging.getLogger(__name__)
+
+_OFFSET_ENTRY = struct.Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+SEARCH_BLOCK_BYTES = 4 << 20
+
+
+def closed_segment(
+    files: LogFiles, base_offset: int, next_base: int, has_gaps: bool
+) -> ClosedSegment | None:
+    """Return the bounds of a closed segment.
+
+    Args:
+        files: Of the log.
+        base_offset: Of the segment.
+        next_base: Of the one behind it.
+        has_gaps: Whether compaction may have left gaps of offsets.
+
+    Returns:
+        None if its indexes are not usable, or it does not reach from its own base offset to the
+        next one: then it is to be read.
+    """
+    fs, size = files.fs, files.fs.size(files.path(base_offset))
+    try:
+        position = _last_position(fs, files.path(base_offset, names.INDEX_SUFFIX), base_offset)
+        times = _last_time(fs, files.path(base_offset, names.TIME_INDEX_SUFFIX), base_offset)
+        reader = files.reader(Place(base_offset, size, next_base, None))
+        if not _begins_at(reader, base_offset, has_gaps):
+            return None
+        found = _scanned(reader, base_offset, position, times)
+    except (FileNotFoundError, CorruptRecordError):
+        return None
+    if found.size != size:
+        return None
+    joins_on = found.next_offset <= next_base if has_gaps else found.next_offset == next_base
+    return found if joins_on else None
+
+
+def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSegment | None:
+    """Return the last segment of a log that was closed in order, with its indexes.
+
+    Returns:
+        None if its indexes are missing or cannot be right, or its ends are not; then it is to be
+        read.
+    """
+    fs, size = files.fs, files.fs.size(files.path(base_offset))
+    index_path = files.path(base_offset, names.INDEX_SUFFIX)
+    times_path = files.path(base_offset, names.TIME_INDEX_SUFFIX)
+    try:
+        index = OffsetIndex.decode(index_path, fs.read_bytes(index_path), base_offset)
+        times = TimeIndex.decode(times_path, fs.read_bytes(times_path), base_offset)
+        reader = files.reader(Place(base_offset, size, -1, None))
+        if not _begins_at(reader, base_offset, has_gaps):
+            return None
+        found = _scanned(reader, base_offset, index.last_position(), times.last)
+        first = reader.first_header()
+        aborted = files.read_aborted(base_offset)
+    except (FileNotFoundError, CorruptRecordError):
+        return None
+    if found.size != size:
+        return None
+    return ActiveSegment.loaded(
+        found,
+        index,
+        times,
+        first_timestamp=-1 if first is None else first.max_timestamp,
+        aborted=aborted,
+    )
+
+
+def damaged_transaction_index(files: LogFiles, base_offsets: Sequence[int]) -> int | None:
+    """Return the first of some segments whose index of aborted transactions cannot be right."""
+    for base_offset in sorted(base_offsets):
+        try:
+            files.read_aborted(base_offset)
+        except CorruptRecordError as error:
+            logger.warning("checking the log from offset %d on: %s", base_offset, error)
+            return base_offset
+    return None
+
+
+def has_batch_behind(file: ReadFile, position: int, size: int, offset: int) -> bool:
+    """Return whether a valid batch begins behind a position, with an offset or a larger one.
+
+    Behind a write that was torn by a crash there is none.
+    """
+    # The first half of its offset is that of the offset before it, and its magic is known.
+    first_half = struct.pack(">q", offset)[:4]
+    pattern = re.compile(
+        b"(?=" + re.escape(first_half) + b".{12}" + bytes((MAGIC,)) + b")", re.DOTALL
+    )
+    at = position + 1
+    while at < size:
+        block = file.pread(min(SEARCH_BLOCK_BYTES + HEADER_SIZE, size - at), at)
+        for match in pattern.finditer(block):
+            if _is_batch(file, at + match.start(), size, offset):
+                return True
+        if len(block) <= HEADER_SIZE:
+            break
+        at += min(SEARCH_BLOCK_BYTES, len(block))
+    return False
+
+
+def _is_batch(file: ReadFile, position: int, size: int, offset: int) -> bool:
+    with contextlib.suppress(DecodeError):
+        header = read_header(file.pread(HEADER_SIZE, position))
+        if header.base_offset >= offset and position + header.size <= size:
+            return crc_is_valid(file.pread(header.size, position), 0, header)
+    return False
+
+
+def _begins_at(reader: SegmentReader, base_offset: int, has_gaps: bool) -> bool:
+    first = reader.first_header()
+    if first is None:
+        return reader.size == 0
+    return first.base_offset == base_offset or (has_gaps and first.base_offset > base_offset)
+
+
+def _scanned(
+    reader: SegmentReader, base_offset: int, position: int, times: tuple[int, int]
+) -> ClosedSegment:
+    """Read from a position on; the size of what is returned is where the last whole batch ends."""
+    next_offset = base_offset
+    max_timestamp, max_timestamp_offset = times
+    for found in reader.scan(position):
+        header = found.header
+        if header.base_offset < next_offset:
+            raise CorruptRecordError(reader.path, found.position, "offsets do not ascend")
+        next_offset = header.next_offset
+        position = found.position + header.size
+        if header.max_timestamp > max_timestamp:
+            max_timestamp, max_timestamp_offset = header.max_timestamp, header.last_offset
+    return ClosedSegment(base_offset, next_offset, position, max_timestamp, max_timestamp_offset)
+
+
+def _last_position(fs: FileSystem, path: Path, base_offset: int) -> int:
+    entry = _last_entry(fs, path, _OFFSET_ENTRY.size)
+    if entry is None:
+        return 0
+    if not any(entry):
+        # It was preallocated, and not cut when the segment was closed.
+        return OffsetIndex.decode(path, fs.read_bytes(path), base_offset).last_position()
+    offset, position = _OFFSET_ENTRY.unpack(entry)
+    if offset < 0 or position < 0:
+        raise CorruptRecordError(path, 0, "offset index ends with an impossible entry")
+    return int(position)
+
+
+def _last_time(fs: FileSystem, path: Path, base_offset: int) -> tuple[int, int]:
+    entry = _last_entry(fs, path, _TIME_ENTRY.size)
+    if entry is None:
+        return -1, base_offset
+    if not any(entry):
+        return TimeIndex.decode(path, fs.read_bytes(path), base_offset).last
+    timestamp, offset = _TIME_ENTRY.unpack(entry)
+    return int(timestamp), base_offset + int(offset)
+
+
+def _last_entry(fs: FileSystem, path: Path, entry_size: int) -> bytes | None:
+    """Return the last entry of an index file, None if it is empty.
+
+    Raises:
+        CorruptRecordError: it does not end with a whole entry.
+    """
+    size = fs.size(path)
+    if size % entry_size:
+        raise CorruptRecordError(path, size, "index does not end with an entry")
+    if not size:
+        return None
+    source = fs.open_source(path)
+    try:
+        return source.pread(entry_size, size - entry_size)
+    finally:
+        source.close()

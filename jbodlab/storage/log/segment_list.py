@@ -1,0 +1,224 @@
+"""The segments of one log, in order: which there are, and which holds what."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from jbodlab.storage.log.places import Look, Place, TimedPlace
+from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
+
+
+class SegmentList:
+    """The closed segments and, behind them, the active one.
+
+    Args:
+        closed: Ascending; they do not overlap.
+        active: Behind all of them.
+        aborted_in: Base offsets of the closed segments that have an index of aborted transactions.
+    """
+
+    __slots__ = ("_bases", "aborted_in", "active", "closed", "put_aside")
+
+    def __init__(
+        self,
+        closed: Sequence[ClosedSegment],
+        active: ActiveSegment,
+        aborted_in: Sequence[int] = (),
+    ) -> None:
+        self.closed = list(closed)
+        self.active = active
+        self.aborted_in = sorted(aborted_in)
+        self.put_aside: list[tuple[int, int]] = []
+        """Segments whose files were set aside: when these may be removed, and the base offset."""
+        self._bases = [segment.base_offset for segment in closed]
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Base offsets of all, ascending."""
+        return (*self._bases, self.active.base_offset)
+
+    @property
+    def first_base_offset(self) -> int:
+        """Base offset of the first one."""
+        return self._bases[0] if self._bases else self.active.base_offset
+
+    @property
+    def all(self) -> Sequence[ClosedSegment | ActiveSegment]:
+        """All of them, ascending."""
+        return (*self.closed, self.active)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all, without indexes and small files."""
+        return sum(segment.size for segment in self.closed) + self.active.size
+
+    @property
+    def has_aborted(self) -> bool:
+        """Whether a transaction of which there may be records was aborted."""
+        return bool(self.aborted_in or self.active.aborted)
+
+    def places(self, offset: int) -> tuple[Place, ...]:
+        """Return where a reader that wants an offset begins, segment by segment.
+
+        Most often the first one is enough; behind a gap that compaction left it is a later one.
+        """
+        active = self.active
+        if offset >= active.base_offset or not self.closed:
+            return (_in_active(active, active.index.lookup(offset)),)
+        first = last = max(0, bisect_right(self._bases, offset) - 1)
+        places = [_in_closed(self.closed[first])]
+        while (last := last + 1) < len(self.closed):
+            places.append(_in_closed(self.closed[last]))
+            # Of some segments compaction leaves nothing.
+            if self.closed[last].size:
+                return tuple(places)
+        return (*places, _in_active(active, 0))
+
+    def places_by_time(self, timestamp: int) -> tuple[Place, ...]:
+        """Return the segments that may hold a record with a timestamp or a larger one."""
+        found = [_in_closed(each) for each in self.closed if each.max_timestamp >= timestamp]
+        active = self.active
+        if active.max_timestamp >= timestamp:
+            position = active.index.lookup(active.time_index.lookup(timestamp))
+            found.append(_in_active(active, position))
+        return tuple(found)
+
+    def places_by_newest(self, start: int, end: int) -> tuple[TimedPlace, ...]:
+        """Return the segments with records from `start` to before `end`, the newest first."""
+        found = [
+            TimedPlace(each.max_timestamp, _in_closed(each), None)
+            for each in self.closed
+            if each.base_offset < end and each.next_offset > start
+        ]
+        active = self.active
+        if active.base_offset < end and active.next_offset > start:
+            looks = Look.all_of(active.index, active.time_index, active.max_timestamp, start, end)
+            found.append(TimedPlace(active.max_timestamp, _in_active(active, 0), looks))
+        return tuple(
+            sorted(
+                (each for each in found if each.max_timestamp >= 0),
+                key=lambda each: -each.max_timestamp,
+            )
+        )
+
+    def places_before(self, offset: int) -> tuple[Place, ...]:
+        """Return all segments that begin before an offset."""
+        return tuple(
+            Place(each.base_offset, each.size, each.next_offset, None)
+            for each in self.all
+            if each.base_offset < offset
+        )
+
+    def aborted_from(self, offset: int) -> tuple[int, ...]:
+        """Return the closed segments with aborted transactions that may reach an offset."""
+        if not self.aborted_in:
+            return ()
+        first = max(0, bisect_right(self._bases, offset) - 1)
+        base_offset = self._bases[first] if self._bases else 0
+        return tuple(self.aborted_in[bisect_left(self.aborted_in, base_offset) :])
+
+    def from_offset(self, offset: int) -> list[ClosedSegment]:
+        """Return the closed segments with records at or behind an offset."""
+        first = max(0, bisect_right(self._bases, offset) - 1)
+        return [each for each in self.closed[first:] if each.next_offset > offset]
+
+    def count_below(self, offset: int) -> int:
+        """Return how many of all lie entirely below an offset, the active one if it has records."""
+        count = max(0, bisect_right(self._bases, offset) - 1)
+        if offset < self.active.base_offset:
+            return count
+        return len(self._bases) + (bool(self.active.size) and self.active.next_offset <= offset)
+
+    def close_active(self, base_offset: int) -> ActiveSegment:
+        """Close the active segment off, begin another one, and return the former."""
+        former = self.active
+        former.finish()
+        self.closed.append(former.bounds())
+        self._bases.append(former.base_offset)
+        if former.aborted:
+            self.aborted_in.append(former.base_offset)
+        self.active = ActiveSegment(base_offset)
+        return former
+
+    def cut(self, active: ActiveSegment) -> list[int]:
+        """Let a segment be the active one, as it was up to somewhere.
+
+        Returns:
+            Base offsets of those behind it, which are gone, the last one first.
+        """
+        gone = [base for base in reversed(self.base_offsets) if base > active.base_offset]
+        keep = bisect_left(self._bases, active.base_offset)
+        del self.closed[keep:], self._bases[keep:]
+        self.aborted_in = [base for base in self.aborted_in if base < active.base_offset]
+        self.active = active
+        return gone
+
+    def restart(self, base_offset: int) -> list[int]:
+        """Drop all and begin anew; returns the base offsets of what is gone, the last one first."""
+        gone = list(reversed(self.base_offsets))
+        self.closed.clear()
+        self._bases.clear()
+        self.aborted_in.clear()
+        self.active = ActiveSegment(base_offset)
+        return gone
+
+    def drop_first(self, count: int) -> list[int]:
+        """Drop the first closed segments; returns their base offsets."""
+        gone = self._bases[:count]
+        del self.closed[:count], self._bases[:count]
+        first = self.first_base_offset
+        self.aborted_in = [base for base in self.aborted_in if base >= first]
+        return gone
+
+    def has(self, segments: Sequence[ClosedSegment]) -> bool:
+        """Return whether some closed segments, which follow each other, are there as they were."""
+        first = bisect_left(self._bases, segments[0].base_offset)
+        return self.closed[first : first + len(segments)] == list(segments)
+
+    def replace(
+        self, former: Sequence[ClosedSegment], cleaned: Sequence[tuple[ClosedSegment, bool]]
+    ) -> None:
+        """Put other closed segments in the place of some.
+
+        Args:
+            former: They follow each other.
+            cleaned: Each with whether it has an index of aborted transactions; the first has the
+                base offset of the first former one.
+        """
+        assert self.has(former)
+        assert former[0].base_offset == cleaned[0][0].base_offset
+        gone = {each.base_offset for each in former}
+        first = bisect_left(self._bases, former[0].base_offset)
+        self.closed[first : first + len(former)] = [bounds for bounds, _ in cleaned]
+        self._bases = [each.base_offset for each in self.closed]
+        stays = [base for base in self.aborted_in if base not in gone]
+        aborted_in = [bounds.base_offset for bounds, has_aborted in cleaned if has_aborted]
+        self.aborted_in = sorted((*stays, *aborted_in))
+
+    def become(self, closed: Sequence[ClosedSegment], active: ActiveSegment) -> None:
+        """Be other segments."""
+        self.closed = list(closed)
+        self._bases = [segment.base_offset for segment in closed]
+        self.active = active
+
+    def set_aside(self, base_offset: int, due_ms: int) -> None:
+        """Note that the files of a segment are set aside, and when they may be removed."""
+        self.put_aside = [each for each in self.put_aside if each[1] != base_offset]
+        self.put_aside.append((due_ms, base_offset))
+
+    def expired(self, now_ms: int) -> list[int]:
+        """Return, once, the base offsets of what was set aside and may be removed now."""
+        if not self.put_aside:
+            return []
+        expired = [base for due_ms, base in self.put_aside if due_ms <= now_ms]
+        self.put_aside = [each for each in self.put_aside if each[0] > now_ms]
+        return expired
+
+
+def _in_closed(segment: ClosedSegment) -> Place:
+    return Place(segment.base_offset, segment.size, segment.next_offset, None)
+
+
+def _in_active(segment: ActiveSegment, position: int) -> Place:
+    return Place(segment.base_offset, segment.size, segment.next_offset, position)

@@ -1,0 +1,221 @@
+"""Reading the batches of one `.log` file: from an offset on for a reader, or one after the other.
+
+The file may grow meanwhile; what is read ends at the size that the reader is given. Blocks are
+copies, nothing is mapped, so that a failing disk shows as an `OSError` of the call that met it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from jbodlab.record_batch.record_batch import (
+    HEADER_SIZE,
+    SIZE_PREFIX,
+    BatchHeader,
+    iterate_records,
+    read_header,
+)
+from jbodlab.storage.directory.filesystem import ReadFile
+from jbodlab.storage.log.batch_block import extent_at, skip_before, whole_batches
+from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
+
+SCAN_BLOCK_SIZE = 1 << 20
+
+
+class ScannedBatch(NamedTuple):
+    """One whole batch of a segment; `data` is only good until the next one is asked for."""
+
+    position: int
+    header: BatchHeader
+    data: memoryview
+
+
+class SegmentRead(NamedTuple):
+    """Whole batches, and where the first batch behind them begins."""
+
+    data: bytes
+    next_offset: int
+    next_position: int
+
+
+class SegmentReader:
+    """One `.log` file up to a size.
+
+    Args:
+        file: Open for reading.
+        path: Named in errors.
+        size: Where a batch ends, and what is to be read with it; bytes.
+        next_offset: Behind that batch, as far as it is known.
+    """
+
+    __slots__ = ("file", "next_offset", "path", "size")
+
+    def __init__(self, file: ReadFile, path: Path, size: int, next_offset: int = -1) -> None:
+        self.file = file
+        self.path = path
+        self.size = size
+        self.next_offset = next_offset
+
+    def read(
+        self,
+        offset: int,
+        position: int,
+        *,
+        max_bytes: int,
+        max_offset: int | None,
+        at_least_one: bool,
+        read_ahead: int,
+    ) -> SegmentRead:
+        """Read whole batches from the one that contains `offset`.
+
+        Args:
+            offset: The first offset wanted.
+            position: Where a batch begins that is not behind the wanted one.
+            max_bytes: Most bytes to return.
+            max_offset: Only batches entirely below it; None for all.
+            at_least_one: Whether a first batch larger than `max_bytes` is returned all the same.
+            read_ahead: Bytes that probably lie between `position` and the wanted batch.
+
+        Raises:
+            CorruptRecordError: bytes where a batch should begin are none.
+        """
+        if max_offset is not None and max_offset >= self.next_offset:
+            max_offset = None
+        while position < self.size:
+            wanted = max(max_bytes, HEADER_SIZE) + read_ahead
+            block = self.file.pread(min(wanted, self.size - position), position)
+            try:
+                start, found = skip_before(block, offset)
+                if found:
+                    return self._cut_to_batches(
+                        block, start, position, max_bytes, max_offset, at_least_one
+                    )
+            except DecodeError as error:
+                raise CorruptRecordError(self.path, position, str(error)) from error
+            if start == 0:
+                raise CorruptRecordError(self.path, position, "batch is incomplete")
+            position += start
+        return SegmentRead(b"", self.next_offset, self.size)
+
+    def scan(self, position: int = 0) -> Iterator[ScannedBatch]:
+        """Yield the batches from a position on; an incomplete last one ends it silently.
+
+        Raises:
+            CorruptRecordError: bytes where a batch should begin are none.
+        """
+        while position < self.size:
+            block = self.file.pread(min(SCAN_BLOCK_SIZE, self.size - position), position)
+            size = SIZE_PREFIX
+            if len(block) >= HEADER_SIZE:
+                size = self._header(block, 0, position).size
+            if size > len(block) and position + size <= self.size:
+                block = self.file.pread(size, position)
+            view = memoryview(block)
+            start = 0
+            while len(block) - start >= HEADER_SIZE:
+                header = self._header(block, start, position)
+                end = start + header.size
+                if end > len(block):
+                    break
+                yield ScannedBatch(position + start, header, view[start:end])
+                start = end
+            if start == 0:
+                return
+            position += start
+
+    def first_header(self) -> BatchHeader | None:
+        """Return the header of the first batch; None without one.
+
+        Raises:
+            CorruptRecordError: it is none.
+        """
+        block = self.file.pread(min(HEADER_SIZE, self.size), 0)
+        return self._header(block, 0, 0) if len(block) == HEADER_SIZE else None
+
+    def first_record_in(
+        self, batch: ScannedBatch, timestamp: int, start_offset: int
+    ) -> tuple[int, int] | None:
+        """Return timestamp and offset of the first record of a batch that is not older.
+
+        Args:
+            batch: One of this segment.
+            timestamp: In ms.
+            start_offset: Records below are not counted.
+
+        Raises:
+            CorruptRecordError: the batch is damaged.
+        """
+        header = batch.header
+        try:
+            for record in iterate_records(batch.data, 0, header):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return record.timestamp, record.offset
+        except DecodeError as error:
+            if header.compression:
+                # From a broker that did not look into it. Who starts at the batch reads a little
+                # more than was asked for, but misses nothing.
+                return header.max_timestamp, max(header.base_offset, start_offset)
+            raise CorruptRecordError(self.path, batch.position, str(error)) from error
+        return None
+
+    def newest_record_in(self, batch: ScannedBatch, start: int, end: int) -> tuple[int, int] | None:
+        """Return timestamp and offset of the newest record of a batch in a range of offsets.
+
+        Args:
+            batch: One of this segment.
+            start: Records below are not counted.
+            end: Nor are those from here on.
+
+        Raises:
+            CorruptRecordError: the batch is damaged.
+        """
+        header = batch.header
+        best: tuple[int, int] | None = None
+        try:
+            for record in iterate_records(batch.data, 0, header):
+                if start <= record.offset < end and (best is None or record.timestamp > best[0]):
+                    best = record.timestamp, record.offset
+        except DecodeError as error:
+            if header.compression:
+                # As for the first record of a time.
+                return header.max_timestamp, max(header.base_offset, start)
+            raise CorruptRecordError(self.path, batch.position, str(error)) from error
+        return best
+
+    def _header(self, block: bytes, start: int, position: int) -> BatchHeader:
+        try:
+            return read_header(block, start)
+        except DecodeError as error:
+            raise CorruptRecordError(self.path, position + start, str(error)) from error
+
+    def _cut_to_batches(
+        self,
+        block: bytes,
+        start: int,
+        position: int,
+        max_bytes: int,
+        max_offset: int | None,
+        at_least_one: bool,
+    ) -> SegmentRead:
+        """Take from a block the whole batches that begin at `start` and keep within the limits."""
+        to_end = position + len(block) == self.size and len(block) <= max_bytes
+        if start == 0 and to_end and max_offset is None:
+            # Where the segment ends a batch ends: nothing to look for.
+            return SegmentRead(block, self.next_offset, self.size)
+        first = extent_at(block, start)
+        size = first.end - start
+        if (max_offset is not None and first.last_offset >= max_offset) or (
+            size > max_bytes and not at_least_one
+        ):
+            return SegmentRead(b"", first.base_offset, position + start)
+        if first.end > len(block):
+            data = self.file.pread(size, position + start)
+            if position + first.end > self.size or len(data) < size:
+                raise CorruptRecordError(self.path, position + start, "batch is incomplete")
+            return SegmentRead(data, first.last_offset + 1, position + first.end)
+        limit = min(len(block), start + max_bytes)
+        end, next_offset = whole_batches(block, first, limit, max_offset)
+        data = block if start == 0 and end == len(block) else block[start:end]
+        return SegmentRead(data, next_offset, position + end)

@@ -1,0 +1,1 @@
+"""Names, numbers, ids and errors that every room uses."""

@@ -1,0 +1,79 @@
+"""The exception tree: every expected failure has a type here and carries what its handler needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import DirectoryId
+
+
+class JbodlabError(Exception):
+    """Root of everything this project raises on purpose."""
+
+
+class KafkaError(JbodlabError):
+    """An answer to a client: a Kafka error code, and a text for the response and the log."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message
+
+
+class DecodeError(JbodlabError):
+    """Bytes from outside are not what the protocol says."""
+
+
+class BufferUnderflowError(DecodeError):
+    """A field reaches beyond the end of the bytes."""
+
+
+class DecompressedSizeError(DecodeError):
+    """Compressed data becomes larger than it may."""
+
+    def __init__(self, codec: str, bytes_max: int) -> None:
+        super().__init__(f"{codec} data is larger than {bytes_max} bytes uncompressed")
+        self.bytes_max = bytes_max
+
+
+class UnsupportedVersionError(DecodeError):
+    """An API or schema version that is not served."""
+
+
+class CorruptRecordError(JbodlabError):
+    """Bytes of our own files are damaged."""
+
+    def __init__(self, path: Path, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at position {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class LogDirError(JbodlabError):
+    """This log directory is offline; clients see KAFKA_STORAGE_ERROR."""
+
+    def __init__(self, path: Path, directory_id: DirectoryId | None, cause: str) -> None:
+        super().__init__(f"log directory {path} went offline: {cause}")
+        self.path = path
+        self.directory_id = directory_id
+        self.cause = cause
+
+
+class ConfigError(JbodlabError):
+    """A setting is wrong; one line for the operator, exit code 1."""
+
+    def __init__(self, key: str, value: object, reason: str) -> None:
+        super().__init__(f"invalid value '{value}' for configuration {key}: {reason}")
+        self.key = key
+        self.value = value
+        self.reason = reason
+
+
+class FormatError(JbodlabError):
+    """A directory is not, or not properly, formatted."""
+
+
+class ControllerUnavailableError(JbodlabError):
+    """No answer from the active controller within the deadline; the caller may try again."""

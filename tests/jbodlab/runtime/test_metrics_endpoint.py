@@ -1,0 +1,194 @@
+"""The HTTP door: what is answered, what is refused, and that nobody can keep it busy."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from jbodlab.config.node_config import read_values
+from jbodlab.runtime import metrics_endpoint
+from jbodlab.runtime.metrics import Metric, gauge
+from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
+from jbodlab.vocabulary.errors import ConfigError
+
+
+def one_metric() -> Iterator[Metric]:
+    yield gauge("kafka_x_Y_Z", "z", 1)
+
+
+async def ask(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ")[1])
+
+
+def serving(
+    test: Callable[[MetricsEndpoint], Awaitable[None]],
+    collect: Callable[[], Iterator[Metric]] = one_metric,
+) -> None:
+    async def body() -> None:
+        endpoint = MetricsEndpoint(("127.0.0.1", 0), collect)
+        await endpoint.start()
+        try:
+            async with asyncio.timeout(20):
+                await test(endpoint)
+        finally:
+            await endpoint.close()
+
+    asyncio.run(body())
+
+
+def test_metrics_are_answered_and_the_connection_is_closed() -> None:
+    async def body(endpoint: MetricsEndpoint) -> None:
+        answer = await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        text = b"# HELP kafka_x_Y_Z z\n# TYPE kafka_x_Y_Z gauge\nkafka_x_Y_Z 1\n"
+        assert (
+            answer
+            == (
+                b"HTTP/1.1 200 OK\r\n"
+                b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(text)
+            )
+            + text
+        )
+
+    serving(body)
+
+
+@pytest.mark.parametrize(
+    ("request_line", "expected"),
+    [
+        (b"GET /metrics?name=x HTTP/1.1", 200),
+        (b"GET /metrics HTTP/1.0", 200),
+        (b"HEAD /metrics HTTP/1.1", 200),
+        (b"GET / HTTP/1.1", 404),
+        (b"GET /metricsx HTTP/1.1", 404),
+        (b"POST /metrics HTTP/1.1", 405),
+        (b"GET /metrics", 400),
+        (b"\x16\x03\x01 nonsense \xff", 400),
+        (b"GET /metrics SPDY/3", 400),
+    ],
+)
+def test_each_request_has_its_status(request_line: bytes, expected: int) -> None:
+    async def body(endpoint: MetricsEndpoint) -> None:
+        answer = await ask(endpoint.port, request_line + b"\r\nHost: x\r\n\r\n")
+        assert status(answer) == expected
+        if request_line.startswith(b"HEAD"):
+            assert answer.endswith(b"\r\n\r\n")
+
+    serving(body)
+
+
+def test_a_request_without_end_is_refused() -> None:
+    async def body(endpoint: MetricsEndpoint) -> None:
+        answer = await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n" + b"x" * 20_000)
+        assert status(answer) == 431
+
+    serving(body)
+
+
+def test_a_slow_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "REQUEST_TIMEOUT_S", 0.05)
+
+    async def body(endpoint: MetricsEndpoint) -> None:
+        with pytest.raises(ConnectionError):
+            raise_if_closed(await ask(endpoint.port, b"GET /met"))
+        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
+
+    serving(body)
+
+
+def raise_if_closed(answer: bytes) -> None:
+    if not answer:
+        raise ConnectionError
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - of the endpoint, which tells nobody
+            await asyncio.sleep(0.001)
+
+
+def test_too_many_connections_are_dropped_and_the_next_one_is_served() -> None:
+    async def body(endpoint: MetricsEndpoint) -> None:
+        count = metrics_endpoint.CONNECTIONS_MAX
+        open_ones = [
+            await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(count)
+        ]
+        await until(lambda: len(endpoint._connections) == count)
+        with pytest.raises(ConnectionError):
+            raise_if_closed(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n"))
+        for _, writer in open_ones:
+            writer.close()
+        await until(lambda: not endpoint._connections)
+        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
+
+    serving(body)
+
+
+def test_a_client_that_goes_away_does_no_harm() -> None:
+    async def body(endpoint: MetricsEndpoint) -> None:
+        for sent in (b"", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\n\r\n"):
+            _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+            writer.write(sent)
+            writer.transport.abort()
+        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
+
+    serving(body)
+
+
+def test_what_cannot_be_collected_is_an_error_of_that_request_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fail = True
+
+    def collect() -> Iterator[Metric]:
+        yield gauge("g", "g", 1)
+        if fail:
+            raise ZeroDivisionError
+
+    async def body(endpoint: MetricsEndpoint) -> None:
+        nonlocal fail
+        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 500
+        fail = False
+        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
+
+    serving(body, collect)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_taken_port_is_a_wrong_setting() -> None:
+    async def body() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            endpoint = MetricsEndpoint(taken.getsockname(), one_metric)
+            with pytest.raises(ConfigError, match=r"jbodlab\.metrics\.port: cannot be bound"):
+                await endpoint.start()
+            await endpoint.close()
+
+    asyncio.run(body())
+
+
+def test_metrics_are_off_unless_a_port_is_set() -> None:
+    def address(**settings: str) -> object:
+        named = {f"jbodlab.metrics.{key}": value for key, value in settings.items()}
+        values, unknown = read_values(named)
+        assert unknown == []
+        return metrics_address(values)
+
+    assert address() is None
+    assert address(host="0.0.0.0") is None
+    assert address(port="9404") == ("127.0.0.1", 9404)
+    assert address(port="9404", host="0.0.0.0") == ("0.0.0.0", 9404)
+    with pytest.raises(ConfigError):
+        address(port="70000")

@@ -1,0 +1,200 @@
+"""Open and ended transactions of a log, and the index of the aborted ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jbodlab.record_batch.record_batch import read_header
+from jbodlab.storage.log.transactions import (
+    AbortedTransaction,
+    aborted_between,
+    decode_aborted,
+    encode_aborted,
+    read_marker,
+)
+from jbodlab.vocabulary.errors import CorruptRecordError
+from tests.jbodlab.storage.log.transactional import ABORT, COMMIT, data, marker, plain
+
+STORY = (
+    plain(0),
+    data(1, 7, 0),
+    data(2, 8, 0),
+    data(3, 7, 1),
+    marker(4, 7, ABORT),
+    plain(5),
+    marker(6, 8, COMMIT),
+    data(7, 7, 2),
+    data(8, 9, 0),
+    marker(9, 9, ABORT),
+    data(10, 7, 3),
+)
+ABORTED = (AbortedTransaction(7, 1, 4, 2), AbortedTransaction(9, 8, 9, 7))
+
+
+def append(box, batches):
+    for batch in batches:
+        header = read_header(batch)
+        found = read_marker(batch, 0, header) if header.is_control else None
+        box.log.append([batch], [header], {} if found is None else {header.base_offset: found})
+
+
+def all_aborted(box, offset=0, end=10**6):
+    closed = box.log.files.aborted(box.log.state.segments.aborted_from(offset), offset, end)
+    return [*closed, *aborted_between(box.log.state.active.aborted, offset, end)]
+
+
+def check(box, count):
+    """The log is what the first batches of the story make of it."""
+    end = count
+    known = [entry for entry in ABORTED if entry.last_offset < end]
+    assert box.log.log_end_offset == end
+    assert all_aborted(box) == known
+    opened = {}
+    for offset, batch in enumerate(STORY[:count]):
+        header = read_header(batch)
+        if header.is_control:
+            opened.pop(header.producer_id, None)
+        elif header.is_transactional:
+            opened.setdefault(header.producer_id, offset)
+    for producer in (7, 8, 9):
+        entry = box.log.producers.entry(producer)
+        assert (-1 if entry is None else entry.transaction_start) == opened.get(producer, -1)
+    assert box.log.producers.first_open_offset == min(opened.values(), default=None)
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 300, 200])
+def test_the_index_names_the_aborted_transactions_and_survives_a_kill(make_log, segment_bytes):
+    box = make_log(segment_bytes=segment_bytes)
+    append(box, STORY)
+    check(box, len(STORY))
+
+    for clean in (False, True):
+        if clean:
+            box.log.close(clean=True)
+        box.reopen(clean=clean)
+        check(box, len(STORY))
+    for path in box.directory.glob("*.txnindex"):
+        path.unlink()
+    box.reopen(clean=False)
+    check(box, len(STORY))
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 300, 200])
+@pytest.mark.parametrize("count", range(1, len(STORY)))
+def test_a_truncated_log_has_the_transactions_of_then(make_log, segment_bytes, count):
+    box = make_log(segment_bytes=segment_bytes)
+    append(box, STORY)
+
+    box.log.truncate_to(count)
+
+    check(box, count)
+    append(box, STORY[count:])
+    check(box, len(STORY))
+    box.reopen(clean=False)
+    check(box, len(STORY))
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("rolled", [True, False])
+def test_a_transaction_whose_marker_is_cut_after_a_restart_is_open_again(
+    make_log, kind, clean, rolled
+):
+    box = make_log()
+    append(box, (data(0, 7, 0, count=3),))
+    if rolled:
+        box.log.roll()
+    append(box, (marker(3, 7, kind),))
+    assert box.log.last_stable_offset(4) == 4
+    box.reopen(clean=clean)
+
+    box.log.truncate_to(3)
+
+    assert box.log.last_stable_offset(3) == 0
+    assert all_aborted(box) == []
+
+
+def test_a_marker_that_the_high_watermark_has_passed_is_cut_as_any_other(make_log):
+    box = make_log()
+    append(box, (data(0, 7, 0, count=3), marker(3, 7, COMMIT)))
+    assert box.log.last_stable_offset(4) == 4
+
+    box.log.truncate_to(3)
+
+    assert box.log.last_stable_offset(3) == 0
+
+
+def test_the_last_stable_offset_waits_for_open_transactions_and_for_replicated_markers(make_log):
+    box = make_log()
+    state = box.log.state
+    append(box, STORY[:4])
+    assert [state.last_stable_offset(hw) for hw in (0, 1, 4)] == [0, 1, 1]
+    append(box, STORY[4:5])
+    # The marker of 7 is not replicated below 5; 8 is open from 2 on.
+    assert state.last_stable_offset(4) == 1
+    assert state.last_stable_offset(5) == 2
+    append(box, STORY[5:7])
+    assert state.last_stable_offset(6) == 2
+    assert state.last_stable_offset(7) == 7
+
+
+@pytest.mark.parametrize("number", [0, -1])
+@pytest.mark.parametrize(
+    "content",
+    [b"\x00", bytes(33), bytes(34), bytes(68), b"\xff" * 34],
+    ids=["one byte", "torn", "zeros", "more zeros", "ones"],
+)
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 300, 200])
+def test_a_damaged_index_is_made_anew_from_the_log_also_after_a_clean_stop(
+    make_log, segment_bytes, content, number
+):
+    box = make_log(segment_bytes=segment_bytes)
+    append(box, STORY)
+    box.log.close(clean=True)
+    before = {path: path.read_bytes() for path in sorted(box.directory.glob("*.txnindex"))}
+    list(before)[number].write_bytes(content)
+
+    box.reopen(clean=True, recovery_point=len(STORY))
+
+    check(box, len(STORY))
+    assert {path: path.read_bytes() for path in sorted(box.directory.glob("*.txnindex"))} == before
+
+
+def test_a_damaged_index_costs_nothing_of_the_segments_before_and_behind_it(make_log):
+    box = make_log(segment_bytes=200)
+    append(box, STORY)
+    box.log.close(clean=True)
+    content = {path: path.read_bytes() for path in box.directory.glob("*.log")}
+    sorted(box.directory.glob("*.txnindex"))[-1].write_bytes(b"torn")
+
+    box.reopen(clean=True, recovery_point=len(STORY))
+
+    assert {path: path.read_bytes() for path in box.directory.glob("*.log")} == content
+    assert not list(box.directory.glob("*.damaged"))
+
+
+def test_entries_have_kafkas_layout():
+    encoded = encode_aborted(ABORTED[:1])
+
+    assert encoded.hex() == "0000" + "".join(f"{n:016x}" for n in (7, 1, 4, 2))
+    assert decode_aborted(Path("t"), encode_aborted(ABORTED)) == list(ABORTED)
+    with pytest.raises(CorruptRecordError, match="does not end with an entry"):
+        decode_aborted(Path("t"), encoded[:-1])
+    with pytest.raises(CorruptRecordError, match="not ascending"):
+        decode_aborted(Path("t"), encoded + encoded)
+    # A marker is never the first batch of what it ends; so zeros are no entry either.
+    with pytest.raises(CorruptRecordError, match="not ascending"):
+        decode_aborted(Path("t"), bytes(34))
+
+
+def test_only_transactions_with_records_in_the_range_are_named(make_log):
+    box = make_log(segment_bytes=200)
+    append(box, STORY)
+
+    assert all_aborted(box, 0, 1) == []
+    assert all_aborted(box, 0, 2) == [ABORTED[0]]
+    assert all_aborted(box, 4, 8) == [ABORTED[0]]
+    assert all_aborted(box, 5, 8) == []
+    assert all_aborted(box, 5, 9) == [ABORTED[1]]
