@@ -33,5 +33,5 @@ def compile_proto(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    default = ROOT / "jbodlab" / "rpc" / "controller.binpb"
+    default = ROOT / "jbodlab" / "controller_api" / "controller.binpb"
     compile_proto(Path(sys.argv[1]) if len(sys.argv) > 1 else default)

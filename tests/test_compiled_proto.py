@@ -19,5 +19,5 @@ def test_the_committed_descriptors_are_what_the_proto_files_say(tmp_path: Path) 
         [sys.executable, ROOT / "scripts" / "compile_proto.py", target], check=True, timeout=60
     )
 
-    committed = ROOT / "jbodlab" / "rpc" / "controller.binpb"
+    committed = ROOT / "jbodlab" / "controller_api" / "controller.binpb"
     assert committed.read_bytes() == target.read_bytes()
