@@ -33,11 +33,12 @@ UNPRIVILEGED = ["setpriv", "--reuid=1500", "--regid=1500", "--clear-groups"]
 
 
 def delete(path: Path) -> None:
-    shutil.rmtree(path)
+    # A probe that is under way would put its file into a folder that is being emptied.
+    shutil.rmtree(path.rename(path.with_name("moved-aside")))
 
 
 def replace_by_a_file(path: Path) -> None:
-    shutil.rmtree(path)
+    delete(path)
     path.write_bytes(b"")
 
 
