@@ -96,11 +96,6 @@ def add_brokers(parser: Parser, purpose: str) -> None:
     parser.add_argument("--brokers", metavar="1,2", type=broker_ids, default=(), help=purpose)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 move` or `2 moves`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def listed(values: Iterable[object]) -> str:
     """Return values in a comma list."""
     return ",".join(map(str, values))

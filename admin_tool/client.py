@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, unknown
 from admin_tool.requests.connection import bootstrap_servers, first_of, reach
 from admin_tool.waiting import wait_until_empty
 from jbodlab.cli.command_line import read_properties
+from jbodlab.cli.output import counted
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from admin_tool.arguments import add_partition, counted
+from admin_tool.arguments import add_partition
 from admin_tool.client import (
     ANSWER_TIMEOUT_S,
     TIMEOUT,
@@ -26,7 +26,7 @@ from admin_tool.client import (
 from admin_tool.errors import AdminError, unknown
 from admin_tool.offsets import A_TIME, list_offsets, read_time
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output, rows_text, table
+from jbodlab.cli.output import Output, counted, rows_text, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.vocabulary.ids import TopicPartition
 

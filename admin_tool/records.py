@@ -15,18 +15,11 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from admin_tool.arguments import (
-    add_partition,
-    add_repeated,
-    counted,
-    key_value,
-    positive,
-    seconds,
-)
+from admin_tool.arguments import add_partition, add_repeated, key_value, positive, seconds
 from admin_tool.client import connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output
+from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError
 
 POLL_S = 0.2

@@ -12,6 +12,7 @@ from typing import Any
 from fault_injection.journal import Fault, read_faults
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.cli.output import counted
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.peers.admin_requests import describe_log_dir_states
 from jbodlab.record_batch.record_batch import iterate_headers
@@ -211,7 +212,7 @@ def _directory(path: str, found: list[LogDirView] | None) -> str:
             if view.error:
                 return f"OFFLINE ({view.error})"
             size_kb = sum(view.sizes.values()) / 1024
-            return f"online, {len(view.sizes)} replicas, {size_kb:,.0f} KiB"
+            return f"online, {counted(len(view.sizes), 'replica')}, {size_kb:,.0f} KiB"
     return "OFFLINE (not named by the broker)"
 
 

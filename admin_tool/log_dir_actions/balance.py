@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from admin_tool.arguments import add_brokers, counted
+from admin_tool.arguments import add_brokers
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.move_plan import balance
 from admin_tool.log_dir_actions.planning import (
@@ -27,7 +27,7 @@ from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_re
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import Replica
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output
+from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError
 
 

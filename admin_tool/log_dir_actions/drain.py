@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from admin_tool.arguments import counted, listed
+from admin_tool.arguments import listed
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.log_dir_actions.move_plan import Move, drain
@@ -26,7 +26,7 @@ from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
 from admin_tool.requests.connection import connected
 from admin_tool.requests.log_dirs import LogDir
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output
+from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser
 from jbodlab.vocabulary.ids import TopicPartition
 

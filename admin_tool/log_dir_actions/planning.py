@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from admin_tool.arguments import counted, positive
+from admin_tool.arguments import positive
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.move_plan import (
     DirState,
@@ -34,7 +34,7 @@ from admin_tool.requests.log_dirs import (
     describe_log_dirs,
     replica_dirs,
 )
-from jbodlab.cli.output import PROGRESS_AFTER_S, Output, table
+from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.vocabulary.ids import TopicPartition
 

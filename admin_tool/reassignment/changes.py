@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 
-from admin_tool.arguments import counted, listed, positive
+from admin_tool.arguments import listed, positive
 from admin_tool.errors import AdminError
 from admin_tool.reassignment.assignment import current_log_dirs, current_replicas
 from admin_tool.reassignment.json_form import Plan, as_value, read_plan
@@ -26,7 +26,7 @@ from admin_tool.requests.reassignments import (
     list_reassignments,
 )
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output
+from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser
 from jbodlab.vocabulary.ids import TopicPartition
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
-from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs, by_broker
 from admin_tool.waiting import note_wait, wait_until_empty
+from jbodlab.cli.output import counted
 from jbodlab.storage.directory import names
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition

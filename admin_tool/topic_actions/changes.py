@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
 
-from admin_tool.arguments import counted, key_value, positive
+from admin_tool.arguments import key_value, positive
 from admin_tool.errors import AdminError, RequestError
 from admin_tool.requests import topics
 from admin_tool.requests.connection import connected
 from admin_tool.topic_actions import selection
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output
+from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.vocabulary.error_code import ErrorCode
 

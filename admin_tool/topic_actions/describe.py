@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, RequestError, UnsupportedRequestError
 from admin_tool.requests import configs, reassignments, topics
 from admin_tool.requests.configs import ConfigEntry
@@ -15,7 +14,7 @@ from admin_tool.requests.reassignments import Reassignment
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, TopicListing
 from admin_tool.topic_actions import selection
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output, table
+from jbodlab.cli.output import Output, counted, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode

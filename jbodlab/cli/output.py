@@ -106,6 +106,11 @@ class Output:
         return f"{colour}{text}{_PLAIN}" if self.out.isatty() else text
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 move` or `2 moves`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows with equal keys as a table with the keys as its head; empty for no rows."""
     heads = [key.upper().replace("_", " ") for key in rows[0]] if rows else []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
+from jbodlab.cli.output import counted
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
@@ -39,8 +40,8 @@ class Detected:
 
     def __str__(self) -> str:
         return (
-            f"{self.what} after {duration_text(self.after_ms / 1000)}, {self.leaders_moved} "
-            "partitions have another leader"
+            f"{self.what} after {duration_text(self.after_ms / 1000)}, leaders of "
+            f"{counted(self.leaders_moved, 'partition')} moved"
         )
 
 
@@ -124,7 +125,7 @@ class Detecting:
             for key, found in view.partitions.items()
             if key in self._before.partitions and self._broker.id in found.replicas
         )
-        text = f"{smaller} partitions have a smaller ISR"
+        text = f"the ISR of {counted(smaller, 'partition')} shrank"
         return (text, time.monotonic_ns()) if smaller else None
 
     def _fenced(self, since_ns: int) -> tuple[str, int] | None:

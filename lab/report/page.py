@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jbodlab.cli.output import counted
 from jbodlab.pages.page import Block, Section, Verdict, html_page
 from jbodlab.pages.plots import Bars, Intervals
 from jbodlab.pages.values import Column, Unit, Value
@@ -282,7 +283,7 @@ def _described(fault: Mapping[str, Any]) -> str:
     if fault["mechanism"]:
         text += f", by {fault['mechanism']}"
     if fault["calls_broken"] is not None:
-        text += f", {fault['calls_broken']} calls broken"
+        text += f", {counted(fault['calls_broken'], 'call')} broken"
     return f"{text}: {fault['problem']}" if fault["problem"] else text
 
 
