@@ -15,7 +15,7 @@ Rest = TypeVar("Rest", bound=Sized)
 
 
 def wait_until_empty(look: Callable[[], Rest], timeout_s: float, pause_s: float) -> Rest:
-    """Look again and again until nothing is left; returns what is left at the end."""
+    """Call `look` every `pause_s` until its result is empty; return the last result."""
     end_s = time.monotonic() + timeout_s
     while (rest := look()) and time.monotonic() < end_s:
         time.sleep(pause_s)

@@ -1,6 +1,6 @@
-"""What is derived of all buckets together, by the questions of `cluster_sql`, on the driver.
+"""The derived tables that concern several buckets: DuckDB answers `cluster_sql` on the driver.
 
-By then it is few rows; what is asked of tables of facts are a few columns.
+The buckets have left few rows by then; the queries read a few columns of the tables of facts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Tables that are questions in SQL, each in a file of its own, answered by DuckDB.
+"""Derived tables: each is an SQL query in one file, and DuckDB answers it.
 
-`bucket_sql` holds what is asked of the partitions of one bucket, `cluster_sql` what is asked of all
-of a cluster. A question reads tables of facts, and those of other files of its folder, which are
-answered first. What questions share is in `macros.sql`; besides, `log_end()` is the time of the
-last record, and `stretch_us()` the length of the stretches of time that things are counted by.
+The queries of `bucket_sql` read the partitions of one bucket, those of `cluster_sql` a whole
+cluster. A query reads tables of facts, and those of other files of its folder, which are answered
+first. Queries share `macros.sql`; besides, `log_end()` is the time of the last record, and
+`stretch_us()` the length of the periods by which changes are counted.
 
 Against arrays in NumPy, a log of a million records costs two of twenty-two seconds of processor
 time more; no second reading of what the buckets wrote is left.
@@ -29,7 +29,7 @@ _US_PER_MS = 1000
 
 
 class Scope(Enum):
-    """What a question is asked of."""
+    """Which rows a query reads."""
 
     BUCKET = "bucket_sql"
     CLUSTER = "cluster_sql"
@@ -37,7 +37,7 @@ class Scope(Enum):
 
 @cache
 def texts(scope: Scope) -> Mapping[str, str]:
-    """Return the questions of a scope, by the names of the tables that they give."""
+    """Return the queries of a scope, by the names of their tables."""
     found = files(__package__).joinpath(scope.value).iterdir()
     return {
         each.name.removesuffix(_SUFFIX): each.read_text("utf-8")
@@ -47,7 +47,7 @@ def texts(scope: Scope) -> Mapping[str, str]:
 
 
 class SqlFiles(Questions):
-    """Answers the questions of a scope; to be left again.
+    """Answers the queries of a scope; a context manager.
 
     Args:
         scope: Which ones.
@@ -74,12 +74,12 @@ class SqlFiles(Questions):
         return self.made(table.name).select(table.schema.names).cast(table.schema)
 
     def made(self, name: str) -> pa.Table:
-        """Return what the question of a name gives, in no order."""
+        """Return the rows of a query, in no order."""
         self._prepare(self._texts[name])
         return self._connection.sql(self._texts[name]).to_arrow_table()
 
     def _prepare(self, sql: str) -> None:
-        """Make known what a question reads."""
+        """Register the tables that a query reads."""
         for name in self._read(sql):
             if name in self._known:
                 continue
@@ -91,7 +91,7 @@ class SqlFiles(Questions):
             self._known.add(name)
 
     def _read(self, sql: str) -> list[str]:
-        """Return the names of the tables that a question reads, in order."""
+        """Return the names of the tables that a query reads, in order."""
         asked = self._connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
         nodes = list(_nodes(json.loads(asked[0][0])))
         defined = {each["key"] for node in nodes for each in node.get("cte_map", {}).get("map", ())}

@@ -140,7 +140,7 @@ class Held(Generic[K, V]):
         return None if known is None else known[0]
 
     def become(self, key: K, value: V | None, moment: Moment, **how: object) -> None:
-        """Take the next value of a key; an equal one is no change.
+        """Take the next value of a key; an equal one changes nothing.
 
         Args:
             key: The key.

@@ -77,7 +77,7 @@ CONTROLLER_CHANGES = declare("""
     last_time (timestamp): time of that record
     from_offset (long): first offset of the new epoch
     from_time (timestamp): time of that record
-    gap_ms (long): milliseconds between the two, in which nothing was written
+    gap_ms (long): milliseconds between the two records
 """)
 MOVES = declare(f"""
     moves: one move of a replica to another log directory or another broker
@@ -229,7 +229,7 @@ UNKNOWN_RECORDS = declare("""
     batch_base_offset (long): offset of the first record of the batch
     file (string): name of the file in the log directory
     position (long): byte position of the batch in that file
-    control (boolean): whether the quorum itself wrote it; it has types of its own then
+    control (boolean): whether it is a control record, whose types are numbered apart
     type_id (int): number of the type
     version (int): schema version of the record
     value (binary): bytes of the record's value, envelope included; null if it has none

@@ -50,7 +50,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoAnswer(Response, frozen=True, kw_only=True):
-    """No response is sent; after a failure the connection is closed, which is how it is told."""
+    """No response is sent; after a failure the connection is closed, so that the client notices."""
 
     failure: str | None = None
 

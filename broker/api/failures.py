@@ -5,7 +5,7 @@ each element that answers an element of the request. Such an element repeats the
 client identifies it. Every other field has the default of the schema, or the zero of its type; an
 offset, an id or an epoch without a default is -1.
 
-An API of which clients expect something else has a `failure` of its own.
+Where clients expect another response, the handler defines `failure` itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNKNOWN_IS_NEGATIVE = frozenset({"int16", "int64"})
 """Types of offsets, ids and epochs."""
 
 Value = Callable[[Any, KafkaError], Any]
-"""(asked, error): the value of one field of the response to what was asked."""
+"""(asked, error): the value of one field of the response; `asked` is the request or its element."""
 
 
 class FailsBySchema:
@@ -88,7 +88,7 @@ def _message(_: Any, error: KafkaError) -> str | None:
 
 
 def _elements(asked: Any) -> Iterable[Any]:
-    """Return the first array of a request, or of an element of it: it lists what is asked for."""
+    """Return the first array of a request, or of its element: the things that are asked for."""
     for field in fields(asked):
         if get_origin(unwrap(field.type)[0]) is tuple:
             return getattr(asked, field.name) or ()
