@@ -24,7 +24,7 @@ import confluent_kafka
 from confluent_kafka.admin import NewTopic
 
 from bench.measure import MAKE, fresh, percentile, resident_mb
-from broker.coordinator.log_reduction import LogReduction
+from broker.coordination.log_reduction import LogReduction
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.group_records.records import GroupRecord, decode, encode

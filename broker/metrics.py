@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.metrics import cleaner_metrics
 from broker.controller_link.assignment_sender import AssignmentSender
-from broker.controller_link.heartbeat import BrokerLifecycle
+from broker.controller_link.broker_life import BrokerLifecycle
 from broker.controller_link.metadata_feed import MetadataFeed
-from broker.coordinator.group_coordinator import GroupCoordinator
-from broker.disk.condition import is_hung
-from broker.disk.condition_monitor import ConditionMonitor
-from broker.disk.lifecycle import LogDirState
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
+from broker.coordination.group_coordinator import GroupCoordinator
+from broker.disk.directory.condition import is_hung
+from broker.disk.directory.lifecycle import LogDirState
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.upkeep.condition_monitor import ConditionMonitor
 from broker.moves.move import Move
-from broker.moves.replica_move import MoveState
+from broker.moves.move_states import MoveState
 from broker.replica.partition import Partition
 from broker.replica_manager import ReplicaManager
 from broker.traffic import TopicCount, Traffic

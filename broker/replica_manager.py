@@ -13,19 +13,25 @@ from typing import Protocol
 
 import msgspec
 
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import LogInUse, OwnedLog
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
+from broker.fetch import offset_queries
+from broker.fetch.closest_replica import ClosestReplica
+from broker.fetch.fetch_sessions import FetchSessions
+from broker.fetch.fetching import FetchService
+from broker.fetch.log_dir_descriptions import describe_log_dirs
 from broker.following.fetcher import FetcherManager
 from broker.following.quota import ByteQuota
 from broker.moves.future_throttle import MoveThrottle
-from broker.moves.requested_moves import RequestedMoves
-from broker.moves.running_moves import RunningMoves
+from broker.moves.move_requests import RequestedMoves
+from broker.moves.moves import RunningMoves
 from broker.placement.assigner import Assigner
 from broker.placement.former_replicas import FormerReplica
 from broker.placement.found_replicas import FoundLogs
 from broker.placement.replica_placement import ReplicaPlacement
-from broker.replica.appends import AppendService
+from broker.produce import record_deletion
+from broker.produce.appends import AppendService
 from broker.replica.client_requests import (
     READ_COMMITTED,
     AppendEntry,
@@ -51,11 +57,6 @@ from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica_roles import ReplicaRoles
-from broker.serving import offset_queries, record_deletion
-from broker.serving.closest_replica import ClosestReplica
-from broker.serving.fetch_sessions import FetchSessions
-from broker.serving.fetching import FetchService
-from broker.serving.log_dir_descriptions import describe_log_dirs
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.runtime.loop_clock import loop_ms

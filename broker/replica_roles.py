@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import FoundLog
-from broker.disk.no_space import NoSpaceError
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.directory.no_space import NoSpaceError
 from broker.following.fetcher import FetcherManager
-from broker.moves.running_moves import RunningMoves
+from broker.moves.moves import RunningMoves
 from broker.placement.assigner import Assigner
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.returning_replicas import ReturningReplicas

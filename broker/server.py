@@ -21,7 +21,7 @@ from broker.assemblies.front import Front
 from broker.assemblies.groups import Groups
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
-from broker.disk.startup import OpenedLogDirs, open_log_dirs
+from broker.disk.life.startup import OpenedLogDirs, open_log_dirs
 from broker.dynamic_config import DynamicConfig
 from broker.open_files import divide, open_files_limit
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS

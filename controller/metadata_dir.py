@@ -12,9 +12,9 @@ from uuid import UUID
 
 import msgspec
 
-from controller.activation import activation_records, registration_records
 from controller.config import ControllerConfig
-from controller.features import levels_to_lower
+from controller.decide.settings.features import levels_to_lower
+from controller.lead.activation import activation_records, registration_records
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log import quorum_state, snapshots

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller.active_controller import ActiveController
+from controller.lead.active_controller import ActiveController
 from jbodlab.metadata.image.topics_image import TopicsImage
 from jbodlab.metadata.log.snapshotter import Snapshotter
 from jbodlab.runtime.metrics import Metric, gauge

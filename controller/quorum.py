@@ -7,8 +7,8 @@ Source: `org.apache.kafka.raft.LeaderState`, KIP-595, KIP-836.
 
 from __future__ import annotations
 
-from controller.heartbeats import UNKNOWN_OFFSET
-from controller.state import ControllerState
+from controller.decide.heartbeats import UNKNOWN_OFFSET
+from controller.decide.state import ControllerState
 from jbodlab.controller_api.requests import DescribeQuorumResponse, QuorumReplica
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 

@@ -7,19 +7,19 @@ import logging
 from functools import partial
 from pathlib import Path
 
-from controller import periodic
-from controller.active_controller import ActiveController
 from controller.config import ControllerConfig
-from controller.heartbeats import Heartbeats
-from controller.log_thread import LogThread
+from controller.decide.heartbeats import Heartbeats
+from controller.decide.mutation_quotas import MutationQuotas
+from controller.decide.state import ControllerSettings, ControllerState
+from controller.lead import periodic
+from controller.lead.active_controller import ActiveController
+from controller.lead.log_thread import LogThread
+from controller.lead.snapshotter import ControllerSnapshotter
 from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
-from controller.metadata_stream import MetadataStream
 from controller.metrics import ControllerMetrics
-from controller.mutation_quotas import MutationQuotas
-from controller.service import ControllerService
-from controller.snapshotter import ControllerSnapshotter
-from controller.state import ControllerSettings, ControllerState
+from controller.serve.metadata_stream import MetadataStream
+from controller.serve.service import ControllerService
 from jbodlab.controller_api.transport import RpcServer
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
 from jbodlab.runtime.outside import Outside, real

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from controller.heartbeats import Heartbeats
-from controller.state import ControllerResult, ControllerSettings, ControllerState, Partition
+from controller.decide.heartbeats import Heartbeats
+from controller.decide.state import ControllerResult, ControllerSettings, ControllerState, Partition
 from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -152,7 +152,7 @@ class PureController:
 
     def register(self, broker: int, dirs: str, **fields: Any) -> BrokerRegistrationResponse:
         """Register a broker, by default with a new incarnation each time."""
-        from controller.registration import register_broker
+        from controller.decide.brokers.registration import register_broker
 
         return self.ask(register_broker, self.registration(broker, dirs, **fields))
 
@@ -172,7 +172,7 @@ class PureController:
 
     def heartbeat(self, broker: int, **fields: Any) -> BrokerHeartbeatResponse:
         """Send a heartbeat of a broker that has applied everything."""
-        from controller.brokers import heartbeat
+        from controller.decide.brokers.brokers import heartbeat
 
         return self.ask(heartbeat, self.sign_of_life(broker, **fields))
 
@@ -195,7 +195,7 @@ class PureController:
 
     def create(self, name: str, *replicas: tuple[int, ...], **fields: Any) -> CreateTopicsResponse:
         """Create a topic whose partitions have these replicas."""
-        from controller.topics import create_topics
+        from controller.decide.partitions.topics import create_topics
 
         topic = NewTopic(
             name=name,
@@ -217,7 +217,7 @@ class PureController:
     def assign_partitions(
         self, broker: int, *assignments: tuple[str, int, str]
     ) -> AssignReplicasToDirsResponse:
-        from controller.directories import assign_replicas_to_dirs
+        from controller.decide.partitions.directories import assign_replicas_to_dirs
 
         request = AssignReplicasToDirsRequest(
             broker_id=BrokerId(broker),
@@ -255,7 +255,7 @@ class PureController:
         self, broker: int, name: str, isr: tuple[int | tuple[int, int], ...], **fields: Any
     ) -> AlterPartitionResponse:
         """Propose an ISR for partition 0 as a leader that knows the current epochs."""
-        from controller.isr import alter_partition
+        from controller.decide.partitions.isr import alter_partition
 
         request = AlterPartitionRequest(
             broker_id=BrokerId(broker),

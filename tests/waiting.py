@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from broker.disk.log_dir import LogDir
+    from broker.disk.directory.log_dir import LogDir
 
 T = TypeVar("T")
 

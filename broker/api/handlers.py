@@ -6,20 +6,39 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from broker.api.acls import AclsApi
-from broker.api.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
-from broker.api.alter_log_dirs import AlterReplicaLogDirsApi
+from broker.api.admin.acls import AclsApi
+from broker.api.admin.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
+from broker.api.admin.brokers_only import BrokersOnly
+from broker.api.admin.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
+from broker.api.admin.features import UpdateFeaturesApi
+from broker.api.admin.partitions import CreatePartitionsApi, ElectLeadersApi
+from broker.api.admin.quorum import DescribeQuorumApi
+from broker.api.admin.reassignments import (
+    AlterPartitionReassignmentsApi,
+    ListPartitionReassignmentsApi,
+)
+from broker.api.admin.topics import CreateTopicsApi, DeleteTopicsApi
+from broker.api.admin.unregister import UnregisterBrokerApi
 from broker.api.answer import Api
 from broker.api.api_versions import ApiVersionsApi
-from broker.api.brokers_only import BrokersOnly
-from broker.api.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
-from broker.api.cluster import DescribeClusterApi
-from broker.api.delete_records import DeleteRecordsApi
-from broker.api.describe_configs import DescribeConfigsApi, ListConfigResourcesApi
-from broker.api.describe_producers import DescribeProducersApi
+from broker.api.cluster.describe_cluster import DescribeClusterApi
+from broker.api.cluster.describe_configs import DescribeConfigsApi, ListConfigResourcesApi
+from broker.api.cluster.metadata import MetadataApi
+from broker.api.cluster.own_configs import OwnConfigs
+from broker.api.cluster.topic_creator import TopicCreator
+from broker.api.cluster.topic_partitions import DescribeTopicPartitionsApi
+from broker.api.data.delete_records import DeleteRecordsApi
+from broker.api.data.describe_producers import DescribeProducersApi
+from broker.api.data.fetch import FetchApi
+from broker.api.data.leader_epochs import OffsetForLeaderEpochApi
+from broker.api.data.list_offsets import ListOffsetsApi
+from broker.api.data.produce import ProduceApi
+from broker.api.data.producer_ids import InitProducerIdApi, ProducerIds
+from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
+from broker.api.directories.log_dir_states import DescribeLogDirStatesApi
+from broker.api.directories.log_dirs import DescribeLogDirsApi
+from broker.api.directories.revival import ReviveLogDirApi
 from broker.api.dispatch import Dispatcher
-from broker.api.features import UpdateFeaturesApi
-from broker.api.fetch import FetchApi
 from broker.api.groups.administration import DeleteGroupsApi, DescribeGroupsApi, ListGroupsApi
 from broker.api.groups.consumer_groups import ConsumerGroupDescribeApi, ConsumerGroupHeartbeatApi
 from broker.api.groups.coordinators import GroupCoordinators
@@ -29,31 +48,12 @@ from broker.api.groups.offset_commit import OffsetCommitApi, OffsetDeleteApi
 from broker.api.groups.offset_fetch import OffsetFetchApi
 from broker.api.groups.share_groups import ShareGroupHeartbeatApi
 from broker.api.helper_thread import HelperThread
-from broker.api.leader_epochs import OffsetForLeaderEpochApi
-from broker.api.list_offsets import ListOffsetsApi
-from broker.api.log_dir_states import DescribeLogDirStatesApi
-from broker.api.log_dirs import DescribeLogDirsApi
 from broker.api.measured import MeasuredApi
-from broker.api.metadata import MetadataApi
-from broker.api.own_configs import OwnConfigs
-from broker.api.partitions import CreatePartitionsApi, ElectLeadersApi
 from broker.api.ports import Controller, Replicas, Revival
-from broker.api.produce import ProduceApi
-from broker.api.producer_ids import InitProducerIdApi, ProducerIds
-from broker.api.quorum import DescribeQuorumApi
-from broker.api.reassignments import (
-    AlterPartitionReassignmentsApi,
-    ListPartitionReassignmentsApi,
-)
-from broker.api.revival import ReviveLogDirApi
-from broker.api.topic_creator import TopicCreator
-from broker.api.topic_partitions import DescribeTopicPartitionsApi
-from broker.api.topics import CreateTopicsApi, DeleteTopicsApi
-from broker.api.unregister import UnregisterBrokerApi
 from broker.client_quotas import ClientQuotas
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
-from broker.serving.passing_on import PassingOn
+from broker.produce.passing_on import PassingOn
 from broker.traffic import Traffic
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey

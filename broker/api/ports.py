@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from broker.disk.revival import Revived
+from broker.disk.life.revival import Revived
 from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,

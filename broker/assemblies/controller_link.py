@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from broker.config import BrokerConfig
 from broker.controller_link.assignment_sender import AssignmentSender
+from broker.controller_link.broker_life import BrokerIdentity, BrokerLifecycle
+from broker.controller_link.broker_life_events import DirectoriesDegraded
+from broker.controller_link.broker_life_rules import LifecycleSettings
 from broker.controller_link.channel import ControllerChannel
-from broker.controller_link.conversation import DirectoriesDegraded
-from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
-from broker.controller_link.lifecycle import LifecycleSettings
 from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
 from broker.controller_link.registration_check import RegistrationCheck
-from broker.disk.condition import DegradedLogDirs
-from broker.disk.startup import OpenedLogDirs
+from broker.disk.directory.condition import DegradedLogDirs
+from broker.disk.life.startup import OpenedLogDirs
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from jbodlab.controller_api.requests import AlterPartitionRequest, AlterPartitionResponse

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
-from broker.disk.checkpoints import CheckpointWriter
-from broker.disk.closing import HANG_DEADLINE_S, close_log_dirs
-from broker.disk.condition import DegradedLogDirs
-from broker.disk.condition_monitor import ConditionMonitor, ConditionSettings
-from broker.disk.cordon import Cordon
-from broker.disk.log_dir import LogDir
-from broker.disk.logs_in_use import LogsInUse
-from broker.disk.probe import LogDirProbe
-from broker.disk.retention import DirectoryRemover, RetentionTask
-from broker.disk.revival import LoadingRules, LogDirRevival, RevivedReplicas
-from broker.disk.slowness import SlowSettings
-from broker.disk.startup import OpenedLogDirs
+from broker.disk.directory.condition import DegradedLogDirs
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.logs_in_use import LogsInUse
+from broker.disk.directory.slowness import SlowSettings
+from broker.disk.life.closing import HANG_DEADLINE_S, close_log_dirs
+from broker.disk.life.revival import LoadingRules, LogDirRevival, RevivedReplicas
+from broker.disk.life.startup import OpenedLogDirs
+from broker.disk.upkeep.checkpoints import CheckpointWriter
+from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings
+from broker.disk.upkeep.cordon import Cordon
+from broker.disk.upkeep.probe import LogDirProbe
+from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.outside import Outside
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId

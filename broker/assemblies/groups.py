@@ -8,10 +8,10 @@ from functools import partial
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
-from broker.coordinator.group_coordinator import GroupCoordinator
-from broker.coordinator.internal_topics import internal_topic
-from broker.coordinator.shard import ShardContext
-from broker.coordinator.topics_of_image import CachedTopics
+from broker.coordination.group_coordinator import GroupCoordinator
+from broker.coordination.internal_topics import internal_topic
+from broker.coordination.shard import ShardContext
+from broker.coordination.topics_of_image import CachedTopics
 from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.shard import GroupShard
 from jbodlab.controller_api.requests import NewTopic

@@ -9,8 +9,8 @@ from uuid import UUID
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
 from broker.config import BrokerConfig
-from broker.disk.loading import load_logs
-from broker.disk.revival import LoadingRules
+from broker.disk.life.loading import load_logs
+from broker.disk.life.revival import LoadingRules
 from broker.following.fetcher import FetcherManager
 from broker.following.leader_connection import Address, FetcherSettings
 from broker.following.quota import ReplicationQuotas

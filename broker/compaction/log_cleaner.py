@@ -25,11 +25,11 @@ from broker.compaction.choice import Candidate, candidates, first_headers
 from broker.compaction.round import Round
 from broker.compaction.settings import CleanerSettings
 from broker.compaction.stats import CleanerStats
-from broker.disk.executor import run_aside
-from broker.disk.lifecycle import LogDirState
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import LogsInUse, OwnedLog
+from broker.disk.directory.executor import run_aside
+from broker.disk.directory.lifecycle import LogDirState
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.logs_in_use import LogsInUse, OwnedLog
 from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.compaction.compaction_plan import CleanerDiedError, Compactor, Rate

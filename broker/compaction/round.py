@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from broker.compaction.choice import Candidate, damage_is_there
 from broker.compaction.stats import RoundStats
-from broker.disk.executor import run_aside
-from broker.disk.log_dir import LogDir
-from broker.disk.logs_in_use import LogsInUse
-from broker.disk.no_space import all_or_lost
+from broker.disk.directory.executor import run_aside
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.logs_in_use import LogsInUse
+from broker.disk.directory.no_space import all_or_lost
 from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,

@@ -80,7 +80,7 @@ class MetadataLostError(JbodlabError):
 
 
 class MetadataDir(Protocol):
-    """The metadata directory and its thread; `broker.disk.log_dir.LogDir` is one."""
+    """The metadata directory and its thread; `broker.disk.directory.log_dir.LogDir` is one."""
 
     path: Path
     fs: FileSystem

@@ -26,7 +26,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.log_dir import LogDir
 from broker.following import fetch_messages
 from broker.following.lane_replicas import NEVER, Followed, LaneReplicas
 from broker.following.lane_session import Asked, LaneSession

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.log_dir import LogDir
 from broker.following.fetch_lane import Lane
 from broker.following.leader_connection import Address, FetcherSettings
 from broker.following.quota import ByteQuota

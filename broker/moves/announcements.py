@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.moves.move import Move
-from broker.moves.replica_move import MoveState
+from broker.moves.move_states import MoveState
 from broker.placement.assigner import Assigner
 from broker.replica.replica_state import Deleted
 from jbodlab.vocabulary.directory_id import UNASSIGNED

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from broker.disk.executor import run_aside
+from broker.disk.directory.executor import run_aside
 from broker.moves.future_copy import SegmentGoneError
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move import ChangedError, Move, NoRoomError

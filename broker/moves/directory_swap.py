@@ -20,13 +20,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from broker.disk.executor import run_aside
-from broker.disk.log_dir import LogDir
-from broker.disk.replica_files import ReplicaLostError
+from broker.disk.directory.executor import run_aside
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.replica_files import ReplicaLostError
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.future_copy import CopyError
 from broker.moves.move import Move
-from broker.moves.replica_move import MoveEvent, MoveState
+from broker.moves.move_states import MoveEvent, MoveState
 from broker.placement.former_replicas import FormerReplica, FormerReplicas, drop_error
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Deleted

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from broker.disk.replica_files import ReplicaLostError
+from broker.disk.directory.replica_files import ReplicaLostError
 from broker.moves.future_throttle import MoveThrottle
 from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import names

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.log_dir import LogDir
 from broker.moves.future_copy import FutureCopy
-from broker.moves.replica_move import MoveState
+from broker.moves.move_states import MoveState
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.storage.log.replica_copy import CopyPoint

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker.disk.log_dir import LogDir
-from broker.disk.no_space import NoSpaceError, all_or_lost
-from broker.disk.shortage import ShortageError
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.no_space import NoSpaceError, all_or_lost
+from broker.disk.directory.shortage import ShortageError
 from broker.placement import replica_folders
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.log.loaded_log import LoadedLog

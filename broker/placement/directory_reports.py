@@ -18,11 +18,11 @@ from functools import partial
 from typing import Protocol
 
 from broker.controller_link.assignments import Assignment
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import FoundLog
-from broker.disk.periodic import PeriodicTask
-from broker.disk.replica_files import ReplicaLostError, missing_folders
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.directory.replica_files import ReplicaLostError, missing_folders
+from broker.disk.upkeep.periodic import PeriodicTask
 from broker.placement.assigner import Assigner
 from broker.placement.reported_directory import (
     Placement,

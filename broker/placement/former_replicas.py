@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from broker.disk.loading import LoadedReplica, sync_if_due
-from broker.disk.log_dir import LogDir
-from broker.disk.logs_in_use import FoundLog, LogWithState
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.logs_in_use import FoundLog, LogWithState
+from broker.disk.life.loading import LoadedReplica, sync_if_due
 from broker.placement import replica_folders
 from broker.placement.found_replicas import FoundCopy, facts_of
 from broker.placement.replica_placement import ReplicaPlacement

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
-from broker.disk.disk_space import FILES_BYTES
-from broker.disk.loading import ReplicaOf
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import LogInUse
-from broker.disk.no_space import NoSpaceError
-from broker.disk.replica_files import ReplicaLostError
-from broker.disk.shortage import TRY_AGAIN_S, ShortageError
+from broker.disk.directory.disk_space import FILES_BYTES
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.logs_in_use import LogInUse
+from broker.disk.directory.no_space import NoSpaceError
+from broker.disk.directory.replica_files import ReplicaLostError
+from broker.disk.directory.shortage import TRY_AGAIN_S, ShortageError
+from broker.disk.life.loading import ReplicaOf
 from broker.placement import replica_folders
 from broker.placement.choice import SpreadByBytes, candidates
 from broker.placement.creation_queue import CreationQueue

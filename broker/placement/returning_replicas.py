@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from broker.disk.loading import LoadedReplica
-from broker.disk.log_dir import LogDir
-from broker.disk.logs_in_use import FoundLog
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.life.loading import LoadedReplica
 from broker.placement.former_replicas import FormerReplicas, promote
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.reported_directory import was_made_anew

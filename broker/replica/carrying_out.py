@@ -23,9 +23,9 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from broker.disk.no_space import WaitsForRoomError, all_or_lost
-from broker.disk.replica_files import ReplicaLostError
-from broker.disk.slowness import IoSamples, Work
+from broker.disk.directory.no_space import WaitsForRoomError, all_or_lost
+from broker.disk.directory.replica_files import ReplicaLostError
+from broker.disk.directory.slowness import IoSamples, Work
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.disk_errors import OutOfRoomError
 from jbodlab.storage.log.instructions import (

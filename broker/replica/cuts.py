@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from broker.disk.log_cleaning import LogCleaning
+from broker.disk.directory.log_cleaning import LogCleaning
 from broker.replica.carrying_out import unless_behind
 from broker.replica.directory_writer import DirectoryWriter
 from jbodlab.storage.log.log_files import LogFiles

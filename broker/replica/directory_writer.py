@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from broker.disk.log_dir import LogDir
-from broker.disk.no_space import NoSpaceError
-from broker.disk.shortage import ShortageError
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.no_space import NoSpaceError
+from broker.disk.directory.shortage import ShortageError
 from broker.replica.carrying_out import CarryingOut, Change, Outcome
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.log_files import LogFiles

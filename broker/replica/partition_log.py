@@ -22,9 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from broker.disk.log_cleaning import LogCleaning
-from broker.disk.log_dir import LogDir
-from broker.disk.no_space import all_or_lost
+from broker.disk.directory.log_cleaning import LogCleaning
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.no_space import all_or_lost
 from broker.replica.aborted import find_aborted
 from broker.replica.carrying_out import Change, unless_behind
 from broker.replica.cuts import about_to_cut, find_cut

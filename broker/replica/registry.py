@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from broker.disk.log_dir import LogDir
-from broker.disk.logs_in_use import LogInUse, OwnedLog
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
 from broker.replica.client_requests import LeaderHint
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import msgspec
 
-from broker.replica.batch_checks import BatchLimits
 from broker.replica.throttled_replicas import ThrottledReplicas
 from jbodlab.config import topic_keys
 from jbodlab.config.key_table import LONG_MAX, Values
@@ -29,6 +28,22 @@ REMEMBERED_MAX = 1_000
 NOT_THROTTLED = ThrottledReplicas()
 
 logger = logging.getLogger(__name__)
+
+
+class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a topic accepts; sizes in bytes, times in ms.
+
+    Attributes:
+        log_append_time: Whether the broker's clock stamps the batch.
+        compacted: Whether every record needs a key.
+    """
+
+    max_message_bytes: int
+    segment_bytes: int
+    log_append_time: bool = False
+    timestamp_before_max_ms: int = 2**63 - 1
+    timestamp_after_max_ms: int = 2**63 - 1
+    compacted: bool = False
 
 
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from broker.disk.lifecycle import LogDirEvent
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
+from broker.disk.directory.lifecycle import LogDirEvent
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
 from jbodlab.storage.directory.filesystem import Buffer
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.vocabulary.ids import DirectoryId

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from broker.disk.log_dir import LogDir
-from broker.disk.logs_in_use import LogInUse, OwnedLog
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
 from broker.replica.partition_log import PartitionLog
 from jbodlab.record_batch.record_batch import build_batch, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem

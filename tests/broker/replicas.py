@@ -9,9 +9,9 @@ from pathlib import Path
 from uuid import UUID
 
 from broker.controller_link.metadata_feed import MetadataListener
-from broker.disk.lifecycle import LogDirEvent
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
+from broker.disk.directory.lifecycle import LogDirEvent
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
 from broker.following.fetcher import FetcherManager
 from broker.following.leader_connection import FetcherSettings
 from broker.placement.assigner import Assigner

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.cordon import Cordon
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.upkeep.cordon import Cordon
 from broker.dynamic_config import DynamicConfig
 from jbodlab.config import value_sources
 from jbodlab.config.key_table import Values

@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.brokers import fence_stale_broker
-from controller.elections import elect_leaders
-from controller.reassignments import (
+from controller.decide.brokers.brokers import fence_stale_broker
+from controller.decide.brokers.registration import unregister_broker
+from controller.decide.partitions.elections import elect_leaders
+from controller.decide.partitions.reassignments import (
     alter_partition_reassignments,
     list_partition_reassignments,
 )
-from controller.registration import unregister_broker
 from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,

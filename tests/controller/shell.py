@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
-from controller.active_controller import ActiveController
-from controller.log_thread import LogThread
+from controller.lead.active_controller import ActiveController
+from controller.lead.log_thread import LogThread
 from controller.metadata_dir import open_metadata_dir
-from controller.metadata_stream import MetadataStream
+from controller.serve.metadata_stream import MetadataStream
 from controller.server import initial_state
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.runtime.outside import real

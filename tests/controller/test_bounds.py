@@ -53,7 +53,7 @@ async def served(tmp_path: Path, outside: Outside | None = None) -> AsyncIterato
 
 
 def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.service.STREAMS_MAX", 2)
+    monkeypatch.setattr("controller.serve.service.STREAMS_MAX", 2)
 
     async def scenario() -> None:
         async with served(tmp_path) as stub:
@@ -103,7 +103,7 @@ def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_flood_of_requests_does_not_keep_heartbeats_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.active_controller.QUEUED_OPERATIONS_MAX", 1)
+    monkeypatch.setattr("controller.lead.active_controller.QUEUED_OPERATIONS_MAX", 1)
 
     async def scenario() -> None:
         async with served(tmp_path) as stub:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.partition_change import Wanted, partition_change
-from controller.state import default_directory, leader_test
+from controller.decide.partitions.partition_change import Wanted, partition_change
+from controller.decide.state import default_directory, leader_test
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController, brokers, directories, directory, partition

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from controller.brokers import fence_stale_broker
-from controller.elections import (
+from controller.decide.brokers.brokers import fence_stale_broker
+from controller.decide.brokers.registration import unregister_broker
+from controller.decide.partitions.elections import (
     balance_preferred_leaders,
     elect_leaders,
     elect_unclean_leaders,
 )
-from controller.registration import unregister_broker
 from jbodlab.controller_api.requests import ElectLeadersRequest, UnregisterBrokerRequest
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY

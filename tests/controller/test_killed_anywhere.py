@@ -13,11 +13,11 @@ from uuid import UUID
 
 import pytest
 
-from controller.brokers import heartbeat
-from controller.isr import alter_partition
+from controller.decide.brokers.brokers import heartbeat
+from controller.decide.brokers.registration import register_broker, unregister_broker
+from controller.decide.partitions.isr import alter_partition
+from controller.decide.partitions.topics import create_topics, delete_topics
 from controller.metadata_dir import open_metadata_dir
-from controller.registration import register_broker, unregister_broker
-from controller.topics import create_topics, delete_topics
 from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     CreateTopicsRequest,
@@ -123,7 +123,7 @@ def test_any_cut_of_the_log_gives_the_state_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     # So that many results need a transaction, or are cut.
-    monkeypatch.setattr("controller.active_controller.RECORDS_PER_RESULT_MAX", 5)
+    monkeypatch.setattr("controller.lead.active_controller.RECORDS_PER_RESULT_MAX", 5)
     directory = format_dir(tmp_path / "m")
     images: list[MetadataImage] = []
 

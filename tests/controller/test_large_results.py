@@ -14,11 +14,11 @@ from uuid import UUID
 
 import pytest
 
-from controller.brokers import fence_stale_broker, heartbeat
-from controller.elections import elect_leaderless, elect_leaders
-from controller.registration import register_broker, unregister_broker
-from controller.state import ControllerState
-from controller.topics import delete_topics
+from controller.decide.brokers.brokers import fence_stale_broker, heartbeat
+from controller.decide.brokers.registration import register_broker, unregister_broker
+from controller.decide.partitions.elections import elect_leaderless, elect_leaders
+from controller.decide.partitions.topics import delete_topics
+from controller.decide.state import ControllerState
 from jbodlab.controller_api.requests import (
     DeleteTopicsRequest,
     ElectLeadersRequest,
@@ -46,7 +46,12 @@ ONE = BrokerId(1)
 
 @pytest.fixture(autouse=True)
 def smaller_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("active_controller", "configs", "registration", "state"):
+    for module in (
+        "lead.active_controller",
+        "decide.settings.configs",
+        "decide.brokers.registration",
+        "decide.state",
+    ):
         monkeypatch.setattr(f"controller.{module}.RECORDS_PER_RESULT_MAX", LIMIT)
 
 
@@ -222,7 +227,7 @@ def test_large_results_reach_the_log_and_their_readers(tmp_path: Path) -> None:
                 await ask(partial(heartbeat, pure.sign_of_life(broker)))
 
             def create(state: ControllerState, now_ms: int) -> object:
-                from controller.state import ControllerResult
+                from controller.decide.state import ControllerResult
 
                 return ControllerResult(response=None, records=(topic, *partitions), atomic=True)
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.log_thread import LogThread
+from controller.lead.log_thread import LogThread
 from controller.metadata_dir_watch import watch_metadata_dir
 from jbodlab.runtime.outside import real
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem

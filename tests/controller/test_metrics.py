@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.brokers import heartbeat, late_heartbeat
+from controller.decide.brokers.brokers import heartbeat, late_heartbeat
+from controller.decide.brokers.registration import register_broker
+from controller.decide.state import ControllerResult, ControllerState
 from controller.metrics import ControllerMetrics, PartitionCounts, count_partitions
-from controller.registration import register_broker
-from controller.state import ControllerResult, ControllerState
 from jbodlab.controller_api.requests import BrokerHeartbeatRequest
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.runtime.metrics import Metric
@@ -23,8 +23,8 @@ from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 from lab.cluster.ports import HeldPorts
 from tests.builders import PureController
 from tests.controller.formatted import format_dir
+from tests.controller.lead.test_snapshotter import SETTINGS, Snapshots, snapshotting
 from tests.controller.process import ROOT, Process
-from tests.controller.test_snapshotter import SETTINGS, Snapshots, snapshotting
 
 PREFIX = "kafka_controller_KafkaController_"
 

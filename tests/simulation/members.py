@@ -15,8 +15,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from broker.coordinator.shard import CoordinatorShard, ShardState
-from broker.disk.log_dir import LogDir
+from broker.coordination.shard import CoordinatorShard, ShardState
+from broker.disk.directory.log_dir import LogDir
 from broker.groups.offsets import GroupOffsets
 from broker.groups.tables import Row
 from jbodlab.group_records.partitions import coordinator_partition

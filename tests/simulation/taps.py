@@ -13,25 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from broker.compaction.round import Round
-from broker.controller_link.heartbeat import BrokerLifecycle
-from broker.controller_link.lifecycle import Lifecycle
-from broker.disk.fence import Fence
-from broker.disk.log_dir import LogDir
-from broker.disk.no_space import NoSpaceError
+from broker.controller_link.broker_life import BrokerLifecycle
+from broker.controller_link.broker_life_rules import Lifecycle
+from broker.disk.directory.fence import Fence
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.no_space import NoSpaceError
 from broker.following.fetch_lane import Lane
 from broker.metadata_cache import MetadataCache
 from broker.moves.announcements import Announcements
 from broker.moves.directory_swap import DirectorySwap, SwapToken
-from broker.moves.replica_move import MoveState
-from broker.moves.running_moves import RunningMoves
-from broker.replica import leader_appends
+from broker.moves.move_states import MoveState
+from broker.moves.moves import RunningMoves
+from broker.produce import leader_appends
+from broker.produce.other_leaders import OtherLeaders
 from broker.replica.in_sync import InSyncReplicas
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Deleted
-from broker.serving.other_leaders import OtherLeaders
-from controller import isr, service
-from controller.active_controller import ActiveController
-from controller.metadata_stream import MetadataStream
+from controller.decide.partitions import isr
+from controller.lead.active_controller import ActiveController
+from controller.serve import service
+from controller.serve.metadata_stream import MetadataStream
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage

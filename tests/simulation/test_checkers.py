@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from broker.coordinator.shard import ShardState
-from broker.moves.replica_move import MoveEvent, MoveState
+from broker.coordination.shard import ShardState
+from broker.moves.move_states import MoveEvent, MoveState
 from jbodlab.metadata.image.metadata_image import EMPTY
 from jbodlab.metadata.image.settings_image import ConfigsImage
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage

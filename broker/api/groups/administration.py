@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api import authorized_operations
 from broker.api.answer import Later, RequestContext, Response
+from broker.api.cluster import authorized_operations
 from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
 from broker.groups import requests, responses

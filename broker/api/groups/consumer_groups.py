@@ -11,8 +11,8 @@ from uuid import UUID
 
 import msgspec
 
-from broker.api import authorized_operations
 from broker.api.answer import NO_TIME, Later, RequestContext, Response, milliseconds
+from broker.api.cluster import authorized_operations
 from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
     Each,

@@ -15,11 +15,12 @@ import pytest
 import uvloop
 
 from broker.api.handlers import BrokerParts, ClientApis
-from broker.disk.revival import Revived
+from broker.disk.life.revival import Revived
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
+from broker.produce.passing_on import PassingOn
 from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,
@@ -34,7 +35,6 @@ from broker.replica.client_requests import (
     OffsetQuery,
     RecordDeletion,
 )
-from broker.serving.passing_on import PassingOn
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.controller_api import requests

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from broker.api import dispatch, slices
-from broker.api.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.answer import InParts, Later, RequestContext
-from broker.api.describe_configs import DescribeConfigsApi
+from broker.api.cluster.describe_configs import DescribeConfigsApi
+from broker.api.cluster.metadata import MetadataApi, MetadataResponse
+from broker.api.data.fetch import ENTRIES_AT_ONCE, FetchApi
+from broker.api.data.list_offsets import TOGETHER_MAX, ListOffsetsApi
+from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.dispatch import LARGE_BYTES, Dispatcher
-from broker.api.fetch import ENTRIES_AT_ONCE, FetchApi
 from broker.api.helper_thread import HelperThread
-from broker.api.list_offsets import TOGETHER_MAX, ListOffsetsApi
-from broker.api.metadata import MetadataApi, MetadataResponse
 from broker.api.request_handler import ConnectionInfo, Pending
 from broker.api.slices import SlicedWork
 from broker.client_quotas import ClientQuotas

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 from broker.metadata_cache import MetadataCache
+from broker.produce import other_leaders
+from broker.produce.passing_on import PassingOn
+from broker.produce.sent_away import Sender
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
-from broker.serving import other_leaders
-from broker.serving.passing_on import PassingOn
-from broker.serving.sent_away import Sender
 from broker.traffic import TopicCount
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from tests.broker.api.cluster.test_metadata import metadata
 from tests.broker.api.conftest import LISTENER, US, Cluster, serving
-from tests.broker.api.test_metadata import metadata
 from tests.waiting import called, turns
 
 OK, TIMED_OUT, NOT_LEADER = 0, 7, 6
@@ -656,7 +656,7 @@ def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas(
 def test_where_nobody_was_sent_away_nobody_is_looked_at(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.api.produce.Sender", None)
+    monkeypatch.setattr("broker.api.data.produce.Sender", None)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         us.replicas.results["append"] = appended(T1)

@@ -17,9 +17,9 @@ from broker.compaction.choice import damage_is_there
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.metrics import cleaner_metrics
 from broker.compaction.settings import CleanerSettings
-from broker.disk.checkpoints import CheckpointWriter
-from broker.disk.disk_space import DiskSpace
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.disk_space import DiskSpace
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.upkeep.checkpoints import CheckpointWriter
 from broker.replica.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, iterate_records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.controller_link.conversation import (
+from broker.controller_link.broker_life_events import (
     DirectoriesCordoned,
     Event,
     HeartbeatAnswered,
@@ -13,7 +13,7 @@ from broker.controller_link.conversation import (
     Started,
     Tick,
 )
-from broker.controller_link.lifecycle import Lifecycle, LifecycleSettings
+from broker.controller_link.broker_life_rules import Lifecycle, LifecycleSettings
 from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import directory_id
 

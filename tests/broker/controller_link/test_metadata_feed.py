@@ -10,7 +10,7 @@ import pytest
 
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_feed import NO_ROOM_S, MetadataFeed
-from broker.disk.log_dirs import LogDirs
+from broker.disk.directory.log_dirs import LogDirs
 from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.requests import (
     MetadataStreamRequest,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
-from broker.disk.no_space import NoSpaceError, all_or_lost
-from broker.disk.probe import LogDirProbe
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.no_space import NoSpaceError, all_or_lost
+from broker.disk.upkeep.probe import LogDirProbe
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import LogDirError

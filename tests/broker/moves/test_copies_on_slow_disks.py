@@ -10,14 +10,14 @@ from pathlib import Path
 
 from broker.moves.future_copy import FutureCopy
 from broker.moves.future_throttle import MoveThrottle
-from broker.moves.replica_move import MoveState
+from broker.moves.move_states import MoveState
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.runtime.outside import real
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import CopySource, FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixCopyTarget, PosixFileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.broker.moves.test_running_moves import Moving, run
+from tests.broker.moves.test_moves import Moving, run
 from tests.broker.replicas import TOPIC_ID, until
 
 TIMEOUT_S = 20

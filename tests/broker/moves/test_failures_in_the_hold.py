@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from broker.moves import directory_swap
-from broker.moves.replica_move import MoveState
+from broker.moves.move_states import MoveState
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.moves.test_copies_on_slow_disks import Gate, SlowDisk
-from tests.broker.moves.test_running_moves import Moving, run
+from tests.broker.moves.test_moves import Moving, run
 from tests.broker.replicas import ME, TOPIC_ID, batch, until
 from tests.waiting import quiet, set_forward
 

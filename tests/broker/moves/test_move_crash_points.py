@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from broker.disk.loading import LoadedReplica, load_logs
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.life.loading import LoadedReplica, load_logs
 from broker.placement.found_replicas import settle
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.metadata.image.metadata_image import MetadataImage

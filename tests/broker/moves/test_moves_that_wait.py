@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import disk_space
-from broker.disk.disk_space import DiskSpace
+from broker.disk.directory import disk_space
+from broker.disk.directory.disk_space import DiskSpace
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.move import Move
-from broker.moves.replica_move import MoveState
+from broker.moves.move_states import MoveState
 from broker.replica import directory_writer
 from broker.replica.partition_log import PartitionLog
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
 from jbodlab.storage.log.replica_copy import CopyPoint
 from tests.broker.disks import CrampedDisk
 from tests.broker.logs import read_direct
-from tests.broker.moves.test_running_moves import PER_BATCH, Moving, run
+from tests.broker.moves.test_moves import PER_BATCH, Moving, run
 from tests.broker.replicas import TP, until
 from tests.waiting import quiet, set_forward
 

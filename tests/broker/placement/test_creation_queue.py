@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.log_dir import LogDir
-from broker.disk.shortage import ShortageError
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.shortage import ShortageError
 from broker.placement.creation_queue import CreationQueue
 from broker.placement.replica_folders import Creation, create_log
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from broker.disk.loading import LoadedReplica, load_revived
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.life.loading import LoadedReplica, load_revived
 from broker.placement.found_replicas import settle
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading, StandIn
@@ -27,7 +27,7 @@ from jbodlab.storage.log.log_loader import load_log
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.moves.test_copies_on_slow_disks import SlowDisk
-from tests.broker.moves.test_running_moves import Moving, run
+from tests.broker.moves.test_moves import Moving, run
 from tests.broker.replicas import (
     TOPIC_ID,
     TP,

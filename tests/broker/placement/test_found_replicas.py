@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from broker.disk.loading import LoadedReplica
-from broker.disk.log_dir import LogDir
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.life.loading import LoadedReplica
 from broker.placement.found_replicas import Fate, FoundCopy, decide, settle
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.storage.directory.names import moved_dir

@@ -9,9 +9,9 @@ from pathlib import Path
 from uuid import UUID
 
 from broker import metrics
-from broker.disk.loading import load_revived
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.life.loading import load_revived
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry

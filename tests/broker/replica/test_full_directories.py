@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.condition_monitor import ConditionMonitor, ConditionSettings, Look
-from broker.disk.log_dir import LogDir
-from broker.disk.replica_files import ReplicaLostError
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.replica_files import ReplicaLostError
+from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from broker.replica.client_requests import AppendResult, FetchEntry, FetchParams, FetchResult
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Following, Leading, Offline

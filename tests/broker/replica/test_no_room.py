@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk import disk_space
-from broker.disk.closing import close_log_dirs
-from broker.disk.log_dir import LogDir
-from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import LogInUse
-from broker.disk.no_space import WaitsForRoomError
+from broker.disk.directory import disk_space
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.logs_in_use import LogInUse
+from broker.disk.directory.no_space import WaitsForRoomError
+from broker.disk.life.closing import close_log_dirs
 from broker.replica import directory_writer
 from broker.replica.directory_writer import TRY_AGAIN_S, DirectoryWriter
 from broker.replica.partition_log import PartitionLog

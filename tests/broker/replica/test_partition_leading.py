@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.appends import APPENDED_AT_ONCE
+from broker.produce.appends import APPENDED_AT_ONCE
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, OffsetQuery
 from broker.replica.replica_state import Offline
 from broker.replica.succession import HEAD_START_S, WAIT_MAX_S

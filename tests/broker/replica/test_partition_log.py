@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.log_dir import LogDir
-from broker.disk.replica_files import ReplicaLostError
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.replica_files import ReplicaLostError
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget

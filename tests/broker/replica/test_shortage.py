@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.shortage import ShortageError
+from broker.disk.directory.shortage import ShortageError
 from broker.replica import directory_writer
 from broker.replica.directory_writer import DirectoryWriter
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem

@@ -12,8 +12,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from broker.api.fetch import FetchResponse
-from broker.api.produce import ProduceResponse
+from broker.api.data.fetch import FetchResponse
+from broker.api.data.produce import ProduceResponse
 from jbodlab.kafka_wire.api_table import ApiKey, response_encoder
 from jbodlab.kafka_wire.fetch_response import FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import CurrentLeader, NodeEndpoint

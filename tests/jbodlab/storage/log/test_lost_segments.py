@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from broker.disk.checkpoints import log_start_offsets
+from broker.disk.upkeep.checkpoints import log_start_offsets
 from jbodlab.record_batch.record_batch import build_batch, read_header
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import read_offsets, write_offsets

@@ -1,0 +1,1 @@
+"""Requests that the controller decides."""

@@ -1,0 +1,209 @@
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.api.admin.controller_call import Deadline
+from broker.api.answer import Later, RequestContext, Response, in_background
+from broker.api.failures import FailsBySchema
+from broker.api.ports import Controller
+from broker.metadata_cache import MetadataCache
+from jbodlab.controller_api.requests import (
+    AlterClientQuotasRequest,
+    QuotaChange,
+    QuotaEntityName,
+    QuotaEntry,
+)
+from jbodlab.metadata.image.settings_image import QuotaEntities
+from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.alter_client_quotas.v1.request import (
+        AlterClientQuotasRequest as KafkaAlterRequest,
+    )
+    from kio.schema.alter_client_quotas.v1.request import EntityData as KafkaEntity
+    from kio.schema.describe_client_quotas.v1.request import (
+        ComponentData,
+        DescribeClientQuotasRequest,
+    )
+
+TIMEOUT = datetime.timedelta(seconds=20)
+"""The request carries none; clients wait for 30 s and more."""
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+"""How a part of an entity is matched."""
+
+
+class EntityData(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of whom a quota is for; the name is None for the default."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+class ValueData(msgspec.Struct, frozen=True, kw_only=True):
+    """One quota."""
+
+    key: str
+    value: float
+
+
+class DescribedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The quotas of one entity."""
+
+    entity: tuple[EntityData, ...]
+    values: tuple[ValueData, ...]
+
+
+class DescribeClientQuotasResponse(Response, frozen=True, kw_only=True):
+    """The entities that match; None where the request itself is wrong."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    entries: tuple[DescribedEntry, ...] | None = None
+
+
+class AlteredEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for the changes of one entity."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    entity: tuple[EntityData, ...]
+
+
+class AlterClientQuotasResponse(Response, frozen=True, kw_only=True):
+    """One entry for each of the request."""
+
+    entries: tuple[AlteredEntry, ...]
+
+
+class DescribeClientQuotasApi:
+    """Answers from the metadata."""
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+
+    def answer(
+        self, request: DescribeClientQuotasRequest, context: RequestContext
+    ) -> DescribeClientQuotasResponse:
+        """Describe the entities that match every component."""
+        kinds = [component.entity_type for component in request.components]
+        if len(set(kinds)) < len(kinds) or (IP in kinds and len(kinds) > 1):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "duplicate entity type, or another type beside ip"
+            )
+        for component in request.components:
+            _check(component)
+        return DescribeClientQuotasResponse(
+            entries=tuple(
+                DescribedEntry(
+                    entity=tuple(
+                        EntityData(entity_type=kind, entity_name=name)
+                        for kind, name in sorted(entities, key=lambda each: each[0], reverse=True)
+                    ),
+                    values=tuple(
+                        ValueData(key=key, value=value) for key, value in sorted(values.items())
+                    ),
+                )
+                for entities, values in self._cache.image.quotas.items()
+                if _matches(entities, request.components, strict=request.strict)
+            )
+        )
+
+    def failure(
+        self, request: DescribeClientQuotasRequest, context: RequestContext, error: KafkaError
+    ) -> DescribeClientQuotasResponse:
+        """Return the error for the whole request."""
+        return DescribeClientQuotasResponse(
+            error_code=error.code, error_message=error.message or None
+        )
+
+
+class AlterClientQuotasApi(FailsBySchema):
+    """Has quotas changed; any broker takes the request."""
+
+    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+        self._controller = controller
+        self._cache = cache
+
+    def answer(self, request: KafkaAlterRequest, context: RequestContext) -> Later:
+        """Ask the controller, and wait until the quotas are in force here."""
+        return in_background(self._alter(request))
+
+    async def _alter(self, request: KafkaAlterRequest) -> AlterClientQuotasResponse:
+        deadline = Deadline(TIMEOUT)
+        response = await deadline.call(
+            self._controller.alter_client_quotas,
+            AlterClientQuotasRequest(
+                entries=tuple(
+                    QuotaEntry(
+                        entity=tuple(
+                            QuotaEntityName(
+                                entity_type=each.entity_type, entity_name=each.entity_name
+                            )
+                            for each in entry.entity
+                        ),
+                        ops=tuple(
+                            QuotaChange(key=op.key, value=op.value, remove=op.remove)
+                            for op in entry.ops
+                        ),
+                    )
+                    for entry in request.entries
+                ),
+                validate_only=request.validate_only,
+            ),
+        )
+        offset = response.metadata_offset
+        await deadline.wait_for(lambda: self._cache.image.offset >= offset)
+        return AlterClientQuotasResponse(
+            entries=tuple(
+                AlteredEntry(
+                    error_code=entry.error_code,
+                    error_message=entry.error_message or None,
+                    entity=_entity(entry.entity),
+                )
+                for entry in response.entries
+            )
+        )
+
+
+def _entity(parts: Iterable[QuotaEntityName | KafkaEntity]) -> tuple[EntityData, ...]:
+    return tuple(
+        EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in parts
+    )
+
+
+def _check(component: ComponentData) -> None:
+    if component.entity_type not in (USER, CLIENT_ID, IP):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"Custom entity type '{component.entity_type}' not supported",
+        )
+    if component.match_type not in (EXACT, DEFAULT, ANY) or (
+        (component.match_type == EXACT) != (component.match is not None)
+    ):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "an entity name is missing, or not allowed for its type"
+        )
+
+
+def _matches(entities: QuotaEntities, components: Iterable[ComponentData], *, strict: bool) -> bool:
+    """Return whether each component is met; strictly, whether nothing else is there."""
+    names = dict(entities)
+    for component in components:
+        kind = component.entity_type
+        if kind not in names:
+            return False
+        name = names.pop(kind)
+        if component.match_type == EXACT and name != component.match:
+            return False
+        if component.match_type == DEFAULT and name is not None:
+            return False
+    return not (strict and names)

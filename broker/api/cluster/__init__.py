@@ -1,0 +1,1 @@
+"""Requests that describe the cluster."""

@@ -1,0 +1,101 @@
+"""DescribeCluster: the brokers of the cluster, fenced ones too if asked for (KIP-1073)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.api.answer import RequestContext, Response
+from broker.api.cluster import authorized_operations
+from broker.metadata_cache import MetadataCache
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+
+BROKERS, CONTROLLERS = 1, 2
+"""Endpoint types."""
+
+
+class DescribeClusterBroker(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker, at its address of the listener that was asked."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+class DescribeClusterResponse(Response, frozen=True, kw_only=True):
+    """The cluster; its controller is a live broker, which forwards what it is asked."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    endpoint_type: int = BROKERS
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: tuple[DescribeClusterBroker, ...] = ()
+    cluster_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+
+
+class DescribeClusterApi:
+    """Answers from the metadata cache."""
+
+    def __init__(self, cache: MetadataCache, cluster_id: str) -> None:
+        self._cache = cache
+        self._cluster_id = cluster_id
+
+    def answer(
+        self, request: DescribeClusterRequest, context: RequestContext
+    ) -> DescribeClusterResponse:
+        """List the brokers."""
+        endpoint_type = getattr(request, "endpoint_type", BROKERS)
+        if endpoint_type == CONTROLLERS:
+            raise KafkaError(
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                "the request was sent to a broker instead of a controller",
+            )
+        if endpoint_type != BROKERS:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"unsupported endpoint type {endpoint_type}"
+            )
+        include_fenced = getattr(request, "include_fenced_brokers", False)
+        return DescribeClusterResponse(
+            cluster_id=self._cluster_id,
+            controller_id=self._cache.controller_id(),
+            brokers=tuple(self._brokers(context.listener_name, include_fenced=include_fenced)),
+            cluster_authorized_operations=(
+                authorized_operations.ON_CLUSTER
+                if request.include_cluster_authorized_operations
+                else authorized_operations.NOT_ASKED_FOR
+            ),
+        )
+
+    def failure(
+        self, request: DescribeClusterRequest, context: RequestContext, error: KafkaError
+    ) -> DescribeClusterResponse:
+        """Return the error for the whole request."""
+        return DescribeClusterResponse(
+            error_code=error.code,
+            error_message=error.message or None,
+            endpoint_type=getattr(request, "endpoint_type", BROKERS),
+            cluster_id=self._cluster_id,
+        )
+
+    def _brokers(self, listener_name: str, *, include_fenced: bool) -> list[DescribeClusterBroker]:
+        brokers = self._cache.image.cluster.brokers
+        return [
+            DescribeClusterBroker(
+                broker_id=broker_id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=brokers[broker_id].rack,
+                is_fenced=brokers[broker_id].fenced,
+            )
+            for broker_id in sorted(brokers)
+            for endpoint in brokers[broker_id].endpoints
+            if endpoint.name == listener_name and (include_fenced or not brokers[broker_id].fenced)
+        ]

@@ -1,0 +1,236 @@
+"""DescribeConfigs and ListConfigResources.
+
+Settings are described by the broker that is asked; those of a broker by that very broker, as only
+it knows its property file.
+
+Source: `kafka.server.ConfigHelper`, KIP-133, KIP-1142.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.api.answer import InParts, RequestContext, Response
+from broker.api.cluster.own_configs import OwnConfigs, check_broker
+from broker.api.failures import FailsBySchema
+from broker.metadata_cache import MetadataCache
+from jbodlab.config import value_sources
+from jbodlab.config.value_sources import Described
+from jbodlab.metadata.records.config_records import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    unserved_resource,
+)
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
+
+if TYPE_CHECKING:
+    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
+    from kio.schema.describe_configs.v4.request import (
+        DescribeConfigsResource as KafkaDescribedResource,
+    )
+    from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
+
+
+class DescribeConfigsSynonym(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that a setting has somewhere."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class DescribeConfigsResourceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+    synonyms: tuple[DescribeConfigsSynonym, ...]
+    config_type: int
+    documentation: str | None
+
+
+class DescribeConfigsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic or broker."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+
+
+class DescribeConfigsResponse(Response, frozen=True, kw_only=True):
+    """One entry for each resource asked for."""
+
+    results: tuple[DescribeConfigsResult, ...]
+
+
+class ListedConfigResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource that may have settings."""
+
+    resource_name: str
+    resource_type: int
+
+
+class ListConfigResourcesResponse(Response, frozen=True, kw_only=True):
+    """All resources of the types asked for."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    config_resources: tuple[ListedConfigResource, ...] = ()
+
+
+class DescribeConfigsApi(FailsBySchema):
+    """Describes from this broker's metadata and property file."""
+
+    def __init__(self, cache: MetadataCache, broker_id: BrokerId, configs: OwnConfigs) -> None:
+        self._cache = cache
+        self._broker_id = broker_id
+        self._configs = configs
+
+    def answer(self, request: DescribeConfigsRequest, context: RequestContext) -> InParts:
+        """Describe every resource asked for."""
+        documented = getattr(request, "include_documentation", False)
+        shared: dict[object, tuple[DescribeConfigsResourceResult, ...]] = {}
+        return InParts(
+            (
+                self._result(resource, request.include_synonyms, documented, shared)
+                for resource in request.resources
+            ),
+            lambda results: DescribeConfigsResponse(results=tuple(results)),
+        )
+
+    def _result(
+        self,
+        resource: KafkaDescribedResource,
+        with_synonyms: bool,
+        documented: bool,
+        shared: dict[object, tuple[DescribeConfigsResourceResult, ...]],
+    ) -> DescribeConfigsResult:
+        """Describe one resource; in `shared` are the settings of earlier ones of this request.
+
+        Most of ten thousand topics have no settings of their own: theirs are described once.
+        """
+        try:
+            own, describe = self._settings(resource.resource_type, resource.resource_name)
+        except KafkaError as error:
+            return _failed(resource, error)
+        keys = frozenset(resource.configuration_keys or ())
+        alike = (resource.resource_type, own, keys)
+        if alike not in shared:
+            shared[alike] = tuple(
+                _described(each, with_synonyms, documented)
+                for each in describe()
+                if not keys or each.name in keys
+            )
+        return DescribeConfigsResult(
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=shared[alike],
+        )
+
+    def _settings(
+        self, resource_type: int, name: str
+    ) -> tuple[object, Callable[[], tuple[Described, ...]]]:
+        """Return what tells the settings of a resource from those of others, and what names them.
+
+        Raises:
+            KafkaError: there is no such resource here.
+        """
+        layers = self._configs.layers
+        if resource_type == TOPIC_RESOURCE:
+            if self._cache.topic_id(name) is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            topic = self._cache.image.configs.topic(name)
+            own = frozenset(topic.items())
+            return own, partial(value_sources.describe_topic, topic, layers)
+        if resource_type == GROUP_RESOURCE:
+            group = self._cache.image.configs.resource(GROUP_RESOURCE, name)
+            return frozenset(group.items()), partial(value_sources.describe_group, group, layers)
+        if resource_type != BROKER_RESOURCE:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, unserved_resource(resource_type))
+        if not name:
+            return name, partial(value_sources.describe_all_brokers, layers.all_brokers)
+        check_broker(name, self._broker_id)
+        return name, partial(value_sources.describe_broker, layers)
+
+
+class ListConfigResourcesApi(FailsBySchema):
+    """Lists what may have settings: topics, brokers, and the groups that have some."""
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+
+    def answer(
+        self, request: ListConfigResourcesRequest, context: RequestContext
+    ) -> ListConfigResourcesResponse:
+        """List the resources of the types asked for; version 0 asks for client metrics only."""
+        asked = set(getattr(request, "resource_types", (CLIENT_METRICS_RESOURCE,)))
+        known = {
+            TOPIC_RESOURCE,
+            BROKER_RESOURCE,
+            BROKER_LOGGER_RESOURCE,
+            CLIENT_METRICS_RESOURCE,
+            GROUP_RESOURCE,
+        }
+        if not asked <= known:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        image = self._cache.image
+        names: dict[int, Iterable[str]] = {
+            TOPIC_RESOURCE: sorted(image.topics.by_name),
+            BROKER_RESOURCE: [str(each) for each in sorted(image.cluster.brokers)],
+            GROUP_RESOURCE: sorted(
+                name for kind, name in image.configs.resources if kind == GROUP_RESOURCE
+            ),
+        }
+        return ListConfigResourcesResponse(
+            config_resources=tuple(
+                ListedConfigResource(resource_name=name, resource_type=kind)
+                for kind in sorted(asked or known)
+                for name in names.get(kind, ())
+            )
+        )
+
+
+def _described(
+    each: Described, with_synonyms: bool, documented: bool
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=each.name,
+        value=each.value,
+        read_only=each.is_read_only,
+        config_source=each.source,
+        is_sensitive=each.is_sensitive,
+        synonyms=(
+            tuple(
+                DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
+                for one in each.synonyms
+            )
+            if with_synonyms
+            else ()
+        ),
+        config_type=each.config_type,
+        documentation=each.documentation if documented else None,
+    )
+
+
+def _failed(resource: KafkaDescribedResource, error: KafkaError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message or None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,251 @@
+"""Metadata: brokers, topics, leaders, and which replicas are offline."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+
+from broker.api.answer import InParts, RequestContext, Response
+from broker.api.cluster import authorized_operations
+from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
+from broker.api.cluster.topic_creator import TopicCreator
+from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
+from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.layout import EntityClass
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
+
+if TYPE_CHECKING:
+    from kio.schema.metadata.v13.request import MetadataRequest
+
+NULL_MEANS_ALL_FROM = 1
+"""In version 0 an empty list asks for every topic."""
+
+TOPIC_IDS_FROM = 12
+"""The id is on the wire from version 10 on, where no broker has ever looked at it."""
+
+
+class MetadataBroker(msgspec.Struct, frozen=True, kw_only=True):
+    """One live broker, at its address of the listener that was asked."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class MetadataPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition; the leader is -1 while there is none that clients can reach."""
+
+    error_code: ErrorCode
+    partition_index: int
+    leader_id: int
+    leader_epoch: int
+    replica_nodes: tuple[int, ...]
+    isr_nodes: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+class MetadataTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic; asked for by id and not known, it has no name."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    name: str | None
+    topic_id: UUID | None = None
+    is_internal: bool = False
+    partitions: tuple[MetadataPartition | bytes, ...] = ()
+    topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+
+
+Part = MetadataTopic | bytes | None
+"""A topic of an answer; a None has nothing but taken some time."""
+
+
+class MetadataResponse(Response, frozen=True, kw_only=True):
+    """The cluster as this broker knows it."""
+
+    brokers: tuple[MetadataBroker, ...] = ()
+    cluster_id: str | None = None
+    controller_id: int = -1
+    topics: tuple[MetadataTopic | bytes, ...] = ()
+    """Topics that there are come encoded."""
+    cluster_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class MetadataApi:
+    """Answers from the metadata cache, and has missing topics created where that is allowed."""
+
+    def __init__(
+        self, cache: MetadataCache, cluster_id: str, topic_creator: TopicCreator | None
+    ) -> None:
+        """Set up the handler.
+
+        Args:
+            cache: The committed metadata.
+            cluster_id: Told to every client.
+            topic_creator: None where `auto.create.topics.enable` is false.
+        """
+        self._cache = cache
+        self._cluster_id = cluster_id
+        self._topic_creator = topic_creator
+        self._encoded = EncodedTopics()
+
+    def answer(self, request: MetadataRequest, context: RequestContext) -> InParts:
+        """Describe the topics of the request, or all of them."""
+        listener, cache = context.listener_name, self._cache.frozen()
+        brokers = tuple(
+            MetadataBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+            for b in cache.live_brokers(listener)
+        )
+        kind = Kind(
+            context.version,
+            listener,
+            getattr(request, "include_topic_authorized_operations", False),
+        )
+        known = self._encoded.of(cache.image, kind)
+        describe = _Describe(cache, kind, frozenset(b.node_id for b in brokers), known)
+        asks_for_all = request.topics is None or (
+            not request.topics and context.version < NULL_MEANS_ALL_FROM
+        )
+        return InParts(
+            describe.all_topics() if asks_for_all else self._asked_for(request, context, describe),
+            lambda topics: MetadataResponse(
+                brokers=brokers,
+                cluster_id=self._cluster_id,
+                controller_id=cache.controller_id(),
+                topics=tuple(topic for topic in topics if topic is not None),
+                cluster_authorized_operations=(
+                    authorized_operations.ON_CLUSTER
+                    if getattr(request, "include_cluster_authorized_operations", False)
+                    else authorized_operations.NOT_ASKED_FOR
+                ),
+            ),
+        )
+
+    def failure(
+        self, request: MetadataRequest, context: RequestContext, error: KafkaError
+    ) -> MetadataResponse:
+        """Return the error for every topic, and for the whole where the version can say so."""
+        topics = tuple(
+            MetadataTopic(
+                error_code=error.code,
+                name=topic.name if context.version >= TOPIC_IDS_FROM else topic.name or "",
+                topic_id=getattr(topic, "topic_id", None),
+            )
+            for topic in request.topics or ()
+        )
+        return MetadataResponse(cluster_id=self._cluster_id, topics=topics, error_code=error.code)
+
+    def _asked_for(
+        self, request: MetadataRequest, context: RequestContext, describe: _Describe
+    ) -> Iterator[Part]:
+        image = describe.cache.image.topics
+        may_create = getattr(request, "allow_auto_topic_creation", True)
+        for topic in request.topics or ():
+            topic_id = getattr(topic, "topic_id", None)
+            # Java's client sends an empty name beside an id, others none.
+            if topic_id is not None or topic.name is None:
+                version = context.version
+                if version < TOPIC_IDS_FROM:
+                    raise KafkaError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"topic ids are not supported in Metadata requests of version {version}",
+                    )
+                found = None if topic_id is None else image.by_id.get(TopicId(topic_id))
+                if found is None:
+                    yield MetadataTopic(
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+                    )
+                    continue
+            else:
+                found = image.by_name.get(topic.name)
+                if found is None:
+                    code = self._missing(topic.name, context, may_create=may_create)
+                    yield MetadataTopic(error_code=code, name=topic.name)
+                    continue
+            yield from describe.topic(found)
+
+    def _missing(self, name: str, context: RequestContext, *, may_create: bool) -> ErrorCode:
+        if may_create and self._topic_creator is not None:
+            return self._topic_creator.create(name, context.header.client_id).code
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def leader_or_error(
+    partition: PartitionRegistration, live: frozenset[int]
+) -> tuple[int, ErrorCode]:
+    """Return the leader that clients can reach, or -1 and LEADER_NOT_AVAILABLE."""
+    if partition.leader == NO_LEADER or partition.leader not in live:
+        return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+    return partition.leader, ErrorCode.NONE
+
+
+class _Describe:
+    """Topics as one listener's clients see them, in the bytes of one version."""
+
+    def __init__(
+        self, cache: MetadataCache, kind: Kind, live: frozenset[int], known: Known
+    ) -> None:
+        self.cache = cache
+        self._kind = kind
+        self._live = live
+        self._known = known
+
+    def all_topics(self) -> Iterator[Part]:
+        for topic in self.cache.image.topics.by_name.values():
+            yield from self.topic(topic)
+
+    def topic(self, topic: TopicImage) -> Iterator[Part]:
+        known = self._known.get(topic.topic_id)
+        if known is None or known[0] is not topic:
+            topic_class, partition_class = _classes(self._kind.version)
+            partitions: list[bytes] = []
+            for index in sorted(topic.partitions):
+                described = self._partition(index, topic.partitions[index])
+                partitions.append(encode(partition_class, described))
+                yield None
+            known = topic, encode(topic_class, self._described(topic, partitions))
+            self._known[topic.topic_id] = known
+        yield known[1]
+
+    def _described(self, topic: TopicImage, partitions: Iterable[bytes]) -> MetadataTopic:
+        return MetadataTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=tuple(partitions),
+            topic_authorized_operations=(
+                authorized_operations.ON_TOPIC
+                if self._kind.with_operations
+                else authorized_operations.NOT_ASKED_FOR
+            ),
+        )
+
+    def _partition(self, index: int, partition: PartitionRegistration) -> MetadataPartition:
+        leader, error_code = leader_or_error(partition, self._live)
+        listener_name = self._kind.listener_name
+        return MetadataPartition(
+            error_code=error_code,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            offline_replicas=tuple(self.cache.offline_replicas(partition, listener_name)),
+        )
+
+
+@functools.cache
+def _classes(version: int) -> tuple[EntityClass, EntityClass]:
+    """Return the layouts of a topic and of a partition."""
+    topic_class = item_class(response_class(ApiKey.METADATA, version), "topics")
+    return topic_class, item_class(topic_class, "partitions")

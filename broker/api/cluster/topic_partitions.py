@@ -1,0 +1,144 @@
+"""DescribeTopicPartitions: topics page by page (KIP-966)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+
+from broker.api.answer import RequestContext, Response
+from broker.api.cluster import authorized_operations
+from broker.api.cluster.metadata import leader_or_error
+from broker.api.failures import FailsBySchema
+from broker.metadata_cache import MetadataCache
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
+
+MAX_PARTITIONS = 2000
+"""Partitions in one response; Kafka's `max.request.partition.size.limit`."""
+
+
+class PartitionDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition."""
+
+    error_code: ErrorCode
+    partition_index: int
+    leader_id: int
+    leader_epoch: int
+    replica_nodes: tuple[int, ...]
+    isr_nodes: tuple[int, ...]
+    eligible_leader_replicas: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
+    offline_replicas: tuple[int, ...]
+
+
+class TopicDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic, or the part of it that fits into the response."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    name: str | None
+    topic_id: UUID | None = None
+    is_internal: bool = False
+    partitions: tuple[PartitionDescription, ...] = ()
+    topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the next response starts."""
+
+    topic_name: str
+    partition_index: int
+
+
+class DescribeTopicPartitionsResponse(Response, frozen=True, kw_only=True):
+    """Topics in the order of their names; the cursor is None when all have been told."""
+
+    topics: tuple[TopicDescription, ...] = ()
+    next_cursor: Cursor | None = None
+
+
+class DescribeTopicPartitionsApi(FailsBySchema):
+    """Answers from the metadata cache."""
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+
+    def answer(
+        self, request: DescribeTopicPartitionsRequest, context: RequestContext
+    ) -> DescribeTopicPartitionsResponse:
+        """Describe the topics of the request, or all, from the cursor on."""
+        by_name = self._cache.image.topics.by_name
+        listener = context.listener_name
+        live = frozenset(broker.id for broker in self._cache.live_brokers(listener))
+        left = min(max(request.response_partition_limit, 1), MAX_PARTITIONS)
+        topics: list[TopicDescription] = []
+        for name, first in _names(request, by_name):
+            topic = by_name.get(name)
+            if topic is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                topics.append(TopicDescription(error_code=code, name=name))
+                continue
+            indexes = sorted(index for index in topic.partitions if index >= first)
+            if left == 0:
+                return _page(topics, name, first)
+            described = TopicDescription(
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=name in INTERNAL_TOPICS,
+                partitions=tuple(
+                    self._partition(index, topic.partitions[index], listener, live)
+                    for index in indexes[:left]
+                ),
+                topic_authorized_operations=authorized_operations.ON_TOPIC,
+            )
+            topics.append(described)
+            if len(indexes) > left:
+                return _page(topics, name, indexes[left])
+            left -= len(indexes)
+        return DescribeTopicPartitionsResponse(topics=tuple(topics))
+
+    def _partition(
+        self,
+        index: int,
+        partition: PartitionRegistration,
+        listener_name: str,
+        live: frozenset[int],
+    ) -> PartitionDescription:
+        leader, error_code = leader_or_error(partition, live)
+        return PartitionDescription(
+            error_code=error_code,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            eligible_leader_replicas=partition.elr,
+            last_known_elr=partition.last_known_elr,
+            offline_replicas=tuple(self._cache.offline_replicas(partition, listener_name)),
+        )
+
+
+def _names(
+    request: DescribeTopicPartitionsRequest, known: Iterable[str]
+) -> Iterator[tuple[str, int]]:
+    """Yield the names to describe in order, each with the first partition wanted of it."""
+    wanted = {topic.name for topic in request.topics} or known
+    cursor = request.cursor
+    for name in sorted(wanted):
+        if cursor is None or name > cursor.topic_name:
+            yield name, 0
+        elif name == cursor.topic_name:
+            yield name, cursor.partition_index
+
+
+def _page(
+    topics: list[TopicDescription], name: str, partition_index: int
+) -> DescribeTopicPartitionsResponse:
+    cursor = Cursor(topic_name=name, partition_index=partition_index)
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)

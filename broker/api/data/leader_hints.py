@@ -1,0 +1,60 @@
+"""Tells clients that were sent away who leads now (KIP-951)."""
+
+from __future__ import annotations
+
+from broker.metadata_cache import MetadataCache
+from broker.produce.passing_on import SENT_AWAY
+from broker.replica.client_requests import LeaderHint
+from jbodlab.kafka_wire.leader_hints import CurrentLeader, NodeEndpoint
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicPartition
+
+
+class LeaderHints:
+    """Collects the hints of one response; `endpoints` are the addresses they refer to."""
+
+    def __init__(self, cache: MetadataCache, broker_id: BrokerId, listener_name: str) -> None:
+        self._cache = cache
+        self._broker_id = broker_id
+        self._listener_name = listener_name
+        self._endpoints: dict[int, NodeEndpoint] = {}
+
+    @property
+    def endpoints(self) -> tuple[NodeEndpoint, ...]:
+        """Addresses of all leaders named so far."""
+        return tuple(self._endpoints.values())
+
+    def hint(
+        self, partition: TopicPartition, error_code: ErrorCode, known: LeaderHint | None
+    ) -> CurrentLeader | None:
+        """Return the leader of a partition if it is another broker with a known address.
+
+        Args:
+            partition: The partition that was asked for.
+            error_code: What is answered for it.
+            known: What the replica manager knows; the metadata cache is asked without it.
+        """
+        if error_code not in SENT_AWAY:
+            return None
+        leader = self._from_cache(partition) if known is None else known
+        if leader is None or leader.leader in (NO_LEADER, self._broker_id):
+            return None
+        if leader.leader not in self._endpoints:
+            endpoint = self._endpoint(leader.leader)
+            if endpoint is None:
+                return None
+            self._endpoints[leader.leader] = endpoint
+        return CurrentLeader(leader.leader, leader.leader_epoch)
+
+    def _from_cache(self, partition: TopicPartition) -> LeaderHint | None:
+        topic = self._cache.image.topics.by_name.get(partition.topic)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        if state is None:
+            return None
+        return LeaderHint(leader=state.leader, leader_epoch=state.leader_epoch)
+
+    def _endpoint(self, leader: BrokerId) -> NodeEndpoint | None:
+        for broker in self._cache.live_brokers(self._listener_name):
+            if broker.id == leader:
+                return NodeEndpoint(broker.id, broker.host, broker.port, broker.rack)
+        return None

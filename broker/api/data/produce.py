@@ -1,0 +1,240 @@
+"""Produce: record batches to the replicas.
+
+The batches are passed on as they came; the replicas check and stamp them. With acks=0 there is no
+response, so the only way to report an error to the client is to close its connection.
+
+Forwarded batches count as traffic of the other broker, unless it does not respond; quotas are
+applied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.api.answer import (
+    MILLISECOND,
+    Answer,
+    Later,
+    NoAnswer,
+    RequestContext,
+    Response,
+    milliseconds,
+)
+from broker.api.data.leader_hints import LeaderHints
+from broker.api.partition_errors import told
+from broker.client_quotas import ClientQuotas
+from broker.metadata_cache import MetadataCache
+from broker.produce.appends import APPENDED_AT_ONCE
+from broker.produce.other_leaders import PASSED_ON, Unanswered
+from broker.produce.passing_on import PassingOn
+from broker.produce.sent_away import Sender
+from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
+from broker.traffic import Traffic
+from jbodlab.kafka_wire.leader_hints import NodeEndpoint
+from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
+from jbodlab.record_batch.compression import ZSTD
+from jbodlab.record_batch.record_batch import codec_of, records_count
+from jbodlab.runtime.client_quota import PRODUCER_RATE
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kio.schema.produce.v12.request import ProduceRequest
+
+ALL, LEADER, NONE = -1, 1, 0
+"""The values of `acks`."""
+
+ZSTD_FROM = 7
+"""First version whose batches may be compressed with zstd (KIP-110)."""
+
+
+class ProduceResponse(Response, frozen=True, kw_only=True):
+    """One entry for each partition of the request."""
+
+    responses: Sequence[ProducedTopic]
+    node_endpoints: Collection[NodeEndpoint]
+
+
+class ProduceApi:
+    """Appends, and answers when the wanted acknowledgements are there."""
+
+    def __init__(
+        self,
+        passing_on: PassingOn,
+        cache: MetadataCache,
+        broker_id: BrokerId,
+        traffic: Traffic,
+        quotas: ClientQuotas,
+    ) -> None:
+        self._passing_on = passing_on
+        self._cache = cache
+        self._broker_id = broker_id
+        self._traffic = traffic
+        self._quotas = quotas
+
+    def answer(self, request: ProduceRequest, context: RequestContext) -> Answer:
+        """Append every batch of the request."""
+        acks = request.acks
+        if acks not in (ALL, LEADER, NONE):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"expected acks -1, 0 or 1, got {acks}"
+            )
+        if request.transactional_id is not None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
+        version = context.version
+        if version < ZSTD_FROM:
+            _check_no_zstd(request, version)
+        entries: list[AppendEntry] = []
+        size = 0
+        for topic in request.topic_data:
+            name = topic.name
+            if name in INTERNAL_TOPICS:
+                continue
+            for data in topic.partition_data:
+                records = data.records
+                entries.append(AppendEntry(TopicPartition(name, data.index), records))
+                size += len(records or b"")
+        sender = self._sender(context) if self._passing_on.may_pass_on else None
+        appending = self._passing_on.append(sender, entries, acks, milliseconds(request.timeout))
+        elsewhere = appending.elsewhere
+        throttle_ms = 0
+        is_passed_on = self._is_passed_on(context)
+        if not is_passed_on:
+            throttle_ms = self._quotas.throttle(
+                PRODUCER_RATE, context.header.client_id, context.connection, size
+            )
+        finish = partial(self._finish, request, context, throttle_ms, elsewhere)
+        # The next request must find all of this one appended. Of many batches only the first are,
+        # and none of those that are passed on.
+        overlaps = len(entries) <= APPENDED_AT_ONCE and not elsewhere
+        return Later(appending.future, finish, overlaps=overlaps, is_passed_on=is_passed_on)
+
+    def failure(
+        self, request: ProduceRequest, context: RequestContext, error: KafkaError
+    ) -> Response:
+        """Return the error for every partition."""
+        if request.acks == NONE:
+            return NoAnswer(failure=f"produce with acks=0 failed: {error}")
+        results = [
+            AppendResult(
+                topic_partition=TopicPartition(topic.name, data.index),
+                error_code=error.code,
+                error_message=error.message or None,
+            )
+            for topic in request.topic_data
+            for data in topic.partition_data
+        ]
+        return self._response(request, context, results)
+
+    def _finish(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        throttle_ms: int,
+        elsewhere: Container[int],
+        results: list[AppendResult],
+    ) -> Response:
+        remaining = iter(enumerate(results))
+        results = []
+        for topic in request.topic_data:
+            name = topic.name
+            is_refused = name in INTERNAL_TOPICS
+            for data in topic.partition_data:
+                place, result = (-1, _refused(name, data.index)) if is_refused else next(remaining)
+                results.append(result)
+                records = data.records
+                is_here = place not in elsewhere or isinstance(result, Unanswered)
+                if result.error_code is ErrorCode.NONE and records is not None:
+                    if is_here:
+                        self._traffic.produced(name, len(records), records_count(records))
+                    continue
+                if is_here:
+                    self._traffic.produce_failed(name, result.error_code)
+                self._passing_on.refused(self._sender(context), result, records)
+        if request.acks == NONE:
+            return _no_answer(results)
+        return self._response(request, context, results, throttle_ms)
+
+    def _is_passed_on(self, context: RequestContext) -> bool:
+        """Return whether another broker sends it for a client; any client can take its id."""
+        return context.header.client_id == PASSED_ON and self._cache.is_for_brokers(
+            context.listener_name
+        )
+
+    def _sender(self, context: RequestContext) -> Sender | None:
+        """Return who has to be sent away before anything is passed on; nothing is for a broker."""
+        if self._is_passed_on(context):
+            return None
+        connection = context.connection
+        return Sender(connection, connection.peer, context.header.client_id)
+
+    def _response(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        results: list[AppendResult],
+        throttle_ms: int = 0,
+    ) -> ProduceResponse:
+        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        remaining = iter(results)
+        topics = [
+            (topic.name, [_produced(next(remaining), hints) for _ in topic.partition_data])
+            for topic in request.topic_data
+        ]
+        assert next(remaining, None) is None
+        return ProduceResponse(
+            responses=topics,
+            node_endpoints=hints.endpoints,
+            throttle_time=throttle_ms * MILLISECOND,
+        )
+
+
+def _check_no_zstd(request: ProduceRequest, version: int) -> None:
+    """Refuse what clients of this version could not read again.
+
+    Raises:
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    if any(
+        data.records is not None and codec_of(data.records) == ZSTD
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce version {version} does not support zstd",
+        )
+
+
+def _refused(topic: str, index: int) -> AppendResult:
+    """Return the result of a batch for a topic of the brokers' own, which was not appended."""
+    return AppendResult(
+        topic_partition=TopicPartition(topic, index),
+        error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+        error_message=f"{topic} is an internal topic: only brokers write to it",
+    )
+
+
+def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
+    partition = result.topic_partition
+    return ProducedPartition(
+        partition.partition,
+        told(result.error_code),
+        result.base_offset,
+        result.log_append_time_ms,
+        result.log_start_offset,
+        result.error_message,
+        hints.hint(partition, result.error_code, result.leader_hint),
+    )
+
+
+def _no_answer(results: list[AppendResult]) -> NoAnswer:
+    failures = (
+        f"produce with acks=0 to {result.topic_partition} failed: {result.error_code.name}"
+        for result in results
+        if result.error_code != ErrorCode.NONE
+    )
+    return NoAnswer(failure=next(failures, None))

@@ -1,0 +1,1 @@
+"""Requests about log directories."""

@@ -1,0 +1,54 @@
+"""DescribeLogDirStates: ids, states and conditions of this broker's log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from broker.api.answer import RequestContext, Response
+from broker.api.failures import FailsBySchema
+from broker.disk.directory.log_dir import LogDir
+from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import DirectoryId
+
+
+class LogDirStateEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One directory, as this moment finds it."""
+
+    path: str
+    directory_id: DirectoryId | None
+    state: str
+    conditions: tuple[str, ...]
+    cause: str | None
+
+
+class DescribeLogDirStatesResponse(Response, frozen=True, kw_only=True):
+    """One entry for each configured directory."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    log_dirs: tuple[LogDirStateEntry, ...] = ()
+
+
+class DescribeLogDirStatesApi(FailsBySchema):
+    """Answers from memory: no file is touched, so that a hung disk delays nothing."""
+
+    def __init__(self, log_dirs: Callable[[], Sequence[LogDir]]) -> None:
+        self._log_dirs = log_dirs
+
+    def answer(
+        self, request: DescribeLogDirStatesRequest, context: RequestContext
+    ) -> DescribeLogDirStatesResponse:
+        """Describe every configured directory."""
+        return DescribeLogDirStatesResponse(log_dirs=tuple(map(_entry, self._log_dirs())))
+
+
+def _entry(log_dir: LogDir) -> LogDirStateEntry:
+    return LogDirStateEntry(
+        path=str(log_dir.path),
+        directory_id=log_dir.directory_id,
+        state=log_dir.state.name,
+        conditions=log_dir.condition.names if log_dir.is_online else (),
+        cause=log_dir.cause,
+    )

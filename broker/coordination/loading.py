@@ -1,0 +1,107 @@
+"""Reads the log of a coordinator into its state.
+
+The log is read and reduced (`log_reduction`) on its directory's thread, in pieces, so that other
+calls to that disk run in between. The remaining records are applied to the state on the event loop,
+a limited number at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from broker.coordination.log_reduction import LogReduction, RawRecord
+from broker.groups.shard import GroupShard
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.tail_cache import Slice
+from jbodlab.group_records.records import GroupRecord, UnknownRecordTypeError, decode
+from jbodlab.vocabulary.errors import DecodeError
+
+PIECE_BYTES = 1 << 20
+"""Of the log, read and reduced at a time."""
+
+RECORDS_AT_ONCE = 500
+"""Made into state before others have their turn."""
+
+ROOM_LOOK_S = 0.1
+"""Between two looks at whether a full disk has taken the end of the log."""
+
+logger = logging.getLogger(__name__)
+
+
+async def load(partition: Partition, core: GroupShard) -> int:
+    """Fill the state of a shard with what is in its log by now; its replica leads.
+
+    Returns:
+        How many records were read.
+
+    Raises:
+        LogDirError: the directory failed.
+        CorruptRecordError, DecodeError: the log cannot be understood.
+    """
+    log = partition.log
+    assert log is not None
+    high_watermark, end_offset = partition.high_watermark, log.end_offset
+    reduction = await _read(log, LogReduction(high_watermark))
+    decoding = _Decoding(partition)
+    for number, raw in enumerate(reduction.records(), 1):
+        record = decoding.record(raw)
+        if record is not None:
+            core.replay(record, raw.offset, high_watermark)
+        if number % RECORDS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    for batch_end, batch in reduction.above:
+        for raw in batch:
+            record = decoding.record(raw)
+            if record is not None:
+                core.replay(record, raw.offset, batch_end)
+    for producer_id, raw in reduction.open_records():
+        record = decoding.record(raw)
+        if record is not None:
+            core.replay(record, raw.offset, end_offset, producer_id)
+    return reduction.record_count
+
+
+async def _read(log: PartitionLog, reduction: LogReduction) -> LogReduction:
+    end_offset = log.end_offset
+    offset = log.start_offset
+    await log.written()
+    while offset < end_offset:
+        while log.written_end <= offset:  # noqa: ASYNC110 - once in the life of a full disk
+            await asyncio.sleep(ROOM_LOOK_S)
+        found = log.read(offset, PIECE_BYTES, log.written_end, at_least_one=True)
+        data = b"".join(found.buffers) if isinstance(found, Slice) else await found
+        next_offset = await log.log_dir.run(partial(reduction.take, data, offset))
+        if next_offset == offset:
+            raise DecodeError(
+                f"cannot read the log at offset {offset}; it ends at offset {end_offset}"
+            )
+        offset = next_offset
+    return reduction
+
+
+class _Decoding:
+    """Bytes to records; types that are not kept here are left out, and named once."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._topic_partition = partition.topic_partition
+        self._left_out: set[int] = set()
+
+    def record(self, raw: RawRecord) -> GroupRecord | None:
+        """Return a record; None for one to be left out."""
+        try:
+            return decode(raw.key, raw.value)
+        except UnknownRecordTypeError as error:
+            if error.record_type not in self._left_out:
+                self._left_out.add(error.record_type)
+                logger.warning(
+                    "%s: ignoring records of unknown type %d",
+                    self._topic_partition,
+                    error.record_type,
+                    extra=self._topic_partition._asdict(),
+                )
+            return None
+        except DecodeError as error:
+            raise DecodeError(f"record at offset {raw.offset}: {error}") from error

@@ -1,0 +1,1 @@
+"""One log directory: its state, its threads, its files, its space."""

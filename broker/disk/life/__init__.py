@@ -1,0 +1,1 @@
+"""How a log directory opens, loads, comes back and closes."""

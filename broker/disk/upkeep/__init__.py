@@ -1,0 +1,1 @@
+"""What runs for ever on open log directories: checkpoints, retention, probe, condition."""

@@ -1,0 +1,1 @@
+"""What consumers and followers read."""

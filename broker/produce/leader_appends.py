@@ -1,0 +1,113 @@
+"""Appends to a replica that leads, by clients and by this broker itself.
+
+All checks come before any change: a refused append leaves no trace. Nothing here waits; the log
+assigns the offsets at once and writes later.
+
+Source: `kafka.cluster.Partition.appendRecordsToLeader`.
+"""
+
+from __future__ import annotations
+
+from broker.produce.batch_checks import CheckedBatch
+from broker.replica import refusals
+from broker.replica.client_requests import AppendResult
+from broker.replica.leader_state import LeaderState
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.waiting import AppendRequest, WaitingAppend
+from jbodlab.record_batch.record_batch import BatchHeader, read_header
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+
+ALL_REPLICAS = -1
+"""acks=all"""
+
+
+def check_append(partition: Partition, leader: LeaderState, acks: int, header: BatchHeader) -> None:
+    """Raise KafkaError if a leader may not append this batch now."""
+    leader.refused.check(header)
+    if acks == ALL_REPLICAS:
+        try:
+            refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
+        except KafkaError as error:
+            leader.refused.refused(header, error)
+            raise
+
+
+def append_of_client(
+    partition: Partition,
+    leader: LeaderState,
+    log: PartitionLog,
+    request: AppendRequest,
+    index: int,
+    acks: int,
+    batch: CheckedBatch,
+) -> None:
+    """Append a client's batch, and let the request wait for as much as `acks` asks.
+
+    Args:
+        partition: Where it belongs.
+        leader: Which `check_append` was asked about, in the same step.
+        log: Its log.
+        request: The client's.
+        index: Which of its batches.
+        acks: As the client has it.
+        batch: What is appended.
+
+    Raises:
+        FullError: nothing was appended, as the directory has no room for it now.
+        KafkaError: nothing was appended.
+    """
+    duplicate = log.producers.check(batch.header)
+    if duplicate is not None:
+        # It needs no room, and tells the producer what it could not know.
+        base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
+    else:
+        log.log_dir.check_room(batch.header.size)
+        stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
+        base_offset, required = stored.base_offset, stored.next_offset
+    success = AppendResult(
+        topic_partition=partition.topic_partition,
+        base_offset=base_offset,
+        log_append_time_ms=batch.append_time_ms,
+        log_start_offset=log.start_offset,
+    )
+    reached = partition.high_watermark if acks == ALL_REPLICAS else log.written_end
+    if reached >= required:
+        request.settle(index, success)
+        return
+    waiting = WaitingAppend(required, request, index, success)
+    partition.waiters.append_waits(waiting, for_all=acks == ALL_REPLICAS)
+
+
+def append_own(partition: Partition, data: bytes) -> BatchHeader:
+    """Append a batch that this broker has made; it is committed when the high watermark passes it.
+
+    Who leads is to be told of that, and of the end of the leadership, by a `LeadershipListener`.
+    The batch is taken as it is; a control batch is as good as any.
+
+    Returns:
+        Its header with the offsets that it got.
+
+    Raises:
+        KafkaError: nothing was appended: the replica does not lead, too few are in sync, or the
+            batch is too large for the topic or the directory.
+    """
+    assert not partition.is_held
+    header, limits = read_header(data), partition.settings.limits
+    leader, log = partition.leader_log()
+    check_append(partition, leader, ALL_REPLICAS, header)
+    if header.size > limits.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"expected a batch of at most {limits.max_message_bytes} bytes (max.message.bytes) for "
+            f"{partition.topic_partition}, got {header.size}",
+        )
+    if header.size > limits.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"expected a batch of at most {limits.segment_bytes} bytes (segment.bytes) for "
+            f"{partition.topic_partition}, got {header.size}",
+        )
+    log.log_dir.check_room(header.size)
+    return log.append_as_leader(data, header, leader.leader_epoch)

@@ -1,1 +1,0 @@
-"""What clients and followers read: fetches and their sessions, offsets, what lies where."""

@@ -1,0 +1,1 @@
+"""Decisions: a request and the state give records. Pure."""

@@ -1,0 +1,187 @@
+"""Registration of a broker process, and its removal by an operator.
+
+A registration with a new incarnation starts a new broker epoch, fenced. The same result settles
+what the old incarnation led or replicated: no replica remains leader or in an ISR because of a
+process that has ended or a directory that is gone.
+
+Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager`, KIP-631, KIP-858,
+KIP-966 for the epoch of a clean shutdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.decide.brokers.registration_checks import checked_registration
+from controller.decide.cordon import registered_cordons
+from controller.decide.heartbeats import Contact
+from controller.decide.partitions.leader_and_isr import (
+    electable,
+    in_directory,
+    in_isr,
+    without_broker,
+)
+from controller.decide.state import (
+    RECORDS_PER_RESULT_MAX,
+    ControllerResult,
+    ControllerState,
+    Partition,
+    RecordList,
+)
+from jbodlab.controller_api.requests import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.metadata.records.metadata_version import (
+    ELR_LEVEL,
+    JBOD_LEVEL,
+    TRANSACTION_LEVEL,
+)
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerEpoch
+
+
+def register_broker(
+    request: BrokerRegistrationRequest, state: ControllerState, now_ms: int
+) -> ControllerResult[BrokerRegistrationResponse]:
+    """Register a broker process; the answer is its broker epoch.
+
+    A process that registers once more while it takes part may bring directories back: where that
+    gives a partition somebody who can lead it, the election follows the registration at once. The
+    unfencing of a new process does the same for it.
+    """
+    old = state.image.cluster.brokers.get(request.broker_id)
+    try:
+        features = checked_registration(request, state, old, now_ms)
+    except KafkaError as error:
+        return ControllerResult(
+            response=BrokerRegistrationResponse(error_code=error.code, error_message=error.message)
+        )
+    is_same = old is not None and old.incarnation_id == request.incarnation_id
+    epoch = old.epoch if is_same and old is not None else BrokerEpoch(state.next_offset)
+    records = RecordList(state.metadata_version)
+    for change in without_broker(state, request.broker_id, _left(request, state, old)):
+        records.add(change)
+    records.add(_registration(request, state, old, epoch, features))
+    if is_same:
+        for change in electable(state.after(records)):
+            records.add(change)
+    heartbeats = state.heartbeats
+    if is_same and request.broker_id in heartbeats.contacts:
+        offset = heartbeats.contacts[request.broker_id].metadata_offset
+        heartbeats = heartbeats.touched(request.broker_id, offset, now_ms)
+    else:
+        # What this process reports offline and has not registered is not its own.
+        contact = Contact(last_contact_ms=now_ms, offline_log_dirs=frozenset())
+        heartbeats = heartbeats.with_contact(request.broker_id, contact)
+    return ControllerResult(
+        response=BrokerRegistrationResponse(broker_epoch=epoch),
+        records=records.as_tuple(),
+        heartbeats=heartbeats,
+        # Without transactions a large result is cut. That is right at every cut: what the process
+        # before has left behind must be cleaned up whether or not this one gets registered.
+        atomic=(
+            state.metadata_version >= TRANSACTION_LEVEL or len(records) <= RECORDS_PER_RESULT_MAX
+        ),
+    )
+
+
+def unregister_broker(
+    request: UnregisterBrokerRequest, state: ControllerState, now_ms: int
+) -> ControllerResult[UnregisterBrokerResponse]:
+    """Remove a broker; replica lists go on naming it, its directory ids are free for others.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION: it is alive, and in too many ISRs to leave them at once. A
+            broker that was stopped has left them.
+    """
+    registration = state.image.cluster.brokers.get(request.broker_id)
+    if registration is None:
+        return ControllerResult(
+            response=UnregisterBrokerResponse(
+                error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+                error_message=f"Broker ID {request.broker_id} is not currently registered",
+            )
+        )
+    records = RecordList(state.metadata_version)
+    for change in without_broker(state, request.broker_id, in_isr(state, request.broker_id)):
+        records.add(change)
+    records.add(
+        UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=registration.epoch)
+    )
+    records.check_size()
+    return ControllerResult(
+        response=UnregisterBrokerResponse(),
+        records=records.as_tuple(),
+        heartbeats=state.heartbeats.without(request.broker_id),
+    )
+
+
+def _registration(
+    request: BrokerRegistrationRequest,
+    state: ControllerState,
+    old: BrokerRegistration | None,
+    epoch: BrokerEpoch,
+    features: tuple[BrokerFeature, ...],
+) -> RegisterBrokerRecord:
+    """Return the record; a process that registers once more keeps what it had reached."""
+    kept = old if old is not None and old.incarnation_id == request.incarnation_id else None
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=tuple(
+            BrokerEndpoint(
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            )
+            for listener in request.listeners
+        ),
+        features=features,
+        rack=request.rack,
+        fenced=True if kept is None else kept.fenced,
+        in_controlled_shutdown=False if kept is None else kept.in_controlled_shutdown,
+        log_dirs=request.log_dirs if state.metadata_version >= JBOD_LEVEL else (),
+        cordoned_log_dirs=registered_cordons(
+            request.cordoned_log_dirs, request.log_dirs, old, state
+        ),
+    )
+
+
+def _left(
+    request: BrokerRegistrationRequest, state: ControllerState, old: BrokerRegistration | None
+) -> Iterator[Partition]:
+    """Yield the partitions that this registration takes the broker out of."""
+    if _died(request, state, old):
+        yield from in_isr(state, request.broker_id)
+        return
+    if old is None or state.metadata_version < JBOD_LEVEL:
+        return
+    for directory in old.directories:
+        if directory not in request.log_dirs:
+            yield from in_directory(state, request.broker_id, directory)
+
+
+def _died(
+    request: BrokerRegistrationRequest, state: ControllerState, old: BrokerRegistration | None
+) -> bool:
+    """Return whether an earlier process of this broker ended without handing over."""
+    if old is not None and old.incarnation_id == request.incarnation_id:
+        return False
+    if old is not None and not old.fenced:
+        # Its session ran out, but the timer has not come round to fence it.
+        return True
+    is_clean = old is not None and request.previous_broker_epoch == old.epoch
+    return state.metadata_version >= ELR_LEVEL and not is_clean

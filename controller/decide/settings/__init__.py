@@ -1,0 +1,1 @@
+"""Decisions about configs, features, quotas and producer ids."""

@@ -1,0 +1,283 @@
+"""Changes of the configs of topics, brokers and groups.
+
+Each resource is decided separately: all of its changes are made, or none. Records are written only
+for real changes. A broker has already checked what only it knows of its own settings; the rest is
+checked here, in the state after the changes.
+
+Source: `ConfigurationControlManager`, KIP-226, KIP-339.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+
+from controller.decide.config_checks import config_error_text
+from controller.decide.partitions.elections import elect_unclean_leaders
+from controller.decide.state import (
+    RECORDS_PER_RESULT_MAX,
+    ControllerResult,
+    ControllerState,
+    RecordList,
+)
+from jbodlab.config import dynamic_keys, group_configs, node_keys, topic_keys
+from jbodlab.config.key_table import Key, Kind, Values
+from jbodlab.controller_api.requests import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredResource,
+    ConfigChange,
+    ConfigResource,
+    IncrementalAlterConfigsRequest,
+)
+from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigRecord,
+    unserved_resource,
+)
+from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ConfigError, KafkaError
+from jbodlab.vocabulary.ids import BrokerId, Offset
+
+_TOGETHER = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+"""Configs that must not contradict each other."""
+
+_TABLES: Mapping[int, Mapping[str, Key]] = {
+    TOPIC_RESOURCE: topic_keys.TOPIC_CONFIGS,
+    BROKER_RESOURCE: dynamic_keys.BROKER_TABLE,
+    GROUP_RESOURCE: group_configs.GROUP_CONFIGS,
+}
+"""What may be set of each kind of resource."""
+
+
+class Operation(IntEnum):
+    """What happens to a config."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, state: ControllerState, now_ms: int
+) -> ControllerResult[AlterConfigsResponse]:
+    """Change some configs of some resources.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many changes for one request.
+    """
+    return _alter(request.resources, state, now_ms, request.validate_only, replaces=False)
+
+
+def alter_configs(
+    request: AlterConfigsRequest, state: ControllerState, now_ms: int
+) -> ControllerResult[AlterConfigsResponse]:
+    """Replace all configs of some resources; raises as `incremental_alter_configs`."""
+    return _alter(request.resources, state, now_ms, request.validate_only, replaces=True)
+
+
+def _alter(
+    resources: tuple[ConfigResource, ...],
+    state: ControllerState,
+    now_ms: int,
+    validate_only: bool,
+    *,
+    replaces: bool,
+) -> ControllerResult[AlterConfigsResponse]:
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    records = RecordList(state.metadata_version)
+    responses = []
+    for resource in {(each.resource_type, each.resource_name): each for each in resources}.values():
+        code, text = ErrorCode.NONE, ""
+        try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+                )
+            for record in _changes(resource, state, replaces=replaces):
+                records.add(record)
+        except KafkaError as error:
+            code, text = error.code, error.message
+        responses.append(
+            AlteredResource(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=code,
+                error_message=text,
+            )
+        )
+    records.check_size()
+    if validate_only:
+        records = RecordList(state.metadata_version)
+    _elect_uncleanly(records, state, now_ms)
+    return ControllerResult(
+        response=AlterConfigsResponse(
+            responses=tuple(responses),
+            # Without records there is nothing to wait for: brokers do not publish idle batches.
+            metadata_offset=Offset(state.next_offset + len(records) - 1 if len(records) else -1),
+        ),
+        records=records.as_tuple(),
+        atomic=True,
+    )
+
+
+def _elect_uncleanly(records: RecordList, state: ControllerState, now_ms: int) -> None:
+    """Append the elections that a config permits from now on; more of them come periodically."""
+    if not any(
+        isinstance(record, ConfigRecord) and record.name == topic_keys.UNCLEAN_ELECTION
+        for record, _ in records.as_tuple()
+    ):
+        return
+    elections = elect_unclean_leaders(state.after(records), now_ms).records
+    records.extend(list(elections[: RECORDS_PER_RESULT_MAX - len(records)]))
+
+
+def _changes(
+    resource: ConfigResource, state: ControllerState, *, replaces: bool
+) -> Iterator[ConfigRecord]:
+    """Check everything, then return the records of one resource.
+
+    Raises:
+        KafkaError: something is wrong with the resource or its changes.
+    """
+    _check_resource(resource, state)
+    names = [change.name for change in resource.changes]
+    if len(set(names)) < len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        change.name
+        for change in resource.changes
+        if change.value is None and change.operation != Operation.DELETE
+    ]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+        )
+    before = state.image.configs.resource(resource.resource_type, resource.resource_name)
+    after = {} if replaces else dict(before)
+    for change in resource.changes:
+        _apply(change, after, resource.resource_type, state)
+    _check(resource, before, after, state)
+    return iter(
+        [
+            ConfigRecord(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                name=name,
+                value=after.get(name),
+            )
+            for name in sorted(before.keys() | after.keys())
+            if before.get(name) != after.get(name)
+        ]
+    )
+
+
+def _check_resource(resource: ConfigResource, state: ControllerState) -> None:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == TOPIC_RESOURCE:
+        if name not in state.image.topics.by_name:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+            )
+    elif kind == GROUP_RESOURCE:
+        # A group need not be there: its configs hold for the one that will be.
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif kind != BROKER_RESOURCE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, unserved_resource(kind))
+    elif name and str(_number(name)) != name:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+    elif name and BrokerId(int(name)) not in state.image.cluster.brokers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
+
+
+def _number(name: str) -> int | None:
+    return int(name) if name.isascii() and name.isdecimal() else None
+
+
+def _apply(
+    change: ConfigChange, configs: dict[str, str], resource_type: int, state: ControllerState
+) -> None:
+    """Make one change.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, INVALID_CONFIG: there is no such operation, or none on this
+            config.
+    """
+    value = change.value or ""
+    match change.operation:
+        case Operation.SET:
+            configs[change.name] = value
+        case Operation.DELETE:
+            configs.pop(change.name, None)
+        case Operation.APPEND | Operation.SUBTRACT:
+            operation = Operation(change.operation)
+            key = _TABLES[resource_type].get(change.name)
+            if key is None or key.kind is not Kind.LIST:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"Can't {operation.name} to key {change.name} because its type is not LIST.",
+                )
+            below = _in_file(change.name, resource_type, state.settings.static_configs)
+            old = dynamic_keys.words(configs.get(change.name, below or key.default or ""))
+            given = dynamic_keys.words(value)
+            if operation is Operation.APPEND:
+                new = [*old, *(word for word in dict.fromkeys(given) if word not in old)]
+            else:
+                new = [word for word in old if word not in given]
+            configs[change.name] = ",".join(new)
+        case other:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown config operation {other}")
+
+
+def _in_file(name: str, resource_type: int, static_configs: Mapping[str, str]) -> str | None:
+    """Return what a config that is not set has from the property file."""
+    names = [name]
+    if resource_type == TOPIC_RESOURCE:
+        names = [each for each, _ in topic_keys.synonyms(name)]
+    return next((static_configs[each] for each in names if each in static_configs), None)
+
+
+def _check(
+    resource: ConfigResource,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    state: ControllerState,
+) -> None:
+    """Check what a resource will have; what an older version has let through may stay."""
+    given = {change.name for change in resource.changes if change.operation != Operation.DELETE}
+    configs = {
+        name: value for name, value in after.items() if name in given or before.get(name) != value
+    }
+    try:
+        if resource.resource_type == TOPIC_RESOURCE:
+            if not configs.keys().isdisjoint(_TOGETHER):
+                configs |= {name: after[name] for name in _TOGETHER if name in after}
+            topic_keys.check(configs)
+        elif resource.resource_type == GROUP_RESOURCE:
+            node = Values(node_keys.TABLE, state.settings.static_configs)
+            group_configs.check(after, node)
+        else:
+            dynamic_keys.check(configs, all_brokers=not resource.resource_name)
+    except ConfigError as error:
+        code = ErrorCode.INVALID_CONFIG
+        if error.reason.startswith(dynamic_keys.NOT_DYNAMIC):
+            code = ErrorCode.INVALID_REQUEST
+        raise KafkaError(code, config_error_text(error)) from error
+    if (
+        configs.get(dynamic_keys.CORDONED_LOG_DIRS)
+        and state.metadata_version < CORDONED_DIRECTORIES_LEVEL
+    ):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The {dynamic_keys.CORDONED_LOG_DIRS} configuration value cannot be set because it "
+            f"requires metadata.version {CORDONED_DIRECTORIES_LEVEL} (4.3-IV0); this cluster has "
+            f"{state.metadata_version}.",
+        )

@@ -1,0 +1,105 @@
+"""What a controller writes when it becomes active.
+
+    empty log                    Begin, bootstrap records, End; from metadata.version 13 on as one
+                                 transaction, else as one batch
+    log ends in a transaction    Abort; then as for an empty log if nothing else is in it
+    else                         levels of features that are not supported are lowered
+
+Then, in a batch of its own, the controller registers itself.
+
+Source: `ActivationRecordsGenerator`, KIP-868, KIP-919 for the registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from controller.decide.settings.features import level_records, levels_to_lower, supported_features
+from jbodlab.controller_api.requests import Listener
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
+from jbodlab.metadata.records.config_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from jbodlab.metadata.records.features import default_levels
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    FEATURE_NAME,
+    LATEST,
+    TRANSACTION_LEVEL,
+)
+from jbodlab.vocabulary.errors import FormatError
+from jbodlab.vocabulary.ids import BrokerId
+
+TRANSACTION_NAME = "Bootstrap records"
+ABORT_REASON = "Controller failover"
+
+
+def activation_records(
+    image: MetadataImage, transaction_is_open: bool, bootstrap: Sequence[VersionedRecord]
+) -> list[VersionedRecord]:
+    """Return the records of becoming active, to be written as one batch.
+
+    Args:
+        image: State of everything in the log outside of open transactions.
+        transaction_is_open: Whether the log ends inside a transaction: its writer died.
+        bootstrap: The records of `bootstrap.checkpoint`; empty if there is no such file.
+
+    Raises:
+        FormatError: a feature has a level that is not supported and cannot be lowered, or the
+            bootstrap records do not set metadata.version.
+    """
+    records = []
+    if transaction_is_open:
+        records.append(VersionedRecord(AbortTransactionRecord(reason=ABORT_REASON), 0))
+    if FEATURE_NAME in image.features.levels:
+        lower = levels_to_lower(image.features.levels)
+        return records + level_records(lower, image.features.metadata_version)
+    first = list(bootstrap) or level_records(
+        {FEATURE_NAME: LATEST, **default_levels(LATEST)}, LATEST
+    )
+    levels = {
+        record.name: record.feature_level
+        for record, _ in first
+        if isinstance(record, FeatureLevelRecord)
+    }
+    if FEATURE_NAME not in levels:
+        raise FormatError(f"the bootstrap records do not set {FEATURE_NAME}")
+    lower = levels_to_lower(levels)
+    # Nothing was written at these levels yet, so they need not appear at all.
+    first = [
+        each
+        for each in first
+        if not (isinstance(each.record, FeatureLevelRecord) and each.record.name in lower)
+    ]
+    if levels[FEATURE_NAME] < TRANSACTION_LEVEL:
+        return records + first
+    begin = VersionedRecord(BeginTransactionRecord(name=TRANSACTION_NAME), 0)
+    return [*records, begin, *first, VersionedRecord(EndTransactionRecord(), 0)]
+
+
+def registration_records(
+    metadata_version: int, controller_id: BrokerId, incarnation_id: UUID, listener: Listener
+) -> list[VersionedRecord]:
+    """Return the record with which a controller process announces itself, if the level has it."""
+    if metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+        return []
+    record = RegisterControllerRecord(
+        controller_id=controller_id,
+        incarnation_id=incarnation_id,
+        end_points=(
+            BrokerEndpoint(
+                name=listener.name,
+                host=listener.host or "localhost",
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            ),
+        ),
+        features=supported_features(),
+    )
+    return [VersionedRecord(record, 0)]

@@ -1,0 +1,363 @@
+"""The one queue of the active controller.
+
+An operation is a decision bound to its request. One round takes what is queued, runs each operation
+on the state that the one before left, and replays its records at once. Then all records of the
+round are appended and synced *once*, on the log's thread, and only then are the callers answered
+and the brokers told: nothing leaves the process before it is on the disk. That holds for refusals
+as well, as what an operation was refused for may have been decided a moment before.
+
+There is no way back from a failed append, as the state is ahead of the log by then. The process
+ends instead: a controller without its metadata directory is none.
+
+Source: `org.apache.kafka.controller.QuorumController`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.decide.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
+from controller.lead.log_thread import LogThread
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.log.batches import MAX_BATCH_BYTES
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import BeginTransactionRecord, EndTransactionRecord
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import TRANSACTION_LEVEL
+from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Decision = Callable[[ControllerState, int], ControllerResult[T]]
+"""`(state, now_ms)` to what shall be written and answered."""
+
+TRANSACTION_NAME = "Large operation"
+RECORD_OVERHEAD_BYTES = 24
+"""More than a batch adds to the value of a record."""
+OPERATIONS_PER_ROUND_MAX = 1_000
+"""Most operations that wait for each other's fsync."""
+ROUND_MS_MAX = 500
+"""Time after which a round begins no further operation: half of what a heartbeat may wait."""
+QUEUED_OPERATIONS_MAX = 2_000
+QUEUED_BYTES_MAX = 128 << 20
+"""What the requests in the queue may have; a single one is never too large."""
+
+
+class CommitListener(Protocol):
+    """Who is told what is on the disk."""
+
+    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
+        """Take note of new batches, each with its base offset, and of the log's end."""
+
+
+class _Operation(msgspec.Struct, Generic[T]):
+    decide: Decision[T]
+    future: asyncio.Future[T]
+    enqueued_ms: int
+    deadline_ms: int | None
+    late: Decision[T] | None
+    size_bytes: int
+
+
+class OperationCounts(msgspec.Struct):
+    """What became of the operations since the start, for whoever watches.
+
+    Attributes:
+        started: Operations that were taken from the queue.
+        timed_out: Those that had waited too long and were not run.
+        late: Heartbeats that had waited too long; they count as a sign of life and no more.
+        failed: Operations that failed in a way nobody thought of.
+        refused: Operations for which the queue had no room.
+    """
+
+    started: int = 0
+    timed_out: int = 0
+    late: int = 0
+    failed: int = 0
+    refused: int = 0
+
+
+class _Round:
+    """The batches of one round in the making."""
+
+    def __init__(self, next_offset: Offset) -> None:
+        self.batches: list[tuple[Offset, list[bytes]]] = []
+        self.next_offset = next_offset
+        self._room_bytes = 0
+
+    def add(self, values: list[bytes], *, atomic: bool) -> None:
+        """Append the values of one result's records; an atomic one is kept in one batch."""
+        if atomic and values and not self._fits(len(values), _size(values)):
+            self._begin()
+        for value in values:
+            if not self._fits(1, _size([value])):
+                self._begin()
+            self.batches[-1][1].append(value)
+            self._room_bytes -= _size([value])
+            self.next_offset = Offset(self.next_offset + 1)
+
+    def _fits(self, count: int, size: int) -> bool:
+        if not self.batches:
+            return False
+        return len(self.batches[-1][1]) + count <= RECORDS_PER_RESULT_MAX and (
+            size <= self._room_bytes
+        )
+
+    def _begin(self) -> None:
+        self.batches.append((self.next_offset, []))
+        self._room_bytes = MAX_BATCH_BYTES - HEADER_SIZE
+
+
+class ActiveController:
+    """Runs operations one after the other; lives on the event loop.
+
+    Args:
+        log: The metadata log, used on `log_thread` only.
+        log_thread: Its thread.
+        state: State after everything in the log.
+        epoch: Leader epoch of the records to come.
+        listener: Told of everything committed.
+        now_ms: The time that sessions are measured in; it never goes back.
+        wall_ms: Milliseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: MetadataLog,
+        log_thread: LogThread,
+        state: ControllerState,
+        epoch: LeaderEpoch,
+        listener: CommitListener,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.state = state
+        self.now_ms = now_ms
+        self.wall_ms = wall_ms
+        self.epoch = epoch
+        self.committed_end_offset = state.next_offset
+        self.committed_image = state.image
+        """State after everything on the disk; `state` is ahead of it while a round is written."""
+        self.counts = OperationCounts()
+        self.last_append_ms = self.now_ms()
+        self._log = log
+        self._log_thread = log_thread
+        self._listeners = [listener]
+        self._queue: deque[_Operation[Any]] = deque()
+        self._urgent: deque[_Operation[Any]] = deque()
+        """Heartbeats and the controller's own operations, in order; they run first."""
+        self._queued_bytes = 0
+        self._wakeup = asyncio.Event()
+
+    def add_listener(self, listener: CommitListener) -> None:
+        """Add who else is told of everything committed."""
+        self._listeners.append(listener)
+
+    async def submit(
+        self,
+        decide: Decision[T],
+        *,
+        deadline_ms: int | None = None,
+        late: Decision[T] | None = None,
+        size_bytes: int = 0,
+        is_own: bool = False,
+    ) -> T:
+        """Run an operation; returns its response when everything it caused is on the disk.
+
+        Args:
+            decide: The operation.
+            deadline_ms: Longest time in the queue; None for any.
+            late: Runs instead of the operation when that time is over, even if the caller has given
+                up by then. Such an operation is a heartbeat, of which each broker has one: it is
+                always let into the queue, and runs before what others ask for, as a controller
+                that is asked too much must not take its brokers for dead.
+            size_bytes: What its request has in memory.
+            is_own: Whether the controller itself wants it, as where it fences a silent broker. It
+                is let in and runs as a heartbeat does, behind the heartbeats that came before it.
+
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT: too long in the queue, and there is no `late`; or the
+                queue is full.
+                UNKNOWN_SERVER_ERROR: the operation failed in a way nobody thought of; it has
+                changed nothing.
+        """
+        is_urgent = is_own or late is not None
+        if not is_urgent and self._is_full(size_bytes):
+            self.counts.refused += 1
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        queue = self._urgent if is_urgent else self._queue
+        queue.append(_Operation(decide, future, self.now_ms(), deadline_ms, late, size_bytes))
+        self._queued_bytes += size_bytes
+        self._wakeup.set()
+        return await future
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises:
+            LogDirError: the metadata log can no longer be written.
+        """
+        while True:
+            await self._wakeup.wait()
+            self._wakeup.clear()
+            while self._urgent or self._queue:
+                await self._run_round()
+
+    def _is_full(self, size_bytes: int) -> bool:
+        return len(self._queue) >= QUEUED_OPERATIONS_MAX or (
+            bool(self._queue) and self._queued_bytes + size_bytes > QUEUED_BYTES_MAX
+        )
+
+    async def _run_round(self) -> None:
+        outcomes: list[tuple[asyncio.Future[Any], object]] = []
+        new = _Round(self.state.next_offset)
+        end_ms = self.now_ms() + ROUND_MS_MAX
+        for _ in range(min(len(self._urgent) + len(self._queue), OPERATIONS_PER_ROUND_MAX)):
+            operation = (self._urgent or self._queue).popleft()
+            self._queued_bytes -= operation.size_bytes
+            if operation.future.done() and operation.late is None:
+                # The caller has gone, and what it wanted with it.
+                continue
+            try:
+                outcomes.append((operation.future, self._run_operation(operation, new)))
+            except KafkaError as error:
+                outcomes.append((operation.future, error))
+            if self.now_ms() >= end_ms:
+                break
+        if new.batches:
+            await self._commit(new)
+        else:
+            # Nothing to wait for; everybody else shall get a turn all the same.
+            await asyncio.sleep(0)
+        for future, outcome in outcomes:
+            if future.done():
+                continue
+            if isinstance(outcome, KafkaError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+    def _run_operation(self, operation: _Operation[Any], new: _Round) -> object:
+        now = self.now_ms()
+        self.counts.started += 1
+        decide = operation.decide
+        if operation.deadline_ms is not None and now - operation.enqueued_ms > (
+            operation.deadline_ms
+        ):
+            if operation.late is None:
+                self.counts.timed_out += 1
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, "waited too long in the controller's queue"
+                )
+            self.counts.late += 1
+            decide = operation.late
+        try:
+            result = decide(self.state, now)
+            values = [frame.encode(record, version) for record, version in result.records]
+            if result.atomic and (
+                len(values) > RECORDS_PER_RESULT_MAX
+                or _size(values) > MAX_BATCH_BYTES - HEADER_SIZE
+            ):
+                result = self._in_transaction(result)
+                values = [frame.encode(record, version) for record, version in result.records]
+            state = self._replayed(result)
+        except KafkaError:
+            raise
+        except Exception as error:
+            self.counts.failed += 1
+            logger.exception("an operation failed unexpectedly")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the controller"
+            ) from error
+        self.state = state
+        new.add(values, atomic=result.atomic)
+        return result.response
+
+    def _in_transaction(self, result: ControllerResult[T]) -> ControllerResult[T]:
+        """Return a result that counts as a whole though it is cut into several batches.
+
+        Readers show nothing of it before its end, and a controller that finds it open aborts it.
+        """
+        if self.state.metadata_version < TRANSACTION_LEVEL:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{len(result.records)} records do not fit into one batch, and metadata "
+                "transactions "
+                f"need metadata.version {TRANSACTION_LEVEL}",
+            )
+        begin = VersionedRecord(BeginTransactionRecord(name=TRANSACTION_NAME), 0)
+        end = VersionedRecord(EndTransactionRecord(), 0)
+        return replace(result, records=(begin, *result.records, end), atomic=False)
+
+    def _replayed(self, result: ControllerResult[Any]) -> ControllerState:
+        """Return the state after a result; what cannot be replayed must not reach the log."""
+        state = self.state
+        if result.heartbeats is not None:
+            state = replace(state, heartbeats=result.heartbeats)
+        if result.mutations is not None:
+            state = replace(state, mutations=result.mutations)
+        if result.records:
+            delta = MetadataDelta(state.image)
+            for offset, (record, _) in enumerate(result.records, start=state.next_offset):
+                delta.replay(record, offset)
+            next_offset = Offset(state.next_offset + len(result.records))
+            image = delta.apply(next_offset - 1, self.epoch, self.wall_ms())
+            state = replace(state, image=image, next_offset=next_offset)
+        return state
+
+    async def _commit(self, new: _Round) -> None:
+        try:
+            batches = await self._log_thread.run(
+                partial(_append, self._log, new.batches, self.epoch, self.state.image.timestamp_ms)
+            )
+        except OSError as error:
+            raise LogDirError(self._log.directory, None, str(error)) from error
+        self.last_append_ms = self.now_ms()
+        self.committed_end_offset = new.next_offset
+        # No operation runs while a round is written, so this is the state after its last record.
+        self.committed_image = self.state.image
+        for listener in self._listeners:
+            listener.committed(batches, new.next_offset)
+
+
+def _append(
+    log: MetadataLog,
+    values: list[tuple[Offset, list[bytes]]],
+    epoch: LeaderEpoch,
+    timestamp_ms: int,
+) -> list[tuple[Offset, bytes]]:
+    """Append batches and sync; on the log's thread."""
+    batches = [
+        (
+            base_offset,
+            build_batch(
+                [(None, value) for value in batch],
+                base_offset=base_offset,
+                leader_epoch=epoch,
+                timestamp_ms=timestamp_ms,
+            ),
+        )
+        for base_offset, batch in values
+    ]
+    log.append(b"".join(data for _, data in batches))
+    log.flush()
+    return batches
+
+
+def _size(values: list[bytes]) -> int:
+    return sum(len(value) + RECORD_OVERHEAD_BYTES for value in values)

@@ -1,0 +1,1 @@
+"""What brokers ask over gRPC."""

@@ -1,0 +1,464 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.controller_link.broker_life_events import (
+    DirectoryFailed,
+    DirectoryRevived,
+    Event,
+    HeartbeatAnswered,
+    HeartbeatRefused,
+    Instruction,
+    News,
+    NoAnswer,
+    ReadyToUnfence,
+    Registered,
+    RegistrationOutdated,
+    RegistrationRefused,
+    RequireShutdown,
+    SendHeartbeat,
+    SendRegistration,
+    ShutdownBegun,
+    Started,
+    Tick,
+)
+from broker.controller_link.broker_life_rules import BrokerState, Lifecycle, LifecycleSettings
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
+from tests.broker.disks import directory_id
+
+D1, D2 = directory_id(1), directory_id(2)
+EPOCH = BrokerEpoch(17)
+
+
+class Life:
+    """A lifecycle with a clock that a test sets."""
+
+    def __init__(self, settings: LifecycleSettings | None = None) -> None:
+        self.now_ms = 1_000
+        self.led: set[DirectoryId] = set()
+        self.core = Lifecycle(
+            settings or LifecycleSettings(),
+            leads_in=lambda directory: directory in self.led,
+            random=lambda: 0.5,
+        )
+
+    def handle(self, event: Event) -> list[Instruction]:
+        return self.core.handle(event, self.now_ms)
+
+    def after(self, delay_ms: int, event: Event | None = None) -> list[Instruction]:
+        self.now_ms += delay_ms
+        return self.handle(event or Tick())
+
+    @property
+    def delay_ms(self) -> int | None:
+        wakeup_ms = self.core.next_wakeup_ms
+        return None if wakeup_ms is None else wakeup_ms - self.now_ms
+
+    def register(self) -> list[Instruction]:
+        assert self.handle(Started()) == [SendRegistration()]
+        return self.handle(Registered(EPOCH))
+
+    def serve(self) -> None:
+        """Go on until RUNNING with the next heartbeat an interval away."""
+        self.register()
+        self.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
+        self.handle(ReadyToUnfence())
+        self.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+        assert self.core.state is BrokerState.RUNNING
+
+
+def heartbeat(
+    *offline: DirectoryId, want_fence: bool = False, want_shut_down: bool = False
+) -> SendHeartbeat:
+    return SendHeartbeat(want_fence, want_shut_down, offline)
+
+
+def test_a_broker_registers_then_heartbeats_at_once() -> None:
+    life = Life()
+
+    told = life.register()
+
+    assert told == [News.REGISTERED, heartbeat(want_fence=True)]
+    assert life.core.broker_epoch == EPOCH
+    assert life.core.state is BrokerState.STARTING
+
+
+def test_a_starting_broker_heartbeats_every_10_ms_until_it_has_caught_up() -> None:
+    life = Life()
+    life.register()
+
+    life.handle(HeartbeatAnswered(is_caught_up=False, is_fenced=True))
+    assert life.delay_ms == 10
+    assert life.after(10) == [heartbeat(want_fence=True)]
+
+    told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
+    assert told == [News.CAUGHT_UP]
+    assert life.core.state is BrokerState.RECOVERY
+    assert life.delay_ms == 2_000
+
+
+def test_ready_to_unfence_is_said_at_once() -> None:
+    life = Life()
+    life.register()
+    life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
+
+    assert life.handle(ReadyToUnfence()) == [heartbeat()]
+
+    told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    assert told == [News.UNFENCED]
+    assert life.core.state is BrokerState.RUNNING
+    assert not life.core.is_fenced
+    assert life.delay_ms == 2_000
+
+
+def test_a_failed_directory_is_told_at_once_and_in_every_later_heartbeat() -> None:
+    life = Life()
+    life.serve()
+
+    assert life.handle(DirectoryFailed(D1)) == [heartbeat(D1)]
+    life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    assert life.after(2_000) == [heartbeat(D1)]
+    life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    assert life.handle(DirectoryFailed(D2)) == [heartbeat(D1, D2)]
+
+
+def test_what_happens_during_a_communication_is_sent_right_after_it() -> None:
+    life = Life()
+    life.serve()
+    assert life.after(2_000) == [heartbeat()]
+
+    assert life.handle(DirectoryFailed(D1)) == []
+
+    assert life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False)) == [heartbeat(D1)]
+
+
+def test_a_directory_that_failed_before_the_registration_comes_with_the_first_heartbeat() -> None:
+    life = Life()
+    assert life.handle(Started()) == [SendRegistration()]
+    assert life.handle(DirectoryFailed(D1)) == []
+    told = life.handle(Registered(EPOCH))
+    assert told == [News.REGISTERED, heartbeat(D1, want_fence=True)]
+
+
+def test_after_a_failure_the_pause_is_kept_whatever_happens() -> None:
+    life = Life()
+    life.serve()
+    life.after(2_000)
+
+    life.handle(NoAnswer())
+    assert life.delay_ms == 100
+    assert life.after(50, DirectoryFailed(D1)) == []
+    assert life.after(50) == [heartbeat(D1)]
+    life.handle(NoAnswer())
+    assert life.delay_ms == 200
+    for _ in range(5):
+        life.after(1_000)
+        life.handle(NoAnswer())
+    assert life.delay_ms == 1_000
+
+
+def test_a_starting_broker_looks_for_its_controller_often() -> None:
+    life = Life()
+    life.handle(Started())
+    pauses = []
+    for _ in range(5):
+        life.handle(NoAnswer())
+        assert life.delay_ms is not None
+        pauses.append(life.delay_ms)
+        assert life.after(life.delay_ms) == [SendRegistration()]
+    assert pauses == [100, 200, 250, 250, 250]
+
+
+def test_a_refused_registration_is_repeated_soon_each_time() -> None:
+    life = Life()
+    life.handle(Started())
+    for _ in range(4):
+        life.handle(RegistrationRefused(ErrorCode.DUPLICATE_BROKER_REGISTRATION))
+        assert life.delay_ms == 500
+        assert life.after(500) == [SendRegistration()]
+
+    quick = Life(LifecycleSettings(heartbeat_interval_ms=200))
+    quick.handle(Started())
+    quick.handle(RegistrationRefused(ErrorCode.DUPLICATE_BROKER_REGISTRATION))
+    assert quick.delay_ms == 200
+
+
+def test_a_broker_that_cannot_register_in_time_stops() -> None:
+    life = Life(LifecycleSettings(initial_registration_timeout_ms=3_000))
+    life.handle(Started())
+    reasons: list[Instruction] = []
+    for _ in range(10):
+        reasons += life.handle(NoAnswer())
+        told = life.after(500)
+        reasons += [each for each in told if isinstance(each, RequireShutdown)]
+
+    assert reasons == [RequireShutdown("unable to register with the controller quorum")]
+
+
+def test_a_broker_that_the_controller_forgot_registers_again() -> None:
+    life = Life()
+    life.serve()
+    life.after(2_000)
+
+    life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
+    assert life.delay_ms == 100
+    assert life.after(100) == [SendRegistration()]
+
+    assert life.handle(Registered(BrokerEpoch(99))) == [heartbeat()]
+    assert life.core.broker_epoch == 99
+    # Fenced by the new registration; unfenced as soon as the metadata contains it.
+    life.handle(HeartbeatAnswered(is_caught_up=False, is_fenced=True))
+    assert life.core.is_fenced
+    assert life.delay_ms == 50
+
+
+def test_an_outdated_registration_is_amended_in_the_same_epoch() -> None:
+    life = Life()
+    life.serve()
+
+    assert life.handle(RegistrationOutdated()) == [SendRegistration()]
+    life.handle(DirectoryFailed(D1))
+    assert life.handle(Registered(EPOCH)) == [heartbeat(D1)]
+    assert life.core.state is BrokerState.RUNNING
+
+    # While a heartbeat is on its way the registration waits for the answer.
+    assert life.handle(RegistrationOutdated()) == []
+    told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    assert told == [SendRegistration()]
+
+
+def test_other_errors_of_a_heartbeat_only_cause_another_try() -> None:
+    life = Life()
+    life.serve()
+    life.after(2_000)
+    life.handle(HeartbeatRefused(ErrorCode.NOT_CONTROLLER))
+    assert life.after(100) == [heartbeat()]
+
+
+def test_only_directories_that_the_answered_heartbeat_contained_count_as_told() -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.serve()
+    life.led = {D1, D2}
+    life.after(2_000)  # A heartbeat without the directory is under way.
+    life.handle(DirectoryFailed(D1))
+
+    life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+
+    # The heartbeat with it is never answered.
+    life.handle(NoAnswer())
+    told = life.after(5_000)
+    assert any(isinstance(each, RequireShutdown) for each in told)
+
+
+@pytest.mark.parametrize("second_delay_ms", [0, 1_000])
+def test_each_failed_directory_has_a_timer_of_its_own(second_delay_ms: int) -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.serve()
+    life.led = {D1}
+    life.handle(DirectoryFailed(D1))
+    life.after(second_delay_ms, DirectoryFailed(D2))
+    life.handle(NoAnswer())
+
+    seen: list[int] = []
+    for _ in range(100):
+        told = life.after(100)
+        seen += [life.now_ms for each in told if isinstance(each, RequireShutdown)]
+        if any(isinstance(each, SendHeartbeat) for each in told):
+            life.handle(NoAnswer())
+
+    assert seen == [6_000]
+
+
+def test_a_broker_that_leads_nothing_in_the_directory_goes_on_until_it_does() -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.serve()
+    life.handle(DirectoryFailed(D1))
+    life.handle(NoAnswer())
+    for _ in range(80):
+        told = life.after(100)
+        assert not any(isinstance(each, RequireShutdown) for each in told)
+        if told:
+            life.handle(NoAnswer())
+
+    life.led = {D1}
+
+    told = life.after(1_100)
+    text = "couldn't communicate offline log dir AAAAAAAAAAEAAAAAAAAABw with controllers"
+    assert RequireShutdown(text) in told
+
+
+def test_a_directory_told_in_time_stops_its_timer() -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.serve()
+    life.led = {D1}
+    life.handle(DirectoryFailed(D1))
+    life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    for _ in range(10):
+        told = life.after(2_000)
+        assert told == [heartbeat(D1)]
+        life.handle(NoAnswer())
+
+
+def test_a_controlled_shutdown_waits_until_the_controller_lets_go() -> None:
+    life = Life()
+    life.serve()
+
+    assert life.handle(ShutdownBegun(controlled=True)) == [heartbeat(want_shut_down=True)]
+    assert life.core.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+    for delay_ms in (50, 100, 200):
+        life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+        assert life.delay_ms == delay_ms
+        assert life.after(delay_ms) == [heartbeat(want_shut_down=True)]
+
+    told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True, should_shut_down=True))
+    assert told == [News.SHUTDOWN_ALLOWED]
+    assert life.core.state is BrokerState.SHUTTING_DOWN
+    assert life.core.next_wakeup_ms is None
+    assert life.after(10_000) == []
+
+
+def test_a_forgotten_broker_has_nothing_to_hand_over() -> None:
+    life = Life()
+    life.serve()
+    life.handle(ShutdownBegun(controlled=True))
+    told = life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
+    assert told == [News.SHUTDOWN_ALLOWED]
+
+
+def test_a_broker_that_does_not_serve_shuts_down_at_once() -> None:
+    life = Life()
+    life.register()
+    assert life.handle(ShutdownBegun(controlled=True)) == [News.SHUTDOWN_ALLOWED]
+    assert life.handle(ShutdownBegun(controlled=False)) == []
+
+
+def test_only_one_communication_is_in_flight() -> None:
+    life = Life()
+    life.register()
+    for event in (ReadyToUnfence(), DirectoryFailed(D1), Tick(), Tick()):
+        assert life.after(5_000, event) == []
+
+
+AGREED = HeartbeatAnswered(is_caught_up=True, is_fenced=False)
+
+
+def told_of(life: Life, *directories: DirectoryId) -> None:
+    """Let directories fail and the controller hear of it."""
+    for directory in directories:
+        life.handle(DirectoryFailed(directory))
+        life.handle(AGREED)
+    life.handle(AGREED)
+
+
+def test_a_revived_directory_is_registered_before_the_heartbeats_drop_it() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1, D2)
+
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat(D2)]
+    life.handle(AGREED)
+    assert life.after(2_000) == [heartbeat(D2)]
+    assert life.core.state is BrokerState.RUNNING
+
+
+def test_a_heartbeat_on_its_way_is_answered_before_a_revived_directory_is_registered() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+    assert life.after(2_000) == [heartbeat(D1)]
+
+    assert life.handle(DirectoryRevived(D1)) == []
+
+    assert life.handle(AGREED) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_revived_directory_that_fails_again_is_told_again() -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.led = {D1}
+    life.serve()
+    told_of(life, D1)
+    life.handle(DirectoryRevived(D1))
+    life.handle(Registered(EPOCH))
+    life.handle(AGREED)
+
+    assert life.handle(DirectoryFailed(D1)) == [heartbeat(D1)]
+    life.handle(AGREED)
+
+    # And before the registration was even accepted.
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+    assert life.handle(DirectoryFailed(D1)) == []
+    assert life.handle(Registered(EPOCH)) == [heartbeat(D1)]
+    told = life.after(5_000, NoAnswer())
+    assert [each for each in told if isinstance(each, RequireShutdown)]
+
+
+def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more() -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.led = {D1}
+    life.serve()
+    life.handle(DirectoryFailed(D1))
+    life.handle(NoAnswer())
+    life.handle(DirectoryRevived(D1))
+    for _ in range(10):
+        told = life.after(1_000)
+        assert told in ([], [SendRegistration()])
+        life.handle(NoAnswer())
+
+
+def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+    assert life.handle(NoAnswer()) == []
+    assert life.after(100) == [SendRegistration()]
+
+    # One that is refused must not cost the session.
+    assert life.handle(RegistrationRefused(ErrorCode.INVALID_REGISTRATION)) == []
+    assert life.after(500) == [heartbeat(D1)]
+    assert life.handle(AGREED) == []
+    assert life.after(2_000) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_directory_that_comes_back_during_a_registration_is_part_of_another_one() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1, D2)
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+
+    assert life.handle(DirectoryRevived(D2)) == []
+
+    assert life.handle(Registered(EPOCH)) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_directory_whose_id_was_never_known_is_registered_too() -> None:
+    life = Life()
+    life.serve()
+    assert life.handle(DirectoryRevived(None)) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_broker_that_leaves_does_not_register_once_more() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+    assert life.handle(ShutdownBegun(controlled=True)) == [heartbeat(D1, want_shut_down=True)]
+    assert life.handle(DirectoryRevived(D1)) == []
+    assert life.handle(AGREED) == [heartbeat(D1, want_shut_down=True)]
+
+
+def test_a_forgotten_broker_registers_its_revived_directories_with_everything_else() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+    assert life.after(2_000) == [heartbeat(D1)]
+    life.handle(DirectoryRevived(D1))
+    life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
+    assert life.after(100) == [SendRegistration()]
+    assert life.handle(Registered(BrokerEpoch(30))) == [heartbeat()]

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.disk.directory.lifecycle import LogDirState
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.no_space import NoSpaceError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError, LogDirError
+from tests.broker.disks import directory_id, eio, eventually, run
+from tests.waiting import turns
+
+
+def log_dir() -> tuple[LogDir, list[str]]:
+    made = LogDir(Path("/data/d1"), directory_id(1))
+    reports: list[str] = []
+
+    def report(failed: LogDir, cause: str) -> None:
+        reports.append(cause)
+        failed.go_offline(cause)
+
+    made.report_failures_to(report)
+    return made, reports
+
+
+def test_calls_run_in_order_on_one_other_thread() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        seen: list[tuple[int, int]] = []
+
+        futures = [
+            directory.run(lambda n=n: seen.append((n, threading.get_ident()))) for n in range(50)
+        ]
+        await asyncio.gather(*futures)
+
+        assert [n for n, _ in seen] == list(range(50))
+        assert len({thread for _, thread in seen}) == 1
+        assert seen[0][1] != threading.get_ident()
+        directory.stop()
+
+    run(body)
+
+
+def test_results_reach_their_own_callers() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+
+        results = await asyncio.gather(*(directory.run(lambda n=n: n * n) for n in range(100)))
+
+        assert results == [n * n for n in range(100)]
+        directory.stop()
+
+    run(body)
+
+
+def test_a_call_that_nobody_waits_for_any_more_does_not_shift_the_results() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        gate = threading.Event()
+        first = directory.run(lambda: gate.wait(10))
+        second = directory.run(lambda: "second")
+        third = directory.run(lambda: "third")
+
+        second.cancel()
+        gate.set()
+
+        assert await third == "third"
+        assert await first is True
+        directory.stop()
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [errno.EIO, errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EPERM],
+)
+def test_an_io_error_fails_this_call_all_queued_and_all_later_ones(number: int) -> None:
+    async def body() -> None:
+        directory, reports = log_dir()
+        touched: list[str] = []
+
+        def fail() -> None:
+            raise OSError(number, os.strerror(number), "/data/d1/t-0")
+
+        gate = threading.Event()
+        before = directory.run(lambda: gate.wait(10))
+        failing = directory.run(fail)
+        queued = [directory.run(lambda: touched.append("queued")) for _ in range(3)]
+        gate.set()
+
+        assert await before is True
+        for future in (failing, *queued, directory.run(lambda: touched.append("later"))):
+            with pytest.raises(LogDirError) as found:
+                await future
+            assert found.value.directory_id == directory_id(1)
+            assert os.strerror(number) in found.value.cause
+        assert touched == []
+        assert len(reports) == 1
+        assert directory.state is LogDirState.OFFLINE
+        directory.stop()
+
+    run(body)
+
+
+def test_the_failure_is_reported_before_any_caller_learns_of_it() -> None:
+    async def body() -> None:
+        order: list[str] = []
+        directory = LogDir(Path("/data/d1"), None)
+        directory.report_failures_to(lambda _failed, _cause: order.append("reported"))
+
+        failing = directory.run(eio)
+        failing.add_done_callback(lambda _future: order.append("caller"))
+        with pytest.raises(LogDirError):
+            await failing
+
+        assert order == ["reported", "caller"]
+        directory.stop()
+
+    run(body)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_the_processs_own_fault_does_not_cost_a_directory(number: int) -> None:
+    async def body() -> None:
+        directory, reports = log_dir()
+
+        def fail() -> None:
+            raise OSError(number, os.strerror(number))
+
+        with pytest.raises(KafkaError) as found:
+            await directory.run(fail)
+
+        assert found.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await directory.run(lambda: "still here") == "still here"
+        assert directory.is_online
+        assert reports == []
+        directory.stop()
+
+    run(body)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_takes_no_more_is_full_and_not_lost(number: int) -> None:
+    async def body() -> None:
+        directory, reports = log_dir()
+
+        def fail() -> None:
+            raise OSError(number, os.strerror(number))
+
+        with pytest.raises(NoSpaceError, match=os.strerror(number)) as found:
+            await directory.run(fail)
+
+        assert found.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert await directory.run(lambda: "still here") == "still here"
+        assert directory.is_online
+        assert directory.space.disk.is_full
+        assert not directory.space.takes(1)
+        assert reports == []
+        directory.stop()
+
+    run(body)
+
+
+def test_damaged_records_pass_through_and_the_directory_stays() -> None:
+    async def body() -> None:
+        directory, reports = log_dir()
+
+        def damaged() -> None:
+            raise CorruptRecordError(Path("/data/d1/t-0/x.log"), 61, "crc")
+
+        with pytest.raises(CorruptRecordError):
+            await directory.run(damaged)
+
+        assert directory.is_online
+        assert reports == []
+        directory.stop()
+
+    run(body)
+
+
+def test_a_hanging_thread_is_abandoned_and_nobody_waits_for_it() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        gate = threading.Event()
+        hanging = directory.run(lambda: gate.wait(20))
+        queued = directory.run(lambda: None)
+        await eventually(lambda: directory.queues["serving"].running_call)
+
+        directory.go_offline("no answer within 2000 ms")
+
+        for future in (hanging, queued, directory.run(lambda: None)):
+            assert future.done()
+            with pytest.raises(LogDirError, match="no answer within 2000 ms"):
+                future.result()
+        gate.set()  # What comes back late is dropped.
+        await eventually(lambda: directory.queues["serving"].running_call == 0)
+        await turns()
+        directory.stop()
+
+    run(body)
+
+
+def test_files_of_a_failed_directory_can_still_be_given_back() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        with pytest.raises(LogDirError):
+            await directory.run(eio)
+        closed = threading.Event()
+
+        directory.clean_up(eio)
+        directory.clean_up(closed.set)
+
+        await eventually(closed.is_set)
+        directory.stop()
+
+    run(body)
+
+
+def test_the_age_of_the_running_call_can_be_seen_from_the_loop() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        gate = threading.Event()
+        assert directory.queues["serving"].running_call == 0
+
+        future = directory.run(lambda: gate.wait(20))
+        await eventually(lambda: directory.queues["serving"].running_call)
+        seen = directory.queues["serving"].running_call
+        gate.set()
+        await future
+        gate.clear()
+        other = directory.run(lambda: gate.wait(20))
+        await eventually(lambda: directory.queues["serving"].running_call)
+
+        assert directory.queues["serving"].running_call not in (0, seen)
+        gate.set()
+        await other
+        directory.stop()
+
+    run(body)
+
+
+def test_the_queue_says_how_many_wait_and_how_long_they_waited() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        gate = threading.Event()
+        serving, upkeep = directory.queues["serving"], directory.queues["upkeep"]
+
+        futures = [directory.run(lambda: gate.wait(20)) for _ in range(3)]
+
+        assert (serving.queue_length, upkeep.queue_length) == (3, 0)
+        gate.set()
+        await asyncio.gather(*futures)
+        assert serving.queue_length == 0
+        assert (serving.wait.count, serving.latency.count, upkeep.wait.count) == (3, 3, 0)
+        directory.stop()
+
+    run(body)

@@ -1,0 +1,220 @@
+"""Fetch from the closest replica: whom the leader names, and what followers serve."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from broker.fetch.closest_replica import ReplicaView, in_rack
+from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
+from broker.replica.partition import Partition
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
+from tests.broker.replicas import (
+    DEADLINE_S,
+    TOPIC_ID,
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    directory_id,
+    feature,
+    partition_record,
+    topic,
+)
+
+ONE, TWO, THREE = map(BrokerId, (1, 2, 3))
+CONSUMER, TOOL = BrokerId(-1), BrokerId(-2)
+
+
+@pytest.mark.parametrize(
+    ("racks", "chosen"),
+    [
+        (("east", "west", "west"), THREE),
+        (("west", "west", "west"), None),
+        (("east", "east", "east"), None),
+        (("east", "west", None), TWO),
+    ],
+)
+def test_in_the_rack_the_replica_that_goes_furthest_is_chosen_unless_the_leader_is_there(
+    racks: tuple[str | None, ...], chosen: BrokerId | None
+) -> None:
+    leader = ReplicaView(ONE, racks[0], 20)
+    followers = [ReplicaView(TWO, racks[1], 10), ReplicaView(THREE, racks[2], 15)]
+    assert in_rack("west", leader, followers) == chosen
+
+
+class Replica:
+    """Broker 1 in the east, and broker 2 in the west; one of them leads."""
+
+    def __init__(self, root: Path, leader: BrokerId, *, sends_away: bool) -> None:
+        self.host = Host(root, sends_consumers_away=sends_away)
+        self.metadata = Metadata(self.host.manager.roles)
+        self.leader = leader
+
+    async def start(self) -> None:
+        ours, theirs = self.host.directories[0], directory_id(20)
+        self.metadata.apply(
+            feature(),
+            broker(1, *self.host.directories, rack="east"),
+            broker(2, theirs, rack="west"),
+            topic(),
+            partition_record((1, 2), (ours, theirs), leader=self.leader),
+        )
+        await self.host.online()
+
+    @property
+    def partition(self) -> Partition:
+        found = self.host.manager.registry.partition(TP)
+        assert found is not None
+        return found
+
+    async def follow(self, count: int) -> None:
+        """Take records over from the leader."""
+        log = self.partition.log
+        assert log is not None
+        data = batch(count)
+        log.append_as_follower(data, [header for _, header in iterate_headers(data)])
+        await log.written()
+
+    def fetch(
+        self,
+        offset: int = 0,
+        *,
+        rack: str | None = None,
+        replica_id: BrokerId = CONSUMER,
+        any_replica: bool = True,
+        max_wait_ms: int = 0,
+    ) -> asyncio.Future[list[FetchResult]]:
+        params = FetchParams(
+            replica_id=replica_id,
+            replica_epoch=-1,
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            any_replica=any_replica,
+            rack=rack,
+        )
+        wanted = FetchEntry(
+            topic_partition=TP,
+            topic_id=TOPIC_ID,
+            fetch_offset=offset,
+            partition_max_bytes=1 << 20,
+        )
+        return self.host.manager.fetch(params, [wanted])
+
+    async def fetched(self, offset: int = 0, **how: object) -> FetchResult:
+        (result,) = await asyncio.wait_for(self.fetch(offset, **how), DEADLINE_S)  # type: ignore[arg-type]
+        return result
+
+
+def run(
+    tmp_path: Path,
+    test: Callable[[Replica], Awaitable[None]],
+    *,
+    leader: BrokerId,
+    sends_away: bool = True,
+) -> None:
+    async def main() -> None:
+        replica = Replica(tmp_path, leader, sends_away=sends_away)
+        await replica.start()
+        try:
+            await asyncio.wait_for(test(replica), 2 * DEADLINE_S)
+        finally:
+            await replica.host.stop()
+
+    asyncio.run(main())
+
+
+def test_leader_names_the_in_sync_replica_in_the_rack_that_has_the_offset(tmp_path: Path) -> None:
+    async def test(replica: Replica) -> None:
+        await replica.host.produced(batch(3), acks=1)
+        assert (await replica.fetched(2, rack="west")).preferred_read_replica == -1
+        replica.partition.in_sync.follower_fetched(TWO, 3, 7)
+
+        told = await replica.fetched(2, rack="west", max_wait_ms=60_000)
+
+        assert (told.preferred_read_replica, told.records_size) == (2, 0)
+        assert told.high_watermark == 3
+        for rack in ("east", "north", None):
+            here = await replica.fetched(2, rack=rack)
+            assert here.preferred_read_replica == -1
+            assert here.records_size > 0
+
+    run(tmp_path, test, leader=ONE)
+
+
+def test_without_a_selector_the_leader_serves_everybody(tmp_path: Path) -> None:
+    async def test(replica: Replica) -> None:
+        await replica.host.produced(batch(3), acks=1)
+        replica.partition.in_sync.follower_fetched(TWO, 3, 7)
+        here = await replica.fetched(2, rack="west")
+        assert here.preferred_read_replica == -1
+        assert here.records_size > 0
+
+    run(tmp_path, test, leader=ONE, sends_away=False)
+
+
+def test_follower_serves_consumers_up_to_the_high_watermark_it_knows(tmp_path: Path) -> None:
+    async def test(replica: Replica) -> None:
+        await replica.follow(3)
+        waiting = replica.fetch(0, max_wait_ms=60_000)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+
+        replica.partition.leader_says(3)
+
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert (result.error_code, result.high_watermark) == (ErrorCode.NONE, 3)
+        assert result.records_size == len(batch(3))
+        refused = await replica.fetched(0, any_replica=False)
+        assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(tmp_path, test, leader=TWO)
+
+
+def test_follower_sends_consumers_to_the_leader_where_nobody_sends_them_here(
+    tmp_path: Path,
+) -> None:
+    async def test(replica: Replica) -> None:
+        await replica.follow(3)
+        refused = await replica.fetched(0)
+        assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert refused.leader_hint is not None
+
+    run(tmp_path, test, leader=TWO, sends_away=False)
+
+
+def test_follower_that_left_the_isr_sends_consumers_back(tmp_path: Path) -> None:
+    async def test(replica: Replica) -> None:
+        await replica.follow(3)
+        assert (await replica.fetched(0)).error_code is ErrorCode.NONE
+        replica.metadata.apply(change(isr=(2,)))
+        assert (await replica.fetched(0)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(tmp_path, test, leader=TWO)
+
+
+def test_a_tool_sees_all_that_a_follower_has_and_no_lag_where_there_is_none(
+    tmp_path: Path,
+) -> None:
+    async def test(replica: Replica) -> None:
+        await replica.follow(3)
+
+        result = await replica.fetched(0, replica_id=TOOL)
+
+        assert result.records_size == len(batch(3))
+        query = OffsetQuery(topic_partition=TP, timestamp=-1)
+        manager = replica.host.manager
+        (latest,) = await manager.list_offsets([query], TOOL, 0)
+        assert (latest.error_code, latest.offset) == (ErrorCode.NONE, 3)
+        (refused,) = await manager.list_offsets([query], CONSUMER, 0)
+        assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(tmp_path, test, leader=TWO)

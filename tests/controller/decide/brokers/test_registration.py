@@ -1,0 +1,527 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+
+from controller.decide.brokers.registration import register_broker, unregister_broker
+from controller.decide.heartbeats import Heartbeats
+from jbodlab.controller_api.requests import Feature, Listener, UnregisterBrokerRequest
+from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import BrokerId
+from jbodlab.vocabulary.kafka_uuid import to_text
+from tests.builders import (
+    METADATA_VERSION_FEATURE,
+    SESSION_TIMEOUT_MS,
+    PureController,
+    brokers,
+    directories,
+    directory,
+    named_uuid,
+)
+
+
+def feature(name: str, low: int, high: int) -> Feature:
+    return Feature(name=name, min_supported_version=low, max_supported_version=high)
+
+
+def test_registration_is_one_record_and_its_offset_is_the_epoch() -> None:
+    controller = PureController(level=30, first_offset=41)
+
+    answer = controller.register(
+        1,
+        "A2,A1",
+        incarnation_id=UUID(int=7),
+        rack="r1",
+        listeners=(Listener(name="PLAINTEXT", host="b1", port=9092),),
+    )
+
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.broker_epoch == 42
+    assert controller.records == (
+        (
+            RegisterBrokerRecord(
+                broker_id=BrokerId(1),
+                incarnation_id=UUID(int=7),
+                broker_epoch=answer.broker_epoch,
+                end_points=(BrokerEndpoint(name="PLAINTEXT", host="b1", port=9092),),
+                features=(
+                    BrokerFeature(
+                        name="metadata.version", min_supported_version=1, max_supported_version=30
+                    ),
+                ),
+                rack="r1",
+                fenced=True,
+                log_dirs=directories("A2,A1"),
+            ),
+            4,
+        ),
+    )
+    registered = controller.state.image.cluster.brokers[BrokerId(1)]
+    assert registered.record_offset == 42
+    # The record has the order of the request; in memory they are sorted.
+    assert registered.directories == directories("A1,A2")
+
+
+@pytest.mark.parametrize(("level", "version"), [(17, 3), (22, 3), (29, 3), (30, 4)])
+def test_version_of_the_record_follows_the_metadata_version(level: int, version: int) -> None:
+    controller = PureController(level=level)
+
+    controller.register(1, "A1")
+
+    assert [each.version for each in controller.records] == [version]
+
+
+def test_below_jbod_directories_are_neither_checked_nor_stored() -> None:
+    controller = PureController(level=16)
+
+    for number, dirs in enumerate(("", "LOST,LOST", "A1"), start=1):
+        answer = controller.register(number, dirs)
+
+        assert answer.error_code == ErrorCode.NONE
+        assert controller.written()[0].log_dirs == ()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": directories("B1,LOST")}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": directories("UNASSIGNED")}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": directories("MIGRATING")}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": (UUID(int=99),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": directories("B1,B1")}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": directories("B1,A2")}, ErrorCode.INVALID_REGISTRATION),
+        (
+            {"listeners": (Listener(name="P", host="b", port=0),)},
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            {"listeners": (Listener(name="P", host=" ", port=1),)},
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            {"listeners": (Listener(name="P", host="b", port=1, security_protocol=4),)},
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            {"listeners": (Listener(name="P", host="b", port=1),) * 2},
+            ErrorCode.INVALID_REQUEST,
+        ),
+        ({"features": (feature("metadata.version", 1, 29),)}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": ()}, ErrorCode.UNSUPPORTED_VERSION),
+        (
+            {"features": (METADATA_VERSION_FEATURE, feature("new", 1, 2))},
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
+        ({"features": (METADATA_VERSION_FEATURE,) * 2}, ErrorCode.INVALID_REQUEST),
+        ({"broker_id": BrokerId(-1)}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_registration_that_cannot_be_is_refused_and_writes_nothing(
+    fields: dict[str, Any], code: ErrorCode
+) -> None:
+    controller = PureController(level=30)
+    controller.add_broker(1, "A1,A2")
+
+    answer = controller.register(2, "B1", **fields)
+
+    assert answer.error_code == code
+    assert answer.error_message
+    assert answer.broker_epoch == -1
+    assert controller.records == ()
+    assert BrokerId(2) not in controller.state.heartbeats.contacts
+
+
+def test_a_finalized_feature_that_the_broker_does_not_list_is_refused() -> None:
+    controller = PureController(level=30)
+    controller.replay(FeatureLevelRecord(name="group.version", feature_level=1))
+
+    refused = controller.register(1, "A1")
+    accepted = controller.register(
+        1, "A1", features=(METADATA_VERSION_FEATURE, feature("group.version", 0, 1))
+    )
+
+    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert refused.error_message == (
+        "Unable to register because the broker does not support finalized version 1 of "
+        "group.version. The broker wants a version between 0 and 0, inclusive."
+    )
+    assert accepted.error_code == ErrorCode.NONE
+
+
+def test_another_process_is_refused_while_the_session_is_valid() -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+
+    controller.advance(SESSION_TIMEOUT_MS)
+    refused = controller.register(1, "A1")
+    controller.advance(1)
+    accepted = controller.register(1, "A1")
+
+    assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert accepted.error_code == ErrorCode.NONE
+
+
+def test_a_fenced_broker_has_no_session() -> None:
+    controller = PureController()
+    controller.register(1, "A1")
+
+    assert controller.register(1, "A1").error_code == ErrorCode.NONE
+
+
+def test_a_broker_that_was_told_to_shut_down_may_come_back_at_once() -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+    assert controller.heartbeat(1, want_shut_down=True).should_shut_down
+
+    assert controller.register(1, "A1").error_code == ErrorCode.NONE
+
+
+def test_the_same_process_keeps_epoch_and_fencing() -> None:
+    controller = PureController()
+    incarnation = UUID(int=3)
+    epoch = controller.add_broker(1, "A1", incarnation_id=incarnation)
+
+    answer = controller.register(1, "A1,A2", incarnation_id=incarnation)
+
+    assert answer.broker_epoch == epoch
+    registration = controller.state.image.cluster.brokers[BrokerId(1)]
+    assert not registration.fenced
+    assert registration.epoch == epoch
+    assert registration.directories == directories("A1,A2")
+
+
+def test_the_same_process_keeps_its_controlled_shutdown_a_new_one_ends_it() -> None:
+    controller = PureController()
+    incarnation = UUID(int=3)
+    controller.add_broker(1, "A1", incarnation_id=incarnation)
+    controller.add_broker(2, "B1")
+    controller.create("foo", (1, 2))
+    controller.heartbeat(1, want_shut_down=True)
+
+    controller.register(1, "A1", incarnation_id=incarnation)
+    same = controller.state.image.cluster.brokers[BrokerId(1)].in_controlled_shutdown
+    controller.advance(SESSION_TIMEOUT_MS + 1)
+    controller.register(1, "A1")
+    other = controller.state.image.cluster.brokers[BrokerId(1)].in_controlled_shutdown
+
+    assert (same, other) == (True, False)
+
+
+def test_an_expired_broker_that_was_not_fenced_yet_leaves_isr_and_leadership() -> None:
+    # Kafka leaves it leader of what its new process knows nothing of.
+    for level in (22, 30):
+        controller = PureController(level=level)
+        controller.add_broker(1, "A1")
+        controller.add_broker(2, "B1")
+        controller.create("foo", (1, 2))
+        controller.advance(SESSION_TIMEOUT_MS + 1)
+        first = controller.state.next_offset
+
+        answer = controller.register(1, "A1")
+
+        assert answer.broker_epoch == first
+        assert [type(record) for record in controller.written()] == [
+            PartitionChangeRecord,
+            RegisterBrokerRecord,
+        ]
+        assert controller.partition("foo").leader == 2
+        assert controller.partition("foo").isr == brokers(2)
+        # The epoch is smaller than the offset of the registration's own record.
+        assert controller.state.image.cluster.brokers[BrokerId(1)].record_offset == first + 1
+
+
+def test_a_broker_must_reach_its_registration_record_and_not_only_its_epoch() -> None:
+    controller = PureController(level=30)
+    controller.add_broker(1, "A1")
+    controller.add_broker(2, "B1")
+    controller.create("foo", (1, 2))
+    controller.advance(SESSION_TIMEOUT_MS + 1)
+    epoch = controller.register(1, "A1").broker_epoch
+
+    at_epoch = controller.heartbeat(1, current_metadata_offset=epoch)
+    behind_record = controller.heartbeat(1, current_metadata_offset=epoch + 1)
+
+    assert (at_epoch.is_caught_up, at_epoch.is_fenced) == (False, True)
+    assert (behind_record.is_caught_up, behind_record.is_fenced) == (True, False)
+
+
+def test_a_registration_without_a_former_directory_takes_its_replicas_out_of_the_isr() -> None:
+    controller = PureController(level=22)
+    incarnation = UUID(int=3)
+    controller.add_broker(1, "A1,A2", incarnation_id=incarnation)
+    controller.add_broker(2, "B1")
+    for name, held_in in (("gone", "A1"), ("kept", "A2")):
+        controller.create(name, (1, 2))
+        controller.assign(1, **{name: held_in})
+
+    controller.register(1, "A2", incarnation_id=incarnation)
+
+    assert controller.written()[0] == PartitionChangeRecord(
+        partition_id=0,
+        topic_id=named_uuid("gone"),  # type: ignore[arg-type]
+        isr=brokers(2),
+        leader=BrokerId(2),
+    )
+    assert len(controller.written()) == 2
+    assert controller.partition("kept").isr == brokers(1, 2)
+
+
+def test_registering_leaves_the_only_member_in_the_isr() -> None:
+    controller = PureController(level=30)
+    controller.add_broker(1, "A1")
+    controller.create("foo", (1,))
+    controller.heartbeat(1, want_fence=True)
+
+    controller.register(1, "A1")
+
+    assert [type(record) for record in controller.written()] == [RegisterBrokerRecord]
+    assert controller.partition("foo").isr == brokers(1)
+
+
+def test_a_clean_shutdown_leaves_nothing_to_clean_up() -> None:
+    controller = PureController(level=30)
+    controller.add_broker(1, "A1")
+    controller.add_broker(2, "B1")
+    controller.create("foo", (1, 2))
+    epoch = controller.epoch(1)
+    controller.heartbeat(1, want_shut_down=True)
+    controller.heartbeat(2)
+    controller.heartbeat(1, want_shut_down=True)
+
+    answer = controller.register(1, "A1", previous_broker_epoch=epoch)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [type(record) for record in controller.written()] == [RegisterBrokerRecord]
+
+
+def test_a_registration_is_atomic() -> None:
+    controller = PureController()
+
+    result = register_broker(controller.registration(1, "A1"), controller.state, 0)
+
+    assert result.atomic
+
+
+def test_unregistering_frees_the_directories_and_ends_the_session() -> None:
+    controller = PureController()
+    epoch = controller.add_broker(1, "A1,A2")
+    controller.add_broker(2, "B1")
+    controller.create("foo", (1, 2))
+
+    answer = controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=BrokerId(1)))
+
+    assert answer.error_code == ErrorCode.NONE
+    assert controller.written() == [
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=named_uuid("foo"),  # type: ignore[arg-type]
+            isr=brokers(2),
+            leader=BrokerId(2),
+        ),
+        UnregisterBrokerRecord(broker_id=BrokerId(1), broker_epoch=epoch),
+    ]
+    assert BrokerId(1) not in controller.state.heartbeats.contacts
+    assert controller.partition("foo").replicas == brokers(1, 2)
+    assert controller.register(3, "A1").error_code == ErrorCode.NONE
+
+
+def test_a_directory_is_not_free_while_its_fenced_broker_is_registered() -> None:
+    controller = PureController()
+    controller.register(1, "A1")
+
+    answer = controller.register(2, "A1")
+
+    assert answer.error_message == (
+        f"Broker 1 is already registered with directory ID {to_text(directory('A1'))}"
+    )
+
+
+def test_decisions_change_neither_state_nor_request() -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+    before = replace(controller.state)
+
+    register_broker(controller.registration(2, "B1"), controller.state, controller.now_ms)
+
+    assert controller.state == before
+    assert directory("A1") in controller.state.image.cluster.brokers[BrokerId(1)].directories
+
+
+def leaderless(controller: PureController) -> None:
+    """Broker 1 has lost the directory of the only replica of foo, and takes part."""
+    controller.add_broker(1, "A1,A2", incarnation_id=UUID(int=3))
+    controller.add_broker(2, "B1")
+    for name in ("foo", "bar"):
+        controller.create(name, (1, 2))
+        controller.assign(1, **{name: "A1"})
+        controller.alter_isr(1, name, (1,))
+    controller.alter_isr(1, "bar", (1, 2))
+    controller.heartbeat(1, offline_log_dirs="A1")
+    assert controller.partition("foo").leader == -1
+    assert controller.partition("bar").leader == 2
+
+
+def test_a_directory_that_the_same_process_brings_back_leads_again_at_once() -> None:
+    controller = PureController()
+    leaderless(controller)
+    epoch = controller.epoch(1)
+
+    answer = controller.register(1, "A1,A2", incarnation_id=UUID(int=3))
+
+    assert answer.broker_epoch == epoch
+    registered, change = controller.written()
+    assert isinstance(registered, RegisterBrokerRecord)
+    assert not registered.fenced
+    assert change == PartitionChangeRecord(
+        partition_id=0,
+        topic_id=named_uuid("foo"),  # type: ignore[arg-type]
+        leader=BrokerId(1),
+    )
+    # What it fell behind with meanwhile it must catch up with first.
+    assert controller.partition("bar").isr == brokers(2)
+    assert controller.heartbeat(1).is_fenced is False
+    assert controller.written() == []
+
+
+def test_a_directory_that_a_fenced_or_new_process_brings_back_waits_for_its_unfencing() -> None:
+    for incarnation in (3, 4):
+        controller = PureController(level=22)
+        leaderless(controller)
+        controller.heartbeat(1, want_fence=True, offline_log_dirs="A1")
+
+        controller.register(1, "A1,A2", incarnation_id=UUID(int=incarnation))
+
+        assert [type(record) for record in controller.written()] == [RegisterBrokerRecord]
+        assert controller.partition("foo").leader == -1
+        controller.heartbeat(1)
+        assert controller.partition("foo").leader == 1
+
+
+def test_one_directory_comes_back_while_another_one_goes() -> None:
+    controller = PureController()
+    leaderless(controller)
+    controller.create("other", (1, 2))
+    controller.assign(1, other="A2")
+
+    controller.register(1, "A1", incarnation_id=UUID(int=3))
+
+    assert controller.partition("foo").leader == 1
+    assert controller.partition("other").leader == 2
+    assert controller.partition("other").partition_epoch == 1
+    assert len(controller.written()) == 3
+
+
+IN_ORDER: list[tuple[dict[str, Any], ErrorCode, str]] = [
+    ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID, "Expected cluster ID"),
+    (
+        {"broker_id": BrokerId(1)},
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        "Another broker is registered with that broker id.",
+    ),
+    ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED, "ZooKeeper"),
+    ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION, "No directories specified in request"),
+    (
+        {"log_dirs": directories("LOST,C1,C1,B1")},
+        ErrorCode.INVALID_REGISTRATION,
+        "Reserved directory ID in request",
+    ),
+    (
+        {"log_dirs": directories("C1,C1,B1")},
+        ErrorCode.INVALID_REGISTRATION,
+        "Duplicate directory ID in request",
+    ),
+    (
+        {"log_dirs": directories("C1,B1")},
+        ErrorCode.INVALID_REGISTRATION,
+        "Broker 2 is already registered with directory",
+    ),
+    (
+        {"listeners": (Listener(name="A", host="", port=1),)},
+        ErrorCode.INVALID_REQUEST,
+        "no host",
+    ),
+    (
+        {"listeners": (Listener(name="A", host="h", port=0),)},
+        ErrorCode.INVALID_REQUEST,
+        "port 0",
+    ),
+    (
+        {"features": (feature("metadata.version", 7, 29), feature("group.version", 1, 2))},
+        ErrorCode.UNSUPPORTED_VERSION,
+        "finalized version 30 of metadata.version. The broker wants a version between 7 and 29, "
+        "inclusive.",
+    ),
+    (
+        {"features": (METADATA_VERSION_FEATURE, feature("group.version", 1, 2))},
+        ErrorCode.UNSUPPORTED_VERSION,
+        "finalized version 0 of group.version. The broker wants a version between 1 and 2",
+    ),
+]
+
+
+@pytest.mark.parametrize("first", range(len(IN_ORDER)))
+def test_checks_of_a_registration_come_in_their_order(first: int) -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+    controller.add_broker(2, "B1")
+    wrong: dict[str, Any] = {}
+    for fields, _, _ in reversed(IN_ORDER[first:]):
+        wrong.update(fields)
+
+    answer = controller.register(3, "D1", **wrong)
+
+    _, code, text = IN_ORDER[first]
+    assert answer.error_code == code
+    assert text in answer.error_message
+
+
+def test_a_process_that_registers_again_must_reach_the_new_record() -> None:
+    controller = PureController()
+    epoch = controller.add_broker(1, "A1", incarnation_id=UUID(int=7))
+    controller.register(1, "A1,A2", incarnation_id=UUID(int=7))
+
+    answer = controller.heartbeat(1, current_metadata_offset=epoch)
+
+    assert (answer.error_code, answer.is_caught_up) == (ErrorCode.NONE, False)
+
+
+def test_after_a_failover_another_process_waits_for_a_whole_session() -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+    controller.advance(SESSION_TIMEOUT_MS + 1)
+    controller.state = replace(
+        controller.state,
+        heartbeats=Heartbeats.at_activation(
+            controller.state.image.cluster.brokers, SESSION_TIMEOUT_MS, controller.now_ms
+        ),
+    )
+
+    refused = controller.register(1, "A1")
+
+    assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert not controller.heartbeat(1).is_fenced
+    assert controller.records == ()
+
+
+@pytest.mark.parametrize("broker", [9, -5])
+def test_a_broker_that_is_not_registered_cannot_be_unregistered(broker: int) -> None:
+    controller = PureController()
+
+    answer = controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=BrokerId(broker)))
+
+    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert controller.records == ()

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from controller.decide.heartbeats import Contact, Heartbeats
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.cluster_image import ClusterImage
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, Offset
+from tests.builders import brokers
+
+ONE, TWO, THREE = brokers(1, 2, 3)
+
+
+def cluster(*fenced: int) -> ClusterImage:
+    return ClusterImage(
+        brokers={
+            broker_id: BrokerRegistration(
+                broker_id=broker_id,
+                epoch=BrokerEpoch(1),
+                incarnation_id=None,  # type: ignore[arg-type]
+                fenced=broker_id in fenced,
+            )
+            for broker_id in brokers(1, 2, 3)
+        }
+    )
+
+
+def heartbeats(**contacts: Contact) -> Heartbeats:
+    return Heartbeats(
+        session_timeout_ms=100,
+        contacts={BrokerId(int(name[1:])): contact for name, contact in contacts.items()},
+    )
+
+
+def test_at_activation_everybody_was_heard_of_just_now() -> None:
+    state = Heartbeats.at_activation((ONE, TWO), 100, 5_000)
+
+    assert state.contacts == {
+        ONE: Contact(last_contact_ms=5_000),
+        TWO: Contact(last_contact_ms=5_000),
+    }
+    assert state.next_expiry_ms(cluster()) == 5_101
+
+
+def test_fenced_brokers_have_no_session_to_lose() -> None:
+    state = heartbeats(b1=Contact(last_contact_ms=10), b2=Contact(last_contact_ms=20))
+
+    assert state.longest_silent(cluster()) == ONE
+    assert state.longest_silent(cluster(1)) == TWO
+    assert state.longest_silent(cluster(1, 2)) is None
+    assert state.next_expiry_ms(cluster(1, 2)) is None
+
+
+def test_a_session_is_valid_up_to_and_with_its_timeout() -> None:
+    state = heartbeats(b1=Contact(last_contact_ms=10))
+
+    assert state.session_is_valid(ONE, 110)
+    assert not state.session_is_valid(ONE, 111)
+    assert not state.session_is_valid(TWO, 10)
+
+
+def test_the_lowest_offset_is_that_of_active_brokers() -> None:
+    state = heartbeats(
+        b1=Contact(last_contact_ms=0, metadata_offset=Offset(5)),
+        b2=Contact(last_contact_ms=0, metadata_offset=Offset(7)),
+        b3=Contact(
+            last_contact_ms=0, metadata_offset=Offset(1), controlled_shutdown_offset=Offset(9)
+        ),
+    )
+
+    assert state.lowest_active_offset(cluster()) == 5
+    assert state.lowest_active_offset(cluster(1)) == 7
+    assert state.lowest_active_offset(cluster(1, 2)) == float("inf")
+
+
+def test_a_touch_keeps_what_else_is_known() -> None:
+    old = Contact(last_contact_ms=0, controlled_shutdown_offset=Offset(9))
+
+    new = heartbeats(b1=old).touched(ONE, Offset(4), 50).contacts[ONE]
+
+    assert new == Contact(
+        last_contact_ms=50, metadata_offset=Offset(4), controlled_shutdown_offset=Offset(9)
+    )
+    assert THREE in heartbeats().touched(THREE, Offset(4), 50).contacts

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from controller.lead.activation import activation_records, registration_records
+from jbodlab.controller_api.requests import Listener
+from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.image.settings_image import FeaturesImage
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
+from jbodlab.metadata.records.config_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.topic_records import ClearElrRecord
+from jbodlab.vocabulary.errors import FormatError
+from jbodlab.vocabulary.ids import BrokerId
+
+BEGIN = BeginTransactionRecord(name="Bootstrap records")
+ABORT = AbortTransactionRecord(reason="Controller failover")
+END = EndTransactionRecord()
+
+
+def level(number: int, name: str = "metadata.version") -> Record:
+    return FeatureLevelRecord(name=name, feature_level=number)
+
+
+def active(
+    *bootstrap: Record, finalized: dict[str, int] | None = None, is_open: bool = False
+) -> list[Record]:
+    image = replace(EMPTY, features=FeaturesImage(levels=finalized or {}))
+    records = activation_records(
+        image, is_open, [VersionedRecord(record, 0) for record in bootstrap]
+    )
+    return [record for record, _ in records]
+
+
+def test_an_empty_log_begins_with_the_bootstrap_records_in_a_transaction() -> None:
+    assert active(level(22)) == [BEGIN, level(22), END]
+
+
+def test_without_bootstrap_records_a_cluster_begins_as_a_new_one() -> None:
+    assert active() == [BEGIN, level(30), level(1, "group.version"), END]
+
+
+def test_below_transactions_the_bootstrap_records_stand_alone() -> None:
+    assert active(level(12)) == [level(12)]
+
+
+def test_a_log_with_a_level_needs_nothing() -> None:
+    assert active(level(22), finalized={"metadata.version": 30}) == []
+
+
+def test_an_open_transaction_is_aborted_and_its_bootstrap_written_again() -> None:
+    assert active(level(30), is_open=True) == [ABORT, BEGIN, level(30), END]
+    assert active(level(30), finalized={"metadata.version": 30}, is_open=True) == [ABORT]
+
+
+@pytest.mark.parametrize(
+    "bootstrap",
+    [
+        (level(31),),
+        (level(6),),
+        (level(1, "group.version"),),
+        (level(30), level(2, "group.version")),
+        (level(30), level(1, "unheard.of.version")),
+    ],
+)
+def test_bootstrap_records_with_unsupported_levels_are_refused(
+    bootstrap: tuple[Record, ...],
+) -> None:
+    with pytest.raises(FormatError):
+        active(*bootstrap)
+
+
+KAFKAS_DEFAULT = {
+    "eligible.leader.replicas.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+
+def test_of_kafkas_bootstrap_records_those_for_what_is_not_built_are_left_out() -> None:
+    others = [level(number, name) for name, number in KAFKAS_DEFAULT.items()]
+
+    assert active(level(30), *others) == [BEGIN, level(30), END]
+
+
+def test_what_kafka_has_finalized_and_is_not_built_is_lowered() -> None:
+    lowered = [level(0, name) for name in KAFKAS_DEFAULT]
+    at_30 = {"metadata.version": 30, **KAFKAS_DEFAULT}
+
+    assert active(finalized=at_30) == [*lowered, ClearElrRecord(topic_name="")]
+    assert active(finalized=at_30, is_open=True)[0] == ABORT
+    assert active(finalized={"metadata.version": 22, "share.version": 1}) == [
+        level(0, "share.version")
+    ]
+
+
+def test_groups_of_the_new_protocol_stay_as_they_are_finalized() -> None:
+    groups = level(1, "group.version")
+
+    assert active(level(30), groups) == [BEGIN, level(30), groups, END]
+    assert active(finalized={"metadata.version": 22, "group.version": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("finalized", "remedy"),
+    [
+        ({"metadata.version": 33}, "cannot be lowered: reformat with --release-version 4.3-IV0"),
+        ({"metadata.version": 31}, "kafka-features.sh downgrade --metadata 4.3-IV0"),
+        ({"metadata.version": 99}, "reformat"),
+        ({"metadata.version": 5}, "kafka-features.sh upgrade"),
+        ({"metadata.version": 30, "new.version": 2}, "downgrade --feature new.version=0"),
+    ],
+)
+def test_a_log_with_a_level_that_cannot_be_lowered_is_refused_with_what_to_do(
+    finalized: dict[str, int], remedy: str
+) -> None:
+    with pytest.raises(FormatError, match=r"finalized level \d+ of feature \S+ is not") as refused:
+        active(finalized=finalized)
+
+    assert remedy in str(refused.value)
+
+
+def test_a_controller_registers_from_its_level_on() -> None:
+    listener = Listener(name="CONTROLLER", host="", port=9093)
+
+    (record,) = registration_records(15, BrokerId(100), UUID(int=1), listener)
+
+    assert isinstance(record.record, RegisterControllerRecord)
+    assert record.record.controller_id == 100
+    assert record.record.end_points == (
+        BrokerEndpoint(name="CONTROLLER", host="localhost", port=9093),
+    )
+    assert registration_records(14, BrokerId(100), UUID(int=1), listener) == []

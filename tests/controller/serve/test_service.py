@@ -1,0 +1,332 @@
+"""Each call by itself, over a real connection: what arrives, what decides, what is answered.
+
+What the decisions are is the matter of the tests of their modules; here a script answers instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import grpc
+import grpc.aio
+import pytest
+
+from controller.decide.brokers import brokers, registration
+from controller.decide.partitions import (
+    added_partitions,
+    directories,
+    elections,
+    isr,
+    reassignments,
+    topics,
+)
+from controller.decide.settings import client_quotas, configs, feature_updates, producer_ids
+from controller.serve.service import ControllerService
+from jbodlab.controller_api import messages as pb
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.grpc_methods import ControllerStub, add_to_server
+from jbodlab.controller_api.grpc_server import OPTIONS, servicer
+from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.runtime.outside import real
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+from tests.builders import PureController
+from tests.jbodlab.controller_api.messages import MESSAGES
+
+DEADLINE_S = 60.0
+HEARTBEAT_INTERVAL_MS = 3_000
+CALLS = pb.DESCRIPTOR.services_by_name["Controller"].methods_by_name
+
+# The decision of each call, and its deadline in the queue: a number, the sender's own, or none.
+DECIDED: dict[str, tuple[Callable[..., Any], int | str | None]] = {
+    "BrokerRegistration": (registration.register_broker, None),
+    "BrokerHeartbeat": (brokers.heartbeat, HEARTBEAT_INTERVAL_MS // 2),
+    "UnregisterBroker": (registration.unregister_broker, None),
+    "AssignReplicasToDirs": (directories.assign_replicas_to_dirs, None),
+    "AlterPartition": (isr.alter_partition, None),
+    "CreateTopics": (topics.create_topics, "timeout_ms"),
+    "DeleteTopics": (topics.delete_topics, "timeout_ms"),
+    "CreatePartitions": (added_partitions.create_partitions, "timeout_ms"),
+    "ElectLeaders": (elections.elect_leaders, "timeout_ms"),
+    "AlterPartitionReassignments": (reassignments.alter_partition_reassignments, "timeout_ms"),
+    "AllocateProducerIds": (producer_ids.allocate_producer_ids, None),
+    "IncrementalAlterConfigs": (configs.incremental_alter_configs, None),
+    "AlterConfigs": (configs.alter_configs, None),
+    "AlterClientQuotas": (client_quotas.alter_client_quotas, None),
+    "UpdateFeatures": (feature_updates.update_features, "timeout_ms"),
+}
+READ = {"ListPartitionReassignments", "DescribeQuorum", "MetadataStream"}
+
+
+class ScriptedController:
+    """Stands where the active controller does: notes what is submitted, and answers as told."""
+
+    epoch = LeaderEpoch(5)
+    committed_end_offset = Offset(17)
+    now_ms = staticmethod(real().monotonic_ms)
+    wall_ms = staticmethod(real().wall_ms)
+
+    def __init__(self) -> None:
+        self.pure = PureController()
+        self.submitted: list[tuple[partial[Any], dict[str, Any]]] = []
+        self.answer: object = None
+
+    @property
+    def state(self) -> Any:
+        return self.pure.state
+
+    @property
+    def committed_image(self) -> MetadataImage:
+        return self.pure.state.image
+
+    async def submit(self, decide: partial[Any], **options: Any) -> object:
+        self.submitted.append((decide, options))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class ScriptedStream:
+    """Sends every response that there is."""
+
+    def __init__(self) -> None:
+        self.subscribed: list[requests.MetadataStreamRequest] = []
+
+    async def subscribe(
+        self, request: requests.MetadataStreamRequest
+    ) -> AsyncIterator[requests.MetadataStreamResponse]:
+        self.subscribed.append(request)
+        for message in values_of("MetadataStreamResponse"):
+            yield message
+
+
+def values_of(name: str) -> list[Any]:
+    """Return the values of a message type, each field set in one of them."""
+    return [message for message in MESSAGES if type(message).__name__ == name]
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[SimpleNamespace]:
+    """Serve the calls as the program does, on any port."""
+    controller, stream = ScriptedController(), ScriptedStream()
+    server = grpc.aio.server(options=OPTIONS)
+    service: Any = ControllerService(
+        controller=controller,  # type: ignore[arg-type]
+        stream=stream,  # type: ignore[arg-type]
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        randomness=Random(1),
+        new_id=lambda: UUID(int=1),
+    )
+    add_to_server(servicer(service), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with (
+            asyncio.timeout(DEADLINE_S),
+            grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+        ):
+            stub: Any = ControllerStub(channel)  # type: ignore[no-untyped-call]
+            yield SimpleNamespace(stub=stub, controller=controller, stream=stream)
+    finally:
+        await server.stop(None)
+
+
+def test_every_call_has_its_row_here() -> None:
+    assert set(CALLS) == set(DECIDED) | READ
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_a_call_carries_every_field_to_its_decision_and_back(name: str) -> None:
+    decision, deadline = DECIDED[name]
+    asked = values_of(CALLS[name].input_type.name)
+    answers = values_of(CALLS[name].output_type.name)
+
+    async def scenario() -> None:
+        async with served() as it:
+            for request in asked:
+                for answer in answers:
+                    it.controller.answer = answer
+                    response = await getattr(it.stub, name)(to_proto(request))
+                    assert from_proto(response) == answer
+
+                decide, options = it.controller.submitted[-1]
+                assert (decide.func, decide.args) == (decision, (request,))
+                expected = getattr(request, deadline) if isinstance(deadline, str) else deadline
+                assert options["deadline_ms"] == expected
+
+    asyncio.run(scenario())
+
+
+def test_a_heartbeat_that_waited_too_long_still_counts_as_contact() -> None:
+    async def scenario() -> None:
+        async with served() as it:
+            (answer, *_) = values_of("BrokerHeartbeatResponse")
+            it.controller.answer = answer
+            for request in values_of("BrokerHeartbeatRequest"):
+                await it.stub.BrokerHeartbeat(to_proto(request))
+                late = it.controller.submitted[-1][1]["late"]
+                assert (late.func, late.args) == (brokers.late_heartbeat, (request,))
+
+    asyncio.run(scenario())
+
+
+def name_of(element: Any) -> object:
+    names = ("name", "resource_name", "entity")
+    return next((getattr(element, each) for each in names if hasattr(element, each)), None)
+
+
+def codes_of(response: Any) -> tuple[list[object], list[tuple[int, str]]]:
+    """Return which elements a response has, by name, and their codes; or the one at its top."""
+    if hasattr(response, "error_code"):
+        return [], [(response.error_code, response.error_message)]
+    (elements,) = (
+        getattr(response, field)
+        for field in ("topics", "responses", "results", "entries")
+        if hasattr(response, field)
+    )
+    return [name_of(each) for each in elements], [
+        (each.error_code, each.error_message) for each in elements
+    ]
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_element(
+    name: str,
+) -> None:
+    error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it waited too long")
+
+    async def scenario() -> None:
+        async with served() as it:
+            it.controller.answer = error
+            (request, *_) = values_of(CALLS[name].input_type.name)
+            response = from_proto(await getattr(it.stub, name)(to_proto(request)))
+
+            names, codes = codes_of(response)
+            assert codes == [(error.code, error.message)] * max(len(names), 1)
+            lists = ("topics", "resources", "entries")
+            elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
+            assert names == [name_of(each) for each in elements]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("BrokerRegistration", pb.BrokerRegistrationRequest()),
+        ("BrokerHeartbeat", pb.BrokerHeartbeatRequest(full_log_dirs=[b"short"])),
+        (
+            "AssignReplicasToDirs",
+            pb.AssignReplicasToDirsRequest(
+                directories=[pb.AssignReplicasToDirsRequest.Directory(id=b"short")]
+            ),
+        ),
+        (
+            "AlterPartition",
+            pb.AlterPartitionRequest(topics=[pb.AlterPartitionRequest.Topic(topic_id=b"short")]),
+        ),
+        (
+            "DeleteTopics",
+            pb.DeleteTopicsRequest(topics=[pb.DeleteTopicsRequest.Topic(topic_id=b"short")]),
+        ),
+    ],
+)
+def test_what_cannot_be_translated_is_refused_and_not_decided(name: str, message: Any) -> None:
+    async def scenario() -> None:
+        async with served() as it:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await getattr(it.stub, name)(message)
+
+            assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert "where an id has 16" in (refused.value.details() or "")
+            assert it.controller.submitted == []
+
+    asyncio.run(scenario())
+
+
+def test_a_request_larger_than_grpc_takes_by_itself_is_taken() -> None:
+    # Two hundred thousand directory ids, or assignments, are no more than this.
+    request = PureController().registration(1, "A1", cluster_id="x" * 5_000_000)
+
+    async def scenario() -> None:
+        async with served() as it:
+            (it.controller.answer, *_) = values_of("BrokerRegistrationResponse")
+            await it.stub.BrokerRegistration(to_proto(request))
+            assert it.controller.submitted[-1][0].args == (request,)
+
+    asyncio.run(scenario())
+
+
+def test_reassignments_are_listed_from_what_is_committed() -> None:
+    async def scenario() -> None:
+        async with served() as it:
+            pure = it.controller.pure
+            for broker in (1, 2):
+                pure.add_broker(broker, f"D{broker}")
+            for topic in ("a", "b"):
+                pure.create(topic, (1,), (1,))
+            (asked, *_) = values_of("AlterPartitionReassignmentsRequest")
+            pure.ask(reassignments.alter_partition_reassignments, asked)
+            for request in values_of("ListPartitionReassignmentsRequest"):
+                response = await it.stub.ListPartitionReassignments(to_proto(request))
+                expected = reassignments.list_partition_reassignments(request, pure.state.image)
+                assert from_proto(response) == expected
+            assert it.controller.submitted == []
+
+    asyncio.run(scenario())
+
+
+def test_the_quorum_is_described_by_the_controller_and_what_it_committed() -> None:
+    async def scenario() -> None:
+        async with served() as it:
+            settings = it.controller.state.settings
+            answer = from_proto(await it.stub.DescribeQuorum(pb.DescribeQuorumRequest()))
+            (leader,) = answer.current_voters
+            assert (leader.replica_id, leader.log_end_offset) == (settings.node_id, 17)
+            assert answer == requests.DescribeQuorumResponse(
+                cluster_id=settings.cluster_id,
+                leader_id=settings.node_id,
+                leader_epoch=LeaderEpoch(5),
+                high_watermark=Offset(17),
+                current_voters=(leader,),
+            )
+
+    asyncio.run(scenario())
+
+
+def test_the_metadata_stream_sends_what_the_subscription_yields() -> None:
+    async def scenario() -> None:
+        async with served() as it:
+            (known, *_) = values_of("MetadataStreamRequest")
+            cluster_id = it.controller.state.settings.cluster_id
+            message = to_proto(known)
+            message.cluster_id = cluster_id
+            received = [from_proto(each) async for each in it.stub.MetadataStream(message)]
+
+            assert received == values_of("MetadataStreamResponse")
+            assert it.stream.subscribed == [from_proto(message)]
+
+    asyncio.run(scenario())
+
+
+def test_the_metadata_stream_of_another_cluster_is_refused() -> None:
+    async def scenario() -> None:
+        async with served() as it:
+            (other, *_) = values_of("MetadataStreamRequest")
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await anext(aiter(it.stub.MetadataStream(to_proto(other))))
+
+            assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+            assert "INCONSISTENT_CLUSTER_ID" in (refused.value.details() or "")
+            assert it.stream.subscribed == []
+
+    asyncio.run(scenario())
