@@ -286,6 +286,8 @@ class Lane:
                 appended.append((partition, log, data.high_watermark))
             if not asked.is_as_asked:
                 self._replicas.name_again(topic_partition)
+        if appended:
+            appended[-1][1].writer.flush()
         for partition, log, high_watermark in appended:
             await log.written()
             if partition.log is log and isinstance(partition.state, Following):

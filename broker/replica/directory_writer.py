@@ -1,7 +1,7 @@
 """Collects the file changes of the logs in one directory for its serving queue.
 
-All changes of one turn of the event loop go to the directory's thread as one call. While that call
-runs, further changes are collected for the next call. So a busy directory needs few calls with many
+All changes of one turn of the event loop, or of one request, go to the directory's thread as one
+call. While that call runs, further changes are collected for the next call. So a busy directory needs few calls with many
 batches, an idle one writes each batch at once, and neither needs a setting.
 
 Changes for which the disk has no space, or the process no descriptor, stay on the thread
@@ -67,6 +67,14 @@ class DirectoryWriter:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn_ended)
 
+    def flush(self) -> None:
+        """Send what was submitted now, unless a call runs: its end sends it.
+
+        For callers that have submitted all they have; it saves them a turn of the loop.
+        """
+        if self._queue and not self._running:
+            self._send()
+
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run in the serving queue, after everything that was submitted so far."""
         while self._queue:
@@ -112,8 +120,7 @@ class DirectoryWriter:
 
     def _turn_ended(self) -> None:
         self._is_scheduled = False
-        if self._queue and not self._running:
-            self._send()
+        self.flush()
 
     def _try_again(self) -> None:
         self._timer = None
@@ -126,7 +133,7 @@ class DirectoryWriter:
 
     def _call(self, work: Callable[[], Outcome], changes: Sequence[Change]) -> None:
         self._running += 1
-        self.log_dir.run(work).add_done_callback(partial(self._done, changes))
+        self.log_dir.call(work, partial(self._returned, changes))
 
     def _take(self) -> list[Change]:
         size = 0
@@ -138,17 +145,26 @@ class DirectoryWriter:
         changes, self._queue = self._queue, []
         return changes
 
-    def _done(self, changes: Sequence[Change], future: asyncio.Future[Outcome]) -> None:
+    def _returned(
+        self, changes: Sequence[Change], outcome: Outcome | None, error: BaseException | None
+    ) -> None:
+        if error is None:
+            self._done(changes, outcome, None)
+        else:
+            asyncio.get_running_loop().call_soon(self._done, changes, None, error)
+
+    def _done(
+        self, changes: Sequence[Change], outcome: Outcome | None, error: BaseException | None
+    ) -> None:
         self._running -= 1
-        error = asyncio.CancelledError() if future.cancelled() else future.exception()
         before = self._blocked
         finished: Sequence[tuple[Change, BaseException | None]]
-        if error is not None:
+        if outcome is None:
             # Also what waits for room, since the thread keeps nothing then.
             finished = [(change, error) for change in (*self._waiting, *changes)]
             self._blocked, self._waiting = {}, {}
         else:
-            finished, self._blocked, cause = future.result()
+            finished, self._blocked, cause = outcome
             if self._blocked or self._waiting:
                 self._waiting.update(dict.fromkeys(changes))
                 for change, _ in finished:

@@ -59,6 +59,43 @@ def test_results_reach_their_own_callers() -> None:
     run(body)
 
 
+def test_a_callback_gets_its_result_in_the_turn_in_which_the_result_arrives() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        order: list[str] = []
+
+        def done(result: str | None, error: BaseException | None) -> None:
+            assert error is None
+            order.append(str(result))
+            asyncio.get_running_loop().call_soon(order.append, "next turn")
+
+        directory.call(lambda: "first", done)
+        last = directory.run(lambda: "last")
+        last.add_done_callback(lambda _: order.append("callback of a future"))
+        await last
+
+        assert order == ["first", "next turn", "callback of a future"]
+        directory.stop()
+
+    run(body)
+
+
+def test_a_callback_gets_the_error_of_an_abandoned_directory() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        gate = threading.Event()
+        errors: list[BaseException | None] = []
+        directory.call(lambda: gate.wait(10), lambda _, error: errors.append(error))
+
+        directory.go_offline("hung")
+        directory.call(lambda: None, lambda _, error: errors.append(error))
+
+        assert [type(error) for error in errors] == [LogDirError, LogDirError]
+        gate.set()
+
+    run(body)
+
+
 def test_a_call_that_nobody_waits_for_any_more_does_not_shift_the_results() -> None:
     async def body() -> None:
         directory, _ = log_dir()
