@@ -1,8 +1,9 @@
 """Collects the file changes of the logs in one directory for its serving queue.
 
 All changes of one turn of the event loop, or of one request, go to the directory's thread as one
-call. While that call runs, further changes are collected for the next call. So a busy directory needs few calls with many
-batches, an idle one writes each batch at once, and neither needs a setting.
+call. While that call runs, further changes are collected for the next call. So a busy directory
+needs few calls with many batches, an idle one writes each batch at once, and neither needs a
+setting.
 
 Changes for which the disk has no space, or the process no descriptor, stay on the thread
 (`carrying_out`) and are retried until they succeed; a directory without space stays FULL meanwhile.

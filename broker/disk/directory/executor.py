@@ -133,7 +133,8 @@ class DirectoryExecutor:
                 turn in which the result arrives, and while `abandon` runs: whoever abandons is
                 not done then, so an error is nothing to act on before the next turn.
         """
-        loop = self._loop or self._start()
+        if self._loop is None:
+            self._start()
         if self._is_abandoned or self._is_stopped:
             done(None, self._refusal())
             return
