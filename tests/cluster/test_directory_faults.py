@@ -8,13 +8,16 @@ import signal
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.disk_faults import KINDS, TOOL_KINDS
-from tests.cluster.harness import CONTROLLER_ID, Load, partitions_in, wait_for
-from tests.cluster.scenes import SETTINGS, Stage, Stages, some
+from tests.cluster.harness import CONTROLLER_ID, Load, on_disk, partitions_in, wait_for
+from tests.cluster.lab_cluster import set_property
+from tests.cluster.scenes import SETTINGS, Scene, Stage, Stages, some
 
 pytestmark = pytest.mark.cluster
 
@@ -160,3 +163,54 @@ def test_metadata_directory_of_a_broker_ends_it(stage: Stage) -> None:
     with stage.scene() as scene:
         scene.faults.make("delete", scene.cluster.node(3).metadata_dir)
         assert scene.cluster.node(3).wait_ended() == 1
+
+
+def test_one_directory_becomes_many_on_a_cluster_with_data(stage: Stage) -> None:
+    """Brokers with one, two and four directories in one cluster; in the end all have four."""
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        for broker, count in ((1, 1), (2, 2)):
+            use_dirs(scene, broker, cluster.broker(broker).paths[:count])
+        scene.restart(1, 2)
+        ledger = scene.topic(9)
+        scene.check(ledger)
+        for node in cluster.brokers:
+            assert len(scene.registered(node.id)) == len(node.configured_dirs)
+        # Only what is dead is missing.
+        scene.break_and_wait("chmod000", 2, cluster.broker(2).paths[1])
+        ledger.produce()
+        scene.check(ledger)
+        # The only directory of a broker ends it.
+        scene.faults.make("chmod000", cluster.broker(1).paths[0])
+        assert cluster.node(1).wait_ended() == 1
+        ledger.produce()
+        scene.check(ledger)
+        assert not cluster.image().cluster.brokers[BrokerId(2)].fenced
+
+        scene.faults.heal_all()
+        assert cluster.node(2).stop() == 0
+        for broker in (1, 2):
+            use_dirs(scene, broker, cluster.broker(broker).paths)
+            cluster.node(broker).start()
+        cluster.wait_served()
+        scene.wait_all_in_sync()
+        spread = scene.topic(12)
+        for broker in cluster.broker_ids:
+            assert len(set(on_disk(cluster, broker, spread.topic).values())) > 1
+        ledger.produce()
+        scene.check(ledger, spread)
+
+
+def use_dirs(scene: Scene, broker: int, paths: list[Path]) -> None:
+    set_property(scene.cluster.node(broker), "log.dirs", ",".join(map(str, paths)))
+
+
+@pytest.mark.parametrize("kind", ["chmod000", "delete"])
+def test_controller_without_its_directory_stops(kind: str, stage: Stage) -> None:
+    with stage.scene() as scene:
+        controller = scene.cluster.node(CONTROLLER_ID)
+        scene.faults.make(kind, controller.metadata_dir)
+        assert controller.wait_ended() == 1
+        lines = [line for line in scene.said(CONTROLLER_ID).splitlines() if line.strip()]
+        assert str(controller.metadata_dir) in lines[-1]
+        assert all(broker.is_running for broker in scene.cluster.brokers)
