@@ -177,24 +177,6 @@ def test_what_retention_leaves_of_a_compacted_topic_is_the_last_of_its_keys(scen
     table.assert_tidy()
 
 
-def test_kill_9_in_the_middle_of_compaction_costs_nothing(scene: Scene) -> None:
-    table = Table(scene)
-    table.produce(500)
-    broker = scene.cluster.broker_ids[0]
-    for _ in range(3):
-        thread = threading.Thread(target=table.produce, args=(300,), daemon=True)
-        thread.start()
-        wait_for("a round", lambda: any(folder.glob("*.cleaned") for folder in table.folders()))
-        scene.cluster.broker(broker).kill()
-        thread.join(90)
-        scene.start(broker)
-    scene.wait_all_in_sync()
-    table.wait_cleaned()
-
-    table.check()
-    table.assert_tidy()
-
-
 def test_a_directory_that_dies_in_the_middle_of_compaction_costs_nothing(scene: Scene) -> None:
     table = Table(scene)
     table.produce(500)

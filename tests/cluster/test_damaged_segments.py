@@ -18,14 +18,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from confluent_kafka.admin import ResourceType
 
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.partition_metadata import write_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.vocabulary import kafka_uuid
-from tests.cluster.configs import alter
 from tests.cluster.harness import read_all, script, wait_for
 from tests.cluster.invariants import Ledger
 from tests.cluster.scenes import Scene, Stage
@@ -260,41 +257,6 @@ def test_bit_rot_is_repaired_from_the_leader_while_the_broker_runs(
         ledger.produce()
         scene.wait_all_in_sync()
         scene.check(ledger)
-
-
-def min_isr(scene: Scene, topic: str, count: int) -> None:
-    config = {"min.insync.replicas": str(count)}
-    alter(scene.cluster.admin(), ResourceType.TOPIC, topic, **config)
-
-
-def test_a_running_brokers_replica_of_another_topic_id_or_of_too_small_an_isr_is_not_repaired(
-    stage: Stage, tmp_path: Path
-) -> None:
-    with stage.scene() as scene:
-        ledger, other = filled(scene, [[1, 2]]), filled(scene, [[1, 2, 3]])
-        small, foreign = (folder_of(scene, 2, one.topic, 0) for one in (ledger, other))
-        for folder in (small, foreign):
-            flip_in_place(segments(folder)[1])
-        min_isr(scene, ledger.topic, 2)
-        metadata = foreign / names.PARTITION_METADATA_FILE
-        original = metadata.read_bytes()
-        metadata.write_text(f"version: 0\ntopic_id: {kafka_uuid.to_text(UUID(int=77))}")
-        paths = sorted({str(small.parent), str(foreign.parent)})
-        _, _, found = verify(*paths, "--topic", ledger.topic, "--topic", other.topic)
-
-        code, repaired, _ = repair(scene, tmp_path, found)
-
-        assert code == 1
-        assert "min.insync.replicas is 2" in repaired[small]["refusal"]
-        assert "another topic of this name" in repaired[foreign]["refusal"]
-        assert small.exists()
-        assert foreign.exists()
-        metadata.write_bytes(original)
-        min_isr(scene, ledger.topic, 1)
-        code, repaired, _ = repair(scene, tmp_path, found)
-        assert code == 0, repaired
-        scene.wait_all_in_sync()
-        scene.check(ledger, other)
 
 
 def test_a_directory_is_not_repaired_from_another_cluster(stage: Stage, tmp_path: Path) -> None:
