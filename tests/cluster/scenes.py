@@ -188,14 +188,6 @@ class Scene:
         self.cluster.node(broker).start()
         self.cluster.wait_served()
 
-    def bounce_controller(self, *, kill: bool) -> None:
-        """Restart the controller, cleanly or not."""
-        if kill:
-            self.cluster.node(CONTROLLER_ID).kill()
-        else:
-            assert self.cluster.node(CONTROLLER_ID).stop() == 0
-        self.cluster.node(CONTROLLER_ID).start()
-
     # Chances for what must not happen
 
     def let_work(self, broker: int, rounds: int = 3) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +22,10 @@ from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.partition_metadata import write_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from tests.cluster.harness import read_all, script, wait_for
+from tests.cluster.harness import wait_for
 from tests.cluster.invariants import Ledger
 from tests.cluster.scenes import Scene, Stage
+from tests.command_lines import run
 
 pytestmark = pytest.mark.cluster
 
@@ -155,44 +155,10 @@ def test_damage_found_at_the_start_after_a_kill_is_copied_from_the_leader(stage:
         scene.check(ledger)
 
 
-def test_damage_without_another_replica_is_said_and_nothing_behind_it_is_served(
-    stage: Stage,
-) -> None:
-    with stage.scene() as scene:
-        ledger = filled(scene, [[2]] * len(DAMAGE))
-        flushed(scene, 2, ledger)
-        folders = [folder_of(scene, 2, ledger.topic, n) for n in range(len(DAMAGE))]
-        before = read_all(scene.cluster.bootstrap, ledger.topic, ledger.partitions)
-        scene.cluster.node(2).kill()
-        damaged = []
-        for (what, damage), folder in zip(DAMAGE.items(), folders, strict=True):
-            damaged.append(segments(folder)[1])
-            damage(damaged[-1])
-            if what == "flipped bit":
-                without_recovery_point(folder)
-
-        scene.start(2)
-        scene.wait_all_in_sync()
-
-        after = read_all(scene.cluster.bootstrap, ledger.topic, ledger.partitions)
-        for partition in range(ledger.partitions):
-            first = lost_from(scene, 2, damaged[partition])
-            kept = [each for each in before[partition] if each[0] < first]
-            assert 0 < len(kept) < len(before[partition])
-            assert after[partition] == kept
-
-
 def jbodlab(*words: str) -> tuple[int, Any, str]:
     """Run a command: its exit code, its JSON, and what it complained of."""
-    done = subprocess.run(
-        [*script("jbodlab"), *words, "--output", "json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+    code, out, err = run([*words, "--output", "json"])
+    return code, json.loads(out or "{}"), err
 
 
 def verify(*where: str) -> tuple[int, dict[Path, dict[str, Any]], list[dict[str, Any]]]:

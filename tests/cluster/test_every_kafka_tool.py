@@ -213,7 +213,7 @@ STORIES = dict(
 
 `>` calls a tool once, `~` until what follows holds, as any broker may answer it, also one that has
 not heard yet: the parts that both outputs together have (`+`) or have not (`-`), white space apart,
-and an exit code. `<` writes a file, whose path then stands for its name.
+and an exit code. `<` writes a file; later lines name its path as `$NAME`.
 """
 
 
@@ -250,7 +250,7 @@ def calls_of(scene: Scene, story: str, folder: Path) -> Iterator[tuple[str, str,
     """The calls of a story on a topic with 100 records in each of two partitions.
 
     Yields:
-        `>` or `~`, tool and arguments, and what is wanted: `+` or `-` and a part.
+        `>` or `~`; tool and arguments; the parts with `+` or `-`.
     """
     cluster, topic = scene.cluster, scene.topic_at([[1, 2], [2, 1]], min_insync_replicas="1")
     Ledger(cluster, topic, 2).produce(200)

@@ -175,37 +175,6 @@ def flood(scene: Scene, topic: str, broker: int, directory: Path) -> list[str | 
     return results
 
 
-def test_a_full_directory_of_the_only_replica_lets_producers_wait_for_room(stages: Stages) -> None:
-    with scene_on_small_disks(stages) as scene:
-        topic = scene.topic_at([[1]])
-        bootstrap = scene.cluster.bootstrap
-        told: list[KafkaError | None] = []
-        directory = scene.cluster.broker(1).log_dir_of(topic, 0).path
-        # What is refused is not tried again here, so that a refusal is seen.
-        producer = Producer(
-            {"bootstrap.servers": bootstrap, "acks": "all", "retries": 0, "log_level": 0}
-        )
-        assert produce(bootstrap, topic, 1, 100) == [None]
-        disk = fillable(scene.cluster, directory)
-        disk.fill(0)
-
-        def send() -> str:
-            producer.produce(
-                topic, b"x" * 5_000, partition=0, on_delivery=lambda error, _: told.append(error)
-            )
-            producer.poll(0.05)
-            return condition(scene, 1, directory)
-
-        wait_for("a full directory", lambda: send() == "FULL")
-        for _ in range(20):
-            send()
-        disk.empty()
-
-        assert producer.flush(20) == 0
-        assert set(told) == {None}, told
-        wait_for_condition(scene, 1, directory, "HEALTHY")
-
-
 def test_a_fast_producer_fills_its_disk_up_to_the_reserve_and_no_further(stages: Stages) -> None:
     with scene_on_small_disks(stages) as scene:
         cluster = scene.cluster

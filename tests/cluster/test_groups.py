@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.cluster.group_members import CLIENTS, Members, seen_by
@@ -14,7 +12,6 @@ from tests.cluster.scenes import Stage
 pytestmark = pytest.mark.cluster
 
 PARTITIONS = 4
-FAULTS = int(os.environ.get("GROUP_FAULTS", "200"))
 NO_OFFSET = -1001
 """librdkafka's number."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,11 @@ from tests.cluster.commands import call, called, dir_states, value
 from tests.cluster.harness import Cluster, Load, wait_for
 from tests.cluster.invariants import check
 from tests.cluster.moving import fill, other_dir
-from tests.cluster.scenes import Scene, Stage
+from tests.cluster.scenes import Scene
 
 pytestmark = pytest.mark.cluster
 
 TOPIC = "moved"
-
-
-@pytest.fixture
-def scene(stage: Stage) -> Iterator[Scene]:
-    with stage.scene() as scene:
-        yield scene
 
 
 @pytest.fixture
