@@ -16,13 +16,10 @@ from typing import Any
 
 import pytest
 
-from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
-from tests.cluster import moving
-from tests.cluster.group_members import Members
 from tests.cluster.group_stage import COORDINATORS, GOES_ON_S, coordinator
 from tests.cluster.harness import wait_for
 from tests.cluster.scenes import Scene, Stage
@@ -221,39 +218,6 @@ def test_commit_disk_dies_and_acked_commit_disk_dies(group_stage: Stage) -> None
             assert askers[now].commit("g", offset + 1) is NONE
             assert askers[now].fetch("g") == (NONE, offset + 1)
             assert askers[former].commit("g", 0) is MOVED
-
-
-def test_move_coordinator_directory(group_stage: Stage) -> None:
-    with group_stage.scene() as scene, Members() as clients:
-        ledger = scene.topic(4, records=40)
-        with asking(scene, ledger.topic) as askers:
-            broker = wait_active(scene, askers, "g")
-            member = clients.join("librdkafka", scene.cluster.bootstrap, ledger.topic, "g")
-            wait_for(
-                "it has all", lambda: member.poll() is not None and len(member.assigned()) == 4
-            )
-            index = coordinator_partition("g", COORDINATORS)
-            target = moving.other_dir(scene.cluster, broker, GROUP_METADATA_TOPIC, index)
-            standalone = next(
-                group
-                for group in map("alone {}".format, range(1_000))
-                if coordinator_partition(group, COORDINATORS) == index
-            )
-            with Committing(scene.cluster.node(broker).port, ledger.topic, standalone) as commits:
-                wanted = {(GROUP_METADATA_TOPIC, index): target}
-                assert moving.alter(scene.cluster, broker, wanted) == {NONE}
-                wait_for(
-                    "it is in the other directory",
-                    lambda: coordinator(scene, "g") == (broker, target),
-                    GOES_ON_S,
-                )
-                reached = commits.acknowledged
-                wait_for("commits go on", lambda: commits.acknowledged > reached + 20)
-                member.poll()
-                member.commit()
-            assert commits.refused() == set()
-            assert len(member.assigned()) == 4
-            assert askers[broker].fetch(standalone) == (NONE, commits.acknowledged)
 
 
 @contextmanager

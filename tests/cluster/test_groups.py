@@ -56,33 +56,6 @@ def test_two_members_share_a_topic_and_one_takes_over_what_the_other_leaves(
         assert set(committed(scene.cluster, group, ledger.topic).values()) == {NO_OFFSET}
 
 
-def test_committed_offsets_survive_a_restart_of_all_brokers(group_stage: Stage) -> None:
-    with group_stage.scene() as scene, Members() as clients:
-        ledger = scene.topic(PARTITIONS, records=0)
-        ledger.produce(40)
-        groups = {client: f"before the restart, {client}" for client in CLIENTS}
-        before = {}
-        for client, group in groups.items():
-            member = clients.join(client, scene.cluster.bootstrap, ledger.topic, group)
-            seen: set[tuple[int, int]] = set()
-            wait_for(
-                f"all was consumed by {client}",
-                lambda member=member, seen=seen: seen.update(member.poll()) or len(seen) == 40,
-                GOES_ON_S,
-                last_seen=lambda member=member, seen=seen: (member.assigned(), sorted(seen)),
-            )
-            member.commit()
-            clients.leave(member)
-            before[group] = committed(scene.cluster, group, ledger.topic)
-            assert sum(before[group].values()) == 40
-
-        scene.restart(*scene.cluster.broker_ids)
-
-        for group, offsets in before.items():
-            assert committed(scene.cluster, group, ledger.topic) == offsets
-            assert state_of(scene.cluster, group) == "EMPTY"
-
-
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_group_goes_on_when_directories_of_its_coordinator_and_of_its_topic_die(
     protocol: str, group_stage: Stage

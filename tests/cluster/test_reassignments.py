@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
@@ -13,7 +12,6 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.ids import BrokerId
-from tests.cluster.commands import called
 from tests.cluster.configs import BROKER, TOPIC, alter, client
 from tests.cluster.following_reader import FollowingReader
 from tests.cluster.harness import Load, wait_for
@@ -166,11 +164,6 @@ class Reassigning:
                 if key.topic == self.topic:
                     found[key.partition] = sum(each.stat().st_size for each in folder.glob("*.log"))
         return found
-
-    def revive(self, broker: int, path: Path) -> None:
-        """Heal a directory and bring it back, as an operator would."""
-        self.scene.faults.heal(path)
-        called(self.cluster, "dirs", "revive", f"broker-{broker}:{path}")
 
 
 def test_partitions_get_other_brokers_and_leaders_under_load(stages: Stages) -> None:
