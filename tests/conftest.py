@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lab.cluster.folders import remove_leftovers
+from tests.durations import Durations
 from tests.kafka.jars import NoKafkaError, fetched
 from tests.kafka.tools import KafkaTools
 from tests.unfinished import UnfinishedTests
@@ -39,7 +40,12 @@ _running_unit: str | None = None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have a run over several workers say what hangs in it when it is cut off."""
+    """Have a run over several workers say what hangs in it when it is cut off.
+
+    One that is asked to (`JBODLAB_TEST_DURATIONS`) also says which files take longer than before.
+    """
+    if "JBODLAB_TEST_DURATIONS" in os.environ:
+        config.pluginmanager.register(Durations())
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         unfinished = UnfinishedTests()
         config.pluginmanager.register(unfinished)

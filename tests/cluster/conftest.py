@@ -11,7 +11,7 @@ from lab.cluster.waiting import witnesses
 from tests.cluster.group_stage import GROUP_SETTINGS
 from tests.cluster.harness import running
 from tests.cluster.lab_cluster import Cluster
-from tests.cluster.scenes import Stage, Stages
+from tests.cluster.scenes import Scene, Stage, Stages
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
 from tests.kafka.tools import KafkaTools
 
@@ -54,6 +54,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def stage(stages: Stages) -> Stage:
     """The stage of most scenes: three brokers with four directories each."""
     return stages.of()
+
+
+@pytest.fixture
+def scene(stage: Stage) -> Iterator[Scene]:
+    """A scene on that stage, for tests that need nothing else of it."""
+    with stage.scene() as scene:
+        yield scene
 
 
 @pytest.fixture

@@ -31,17 +31,9 @@ DEFAULTS = {"default.replication.factor": "1", "min.insync.replicas": "1"}
 
 
 @contextmanager
-def running(
-    root: Path,
-    *,
-    brokers: int = 3,
-    dirs: int = 3,
-    settings: Mapping[str, str] | None = None,
-    disk: Callable[[Path], Disk] | None = None,
-    **options: Any,
-) -> Iterator[Cluster]:
-    """A started cluster that is gone afterwards, whatever happened."""
-    cluster = made(root, brokers=brokers, dirs=dirs, settings=settings, disk=disk, **options)
+def running(root: Path, **options: Any) -> Iterator[Cluster]:
+    """A started cluster, with the options of `made`, that is gone afterwards, whatever happened."""
+    cluster = made(root, **options)
     try:
         cluster.start()
         yield cluster

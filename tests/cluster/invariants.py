@@ -65,23 +65,17 @@ class Ledger:
         self.acknowledged: dict[int, tuple[int, int]] = {}
         self.errors: list[str] = []
         self.sent = 0
-        self._config = {
-            "bootstrap.servers": cluster.bootstrap,
-            "acks": "all",
-            "enable.idempotence": idempotent,
-            "delivery.timeout.ms": 60_000,
-            "batch.size": 20_000,
-            "topic.metadata.refresh.interval.ms": 1000,
-            "log_level": 0,
-        }
-        self._producer = Producer(self._config)
-
-    def begin_anew(self) -> None:
-        """Go on with a producer that has asked nobody yet, when all that was sent is finished.
-
-        One that knows a broker may ask it, and send to it, for a minute after it stands still.
-        """
-        self._producer = Producer(self._config)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "acks": "all",
+                "enable.idempotence": idempotent,
+                "delivery.timeout.ms": 60_000,
+                "batch.size": 20_000,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "log_level": 0,
+            }
+        )
 
     def send(self, count: int = 40, *, size: int = 0) -> None:
         """Hand over records, round robin over the partitions, without waiting for them."""

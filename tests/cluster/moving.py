@@ -162,23 +162,9 @@ def other_dir(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> 
     return next(path for path in cluster.broker(broker).paths if path != holder)
 
 
-def future_path(cluster: Cluster, broker: int, topic: str) -> Path | None:
-    """Return where the future replica of partition 0 is, if there is one."""
-    found = [each.path for each in described(cluster, broker, topic, 0) if each.is_future]
-    return found[0] if found else None
-
-
 def future_bytes(cluster: Cluster, broker: int, topic: str) -> int:
     """Return the size of the future replica of partition 0, 0 if there is none."""
     return sum(each.size for each in described(cluster, broker, topic, 0) if each.is_future)
-
-
-def has_caught_up(cluster: Cluster, broker: int, topic: str) -> bool:
-    """Whether a broker has said that a move of partition 0 waits for the controller's word only.
-
-    Under load it lacks something at most moments: it is brought up to date again and again.
-    """
-    return f"the copy of {topic}-0 in " in cluster.node(broker).output()
 
 
 def copied_bytes(directory: Path, topic: str, partition: int) -> int:

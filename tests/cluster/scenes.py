@@ -52,14 +52,6 @@ SETTINGS = {
     "replica.high.watermark.checkpoint.interval.ms": "1000",
     "log.segment.delete.delay.ms": "500",
 }
-MOMENTS = {
-    "was forked": "",
-    "registers": "broker state is STARTING",
-    "loads": "broker state is RECOVERY",
-    "has loaded": "broker state is RUNNING",
-    "serves": "serves clients",
-}
-"""How far a broker is in its start, and what it has said by then."""
 OUTPUT_CHARS = 3_000
 REVIVAL_TIMEOUT_S = 60.0
 METRICS_PORT = "jbodlab.metrics.port"
@@ -122,13 +114,6 @@ class Scene:
         self.cluster.admin().create_topics([asked])[name].result(30)
         settle(self.cluster)
         return name
-
-    def new_topics(self, names: list[str], partitions: int = 4, factor: int = 3) -> None:
-        """Ask for topics and wait for the controller's word only."""
-        self._topics += [name for name in names if name not in self._topics]
-        asked = [NewTopic(name, partitions, factor) for name in names]
-        for future in self.cluster.admin().create_topics(asked).values():
-            future.result(30)
 
     def forget(self, *names: str) -> None:
         """Name topics that are not there any more at the end of the scene."""
@@ -203,31 +188,7 @@ class Scene:
         self.cluster.node(broker).start()
         self.cluster.wait_served()
 
-    def start_until(self, broker: int, moment: str) -> None:
-        """Start a broker that does not run, and wait until it has come so far; see `MOMENTS`."""
-        node = self.cluster.node(broker)
-        before = len(node.output())
-        node.start()
-        wait_for(f"{node} {moment}", lambda: MOMENTS[moment] in node.output()[before:])
-
-    def bounce_controller(self, *, kill: bool) -> None:
-        """Restart the controller, cleanly or not."""
-        if kill:
-            self.cluster.node(CONTROLLER_ID).kill()
-        else:
-            assert self.cluster.node(CONTROLLER_ID).stop() == 0
-        self.cluster.node(CONTROLLER_ID).start()
-
     # Chances for what must not happen
-
-    def let_all_act(self) -> None:
-        """Wait until every broker has carried out all that the controller has decided so far.
-
-        Decisions are carried out in their order, so those before are when a new topic is served.
-        """
-        name = f"later-{next(_numbers)}"
-        self.create(name, len(self.cluster.broker_ids), len(self.cluster.broker_ids))
-        self.delete(name)
 
     def let_work(self, broker: int, rounds: int = 3) -> None:
         """Wait until a broker has worked so many more times on each of its online directories."""

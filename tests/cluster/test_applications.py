@@ -5,18 +5,12 @@ Their sources are in `tests/clients`. What is measured is printed, and judged by
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.peers.client import KafkaConnection
-from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import TopicPartition
-from tests.broker.api.test_passing_on import batch, produce
 from tests.clients.members import MemberProcess, Seen, longest_gap_s, seen_by
 from tests.clients.programs import PROGRAMS, NoKafkaError
 from tests.cluster.group_stage import GOES_ON_S, committed, coordinator
@@ -232,35 +226,3 @@ def test_a_writer_that_never_asks_for_another_leader_is_passed_on_to_it(stage: S
             for _, value in records
         }
         assert writer.acknowledged.keys() <= there
-
-
-def test_a_leader_that_stands_holds_no_writer_up_that_is_passed_on_to_it(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        topic = scene.topic(1, records=0, min_insync_replicas="2").topic
-        leader = cluster.leaders(topic)[0]
-        other = next(broker for broker in cluster.broker_ids if broker != leader)
-        wanted = produce((TopicPartition(topic, 0), batch()), timeout_ms=60_000)
-
-        async def write() -> list[int]:
-            """Ask again and again at one broker; returns what it says."""
-            client = await KafkaConnection.open(
-                "127.0.0.1", cluster.node(other).port, client_id="stubborn", timeout_s=10
-            )
-            told: list[int] = []
-            try:
-                while 0 not in told and len(told) < 1_000:
-                    # It answers long before the leader would be given up for its silence.
-                    answer = await client.call(ApiKey.PRODUCE, 12, wanted, timeout_s=20)
-                    told += [int(answer.responses[0].partition_responses[0].error_code)]
-                    if len(told) == 1:
-                        cluster.node(leader).freeze()
-                    await asyncio.sleep(0.01)
-            finally:
-                client.close()
-            return told
-
-        told = asyncio.run(write())
-
-        assert told[:2] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT]
-        assert told[-1] == ErrorCode.NONE

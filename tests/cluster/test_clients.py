@@ -8,11 +8,12 @@ import shutil
 import subprocess
 
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, Consumer, Producer, TopicPartition
 
 from tests.cluster.group_stage import committed
+from tests.cluster.harness import Cluster
 from tests.cluster.lab_cluster import set_property
-from tests.cluster.scenes import SETTINGS, Stage, Stages
+from tests.cluster.scenes import SETTINGS, Scene, Stage, Stages
 
 pytestmark = pytest.mark.cluster
 
@@ -34,66 +35,56 @@ def messages() -> list[bytes]:
     return [b"message-%06d" % number for number in range(COUNT)]
 
 
-@pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_confluent_kafka_with_each_acks(stage: Stage, acks: str) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        from confluent_kafka import Consumer, Producer, TopicPartition
+def produce(cluster: Cluster, topic: str, **config: object) -> Producer:
+    """Send all messages. Without acknowledgements they may be lost if the producer goes at once."""
+    options = {key.replace("_", "."): value for key, value in config.items()}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **options})
+    for message in messages():
+        producer.produce(topic, message)
+    assert producer.flush(30) == 0
+    return producer
 
-        topic = f"confluent-{acks}"
-        scene.create(topic, 1, 3)
-        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": acks, "log_level": 0})
-        for message in messages():
-            producer.produce(topic, message)
-        assert producer.flush(30) == 0
-        consumer = Consumer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "group.id": "g",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-            }
-        )
-        # librdkafka asks a coordinator that still loads once, and then no more.
-        assert set(committed(cluster, "g", topic).values()) == {OFFSET_INVALID}
-        # No offset given: the group has none committed, so auto.offset.reset decides.
-        consumer.assign([TopicPartition(topic, 0)])
-        found = []
-        while len(found) < COUNT:
-            batch = consumer.consume(500, timeout=10)
-            assert batch, f"only {len(found)} of {COUNT} arrived"
-            found += [message.value() for message in batch]
-        consumer.close()
-        assert found == messages()
+
+def consumed(consumer: Consumer) -> list[bytes]:
+    """All messages, from where the consumer begins."""
+    found: list[bytes] = []
+    while len(found) < COUNT:
+        batch = consumer.consume(500, timeout=10)
+        assert batch, f"only {len(found)} of {COUNT} arrived"
+        found += [message.value() for message in batch]
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_confluent_kafka_with_each_acks(scene: Scene, acks: str) -> None:
+    cluster, topic = scene.cluster, f"confluent-{acks}"
+    scene.create(topic, 1, 3)
+    producer = produce(cluster, topic, acks=acks)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    # librdkafka asks a coordinator that still loads once, and then no more.
+    assert set(committed(cluster, "g", topic).values()) == {OFFSET_INVALID}
+    # No offset given: the group has none committed, so auto.offset.reset decides.
+    consumer.assign([TopicPartition(topic, 0)])
+    assert consumed(consumer) == messages()
+    assert len(producer) == 0
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_each_codec(stage: Stage, codec: str) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        from confluent_kafka import Consumer, Producer, TopicPartition
-
-        topic = f"codec-{codec}"
-        scene.create(topic, 1, 3)
-        producer = Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "enable.idempotence": True,
-                "compression.type": codec,
-            }
-        )
-        for message in messages():
-            producer.produce(topic, message)
-        assert producer.flush(30) == 0
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        found = []
-        while len(found) < COUNT:
-            batch = consumer.consume(500, timeout=10)
-            assert batch, f"only {len(found)} of {COUNT} arrived"
-            found += [message.value() for message in batch]
-        consumer.close()
-        assert found == messages()
+def test_each_codec(scene: Scene, codec: str) -> None:
+    cluster, topic = scene.cluster, f"codec-{codec}"
+    scene.create(topic, 1, 3)
+    produce(cluster, topic, enable_idempotence=True, compression_type=codec)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    assert consumed(consumer) == messages()
 
 
 @pytest.mark.parametrize("release", [None, (4, 2), (4, 3)])
@@ -169,29 +160,10 @@ def test_kcat(stage: Stage) -> None:
         cluster = scene.cluster
         scene.create("kcat", 1, 3)
         text = b"\n".join(messages()) + b"\n"
-        produce = [
-            "kcat",
-            "-P",
-            "-b",
-            cluster.bootstrap,
-            "-t",
-            "kcat",
-            "-X",
-            "enable.idempotence=true",
-        ]
+        server = ["-b", cluster.bootstrap, "-t", "kcat"]
+        produce = ["kcat", "-P", *server, "-X", "enable.idempotence=true"]
         subprocess.run(produce, input=text, check=True, timeout=60)
-        consume = [
-            "kcat",
-            "-C",
-            "-b",
-            cluster.bootstrap,
-            "-t",
-            "kcat",
-            "-o",
-            "beginning",
-            "-e",
-            "-q",
-        ]
+        consume = ["kcat", "-C", *server, "-o", "beginning", "-e", "-q"]
         found = subprocess.run(consume, check=True, capture_output=True, timeout=60)
         assert found.stdout == text
 
@@ -217,17 +189,12 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(stages: Stages) -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     with stages.of(settings={**SETTINGS, "replica.selector.class": selector}).scene() as scene:
         cluster = scene.cluster
-        from confluent_kafka import Consumer, Producer, TopicPartition
-
         near, leader, *_ = cluster.broker_ids
         set_property(cluster.broker(near), "broker.rack", "near")
         scene.restart(near)
         scene.wait_all_in_sync()
         topic = scene.topic_at([[leader, near]])
-        producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        for message in messages():
-            producer.produce(topic, message)
-        assert producer.flush(30) == 0
+        produce(cluster, topic)
         said: list[str] = []
         logger = logging.getLogger("consumer in a rack")
         logger.setLevel(logging.DEBUG)
@@ -242,11 +209,5 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(stages: Stages) -> None:
             logger=logger,
         )
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found = []
-        while len(found) < COUNT:
-            batch = consumer.consume(500, timeout=10)
-            assert batch, f"only {len(found)} of {COUNT} arrived"
-            found += [message.value() for message in batch]
-        consumer.close()
-        assert found == messages()
+        assert consumed(consumer) == messages()
         assert any("preferred replica" in line.lower() for line in said), said[:50]

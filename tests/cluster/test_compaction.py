@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,39 +173,4 @@ def test_what_retention_leaves_of_a_compacted_topic_is_the_last_of_its_keys(scen
         assert found.items() <= table.written.items()
         start = min(table.starts())
         scene.restart(*scene.cluster.broker_ids)
-    table.assert_tidy()
-
-
-def test_kill_9_in_the_middle_of_compaction_costs_nothing(scene: Scene) -> None:
-    table = Table(scene)
-    table.produce(500)
-    broker = scene.cluster.broker_ids[0]
-    for _ in range(3):
-        thread = threading.Thread(target=table.produce, args=(300,), daemon=True)
-        thread.start()
-        wait_for("a round", lambda: any(folder.glob("*.cleaned") for folder in table.folders()))
-        scene.cluster.broker(broker).kill()
-        thread.join(90)
-        scene.start(broker)
-    scene.wait_all_in_sync()
-    table.wait_cleaned()
-
-    table.check()
-    table.assert_tidy()
-
-
-def test_a_directory_that_dies_in_the_middle_of_compaction_costs_nothing(scene: Scene) -> None:
-    table = Table(scene)
-    table.produce(500)
-    leader = scene.cluster.leader(table.topic, 0)
-    log_dir = leader.log_dir_of(table.topic, 0).path
-    thread = threading.Thread(target=table.produce, args=(500,), daemon=True)
-    thread.start()
-    scene.break_and_wait("chmod000", leader.id, log_dir)
-    thread.join(90)
-    table.check()
-    scene.make_whole()
-    table.wait_cleaned()
-
-    table.check()
     table.assert_tidy()

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.cluster.configs import BROKER, TOPIC, all_brokers, alter, client, described
-from tests.cluster.harness import CONTROLLER_ID, Cluster, wait_for
+from tests.cluster.harness import Cluster, wait_for
 from tests.cluster.scenes import SETTINGS, Stage
 
 pytestmark = pytest.mark.cluster
@@ -96,29 +96,6 @@ def test_every_broker_tells_what_is_in_force_and_from_where(stage: Stage) -> Non
             assert described(admin, TOPIC, "told", "segment.bytes") == ("1073741824", 5)
             for named in cluster.broker_ids:
                 assert described(admin, BROKER, str(named), "node.id") == (str(named), 4)
-
-
-def test_settings_outlive_every_process(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        scene.create("lasting", 1, 2)
-        admin = client(cluster)
-        alter(admin, TOPIC, "lasting", max_message_bytes="2000")
-        alter(admin, BROKER, "1", log_retention_bytes="123456789")
-        for node in (1, CONTROLLER_ID):
-            cluster.node(node).kill()
-            cluster.node(node).start()
-        cluster.wait_served()
-        admin = client(cluster)
-        assert described(admin, TOPIC, "lasting", "max.message.bytes") == ("2000", 1)
-        assert described(admin, BROKER, "1", "log.retention.bytes") == ("123456789", 2)
-        wait_for(
-            "the limit",
-            lambda: (
-                [e.code() for e in send(cluster, "lasting", size=5_000)] == [MSG_SIZE_TOO_LARGE]
-            ),
-        )
-        alter(admin, BROKER, "1", log_retention_bytes=None)
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])

@@ -92,18 +92,3 @@ def test_a_broker_that_is_closed_altogether_gets_no_replica_on_any_way(stage: St
         called(cluster, "dirs", "uncordon", "broker-2")
         scene.create("wide", 2, 3)
         wait_for("the replicas", lambda: len(on_disk(cluster, 2, "wide")) == 2)
-
-
-def test_a_directory_stays_cordoned_when_it_comes_back_from_a_failure(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        closed, *_ = cluster.broker(3).paths
-        called(cluster, "dirs", "cordon", "broker-3/1")
-        scene.break_and_wait("chmod000", 3, closed)
-        scene.faults.heal(closed)
-        called(cluster, "dirs", "revive", "broker-3/1")
-        assert cordoned(cluster, 3) == {closed}
-        scene.create("revived", 4, 3)
-        wait_for("the replicas", lambda: len(on_disk(cluster, 3, "revived")) == 4)
-        assert partitions_in(closed, "revived") == set()
-        called(cluster, "dirs", "uncordon", "broker-3/1")

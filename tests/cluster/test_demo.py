@@ -95,34 +95,3 @@ def test_interrupted_demo_leaves_no_process_and_no_mount(cluster_root: Path, aft
             demo.wait(60)
     assert not processes_naming(state)
     assert not mounts_below(state)
-
-
-def test_up_status_fault_and_down(cluster_root: Path) -> None:
-    state = cluster_root / "state"
-    cluster_root.mkdir(mode=0o755)
-
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*script(command[0]), *command[1:]],
-            env=environment(state),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    try:
-        started = run("jbodlab", "up")
-        assert started.returncode == 0, started.stdout + started.stderr
-        assert "127.0.0.1:" in started.stdout
-        assert run("jbodlab", "up").returncode == 1, "it runs already"
-        assert run("jbodlab", "inject", "permission", "broker-2/3", "--no-wait").returncode == 0
-        wait_for(
-            "the dead directory in the status", lambda: "OFFLINE" in run("jbodlab", "status").stdout
-        )
-        assert run("jbodlab", "heal").returncode == 0
-    finally:
-        stopped = run("jbodlab", "down", "--yes")
-    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-    assert not processes_naming(state)
-    assert not mounts_below(state)

@@ -1,17 +1,27 @@
 """Apache Kafka's command line tools: which work here, and which say why not, with which exit code.
 
-What they print where they work is tested in detail beside this module, for those that change or
-describe something.
+Those that change or describe something are called one after another, as in a shell: `STORIES`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from string import Template
+
 import pytest
 
-from tests.cluster.scenes import Stage
+from jbodlab.vocabulary import kafka_uuid
+from tests.cluster.harness import CONTROLLER_ID, directory_id, wait_for
+from tests.cluster.invariants import Ledger
+from tests.cluster.moving import fill, other_dir
+from tests.cluster.scenes import Scene, Stage
 from tests.kafka.tools import (
     CLUSTER,
     CONFIGS,
+    DELETE_RECORDS,
     FEATURES,
     GROUPS,
     LEADER_ELECTION,
@@ -176,3 +186,94 @@ def test_tools_work_or_say_why_not_with_the_exit_code_of_it(
                 if not is_right(done.code) or part.format(t=topic) not in done.out + done.err:
                     wrong.append((tool, arguments, part, done))
     assert not wrong
+
+
+Wanted = list[tuple[str, str]]
+TOOL_NAMES = {
+    "configs": CONFIGS,
+    "delete-records": DELETE_RECORDS,
+    "features": FEATURES,
+    "groups": GROUPS,
+    "leader-election": LEADER_ELECTION,
+    "log-dirs": LOG_DIRS,
+    "offsets": OFFSETS,
+    "quorum": QUORUM,
+    "reassign": REASSIGN,
+    "topics": TOPICS,
+    "transactions": TRANSACTIONS,
+}
+STORIES = dict(
+    text.strip().split("\n", 1)
+    for text in re.split(
+        r"^# ", Path(__file__).with_name("kafka_tools.txt").read_text(), flags=re.M
+    )
+    if text
+)
+"""Names and lines of the stories in that file.
+
+`>` calls a tool once, `~` until what follows holds, as any broker may answer it, also one that has
+not heard yet: the parts that both outputs together have (`+`) or have not (`-`), white space apart,
+and an exit code. `<` writes a file; later lines name its path as `$NAME`.
+"""
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_tools_called_one_after_another(
+    story: str, stage: Stage, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    with stage.scene() as scene:
+
+        def seen(words: str) -> str:
+            name, *arguments = words.split()
+            at = ("--bootstrap-server", scene.cluster.bootstrap)
+            done = kafka_tools.run(TOOL_NAMES[name], *at, *arguments)
+            return " ".join(f"{done.out} {done.err} exit {done.code}".split())
+
+        for sign, words, wanted in calls_of(scene, STORIES[story], tmp_path):
+            call = partial(seen, words)
+            if sign == "~":
+                wait_for(
+                    f"{words}: {wanted}",
+                    lambda call=call, wanted=wanted: has(call(), wanted),
+                    last_seen=call,
+                )
+            else:
+                found = call()
+                assert has(found, wanted), (words, wanted, found)
+
+
+def has(found: str, wanted: Wanted) -> bool:
+    return all((part in found) is (sign != "-") for sign, part in wanted)
+
+
+def calls_of(scene: Scene, story: str, folder: Path) -> Iterator[tuple[str, str, Wanted]]:
+    """The calls of a story on a topic with 100 records in each of two partitions.
+
+    Yields:
+        `>` or `~`; tool and arguments; the parts with `+` or `-`.
+    """
+    cluster, topic = scene.cluster, scene.topic_at([[1, 2], [2, 1]], min_insync_replicas="1")
+    Ledger(cluster, topic, 2).produce(200)
+    if "throttle " in story:
+        fill(cluster, topic, 4)
+    known = {
+        "topic": topic,
+        "id": kafka_uuid.to_text(cluster.image().topics.by_name[topic].topic_id),
+        "dir": cluster.broker(1).log_dir_of(topic, 0).path,
+        "other": other_dir(cluster, 1, topic),
+        "third": cluster.broker(3).paths[2],
+        "controller": CONTROLLER_ID,
+    }
+    for node in cluster.broker_ids:
+        found = directory_id(cluster.node(node).metadata_dir)
+        known[f"metadata{node}"] = kafka_uuid.to_text(found)
+    for call in re.split(r"^(?=[>~<])", story, flags=re.M)[1:]:
+        sign, text = Template(call).substitute(known).strip().split(" ", 1)
+        if sign == "<":
+            name, content = text.split(" ", 1)
+            known[name] = folder / name
+            (folder / name).write_text(content + "\n")
+            continue
+        words, *more = text.splitlines()
+        wanted = [(line[0], line if line.startswith("exit") else line[2:]) for line in more]
+        yield sign, words, wanted if "\nexit " in text else [*wanted, ("+", "exit 0")]

@@ -46,7 +46,6 @@ STARTS_S = 300.0
 GOES_ON_S = 120.0
 """For all that is written in between: what a fault costs is printed."""
 RATE = 100
-CONNECT_PORT_DEADLINE_S = 5.0
 SPARK_KAFKA = "4.2.0"
 """The last of PySpark's line that can be had."""
 

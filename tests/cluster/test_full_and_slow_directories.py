@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from tests.cluster.configs import BROKER, TOPIC, alter, client
+from tests.cluster.configs import BROKER, alter, client
 from tests.cluster.harness import (
     Cluster,
     Load,
@@ -175,37 +175,6 @@ def flood(scene: Scene, topic: str, broker: int, directory: Path) -> list[str | 
     return results
 
 
-def test_a_full_directory_of_the_only_replica_lets_producers_wait_for_room(stages: Stages) -> None:
-    with scene_on_small_disks(stages) as scene:
-        topic = scene.topic_at([[1]])
-        bootstrap = scene.cluster.bootstrap
-        told: list[KafkaError | None] = []
-        directory = scene.cluster.broker(1).log_dir_of(topic, 0).path
-        # What is refused is not tried again here, so that a refusal is seen.
-        producer = Producer(
-            {"bootstrap.servers": bootstrap, "acks": "all", "retries": 0, "log_level": 0}
-        )
-        assert produce(bootstrap, topic, 1, 100) == [None]
-        disk = fillable(scene.cluster, directory)
-        disk.fill(0)
-
-        def send() -> str:
-            producer.produce(
-                topic, b"x" * 5_000, partition=0, on_delivery=lambda error, _: told.append(error)
-            )
-            producer.poll(0.05)
-            return condition(scene, 1, directory)
-
-        wait_for("a full directory", lambda: send() == "FULL")
-        for _ in range(20):
-            send()
-        disk.empty()
-
-        assert producer.flush(20) == 0
-        assert set(told) == {None}, told
-        wait_for_condition(scene, 1, directory, "HEALTHY")
-
-
 def test_a_fast_producer_fills_its_disk_up_to_the_reserve_and_no_further(stages: Stages) -> None:
     with scene_on_small_disks(stages) as scene:
         cluster = scene.cluster
@@ -230,57 +199,6 @@ def test_a_fast_producer_fills_its_disk_up_to_the_reserve_and_no_further(stages:
         wait_for_condition(scene, 1, directory, "HEALTHY")
         assert produce(cluster.bootstrap, topic, 1, 100) == [None]
         assert_none_failed(scene)
-
-
-def test_retention_goes_on_in_a_full_directory_and_makes_room_in_it(stages: Stages) -> None:
-    with scene_on_small_disks(stages) as scene:
-        cluster = scene.cluster
-        topic = scene.topic_at([[1]], segment_bytes="5000000")
-        directory = cluster.broker(1).log_dir_of(topic, 0).path
-        fillable(cluster, directory).fill(20 << 20)
-        flood(scene, topic, 1, directory)
-
-        alter(client(cluster), TOPIC, topic, retention_ms="1")
-
-        wait_for_condition(scene, 1, directory, "HEALTHY")
-        assert produce(cluster.bootstrap, topic, 1, 100) == [None]
-        assert_none_failed(scene)
-
-
-def test_a_directory_that_is_full_at_the_start_gets_no_new_replicas(stages: Stages) -> None:
-    with scene_on_small_disks(stages) as scene:
-        cluster = scene.cluster
-        old = scene.topic_at([[1]])
-        full = cluster.broker(1).log_dir_of(old, 0).path
-        # What a scene before has deleted would make room in the middle of this one.
-        wait_for("the removal of what is deleted", lambda: not list(full.glob("*-delete")))
-        assert cluster.node(1).stop() == 0
-        fillable(cluster, full).fill(LEFT_BYTES)
-
-        scene.start(1)
-
-        wait_for_event(scene, 1, full, "is FULL, was HEALTHY")
-        new = scene.topic_at([[1]] * 4)
-        assert partitions_in(full, new) == set()
-        # The old replica there leads, but takes nothing.
-        assert produce(cluster.bootstrap, old, 1, 100) == ["_MSG_TIMED_OUT"]
-        assert_none_failed(scene)
-
-
-def test_a_full_directory_that_fails_is_offline_like_any_other(stages: Stages) -> None:
-    with scene_on_small_disks(stages) as scene:
-        cluster = scene.cluster
-        topic = scene.topic(PARTITIONS, records=0, min_insync_replicas="2").topic
-        with Load(cluster.bootstrap, topic, partition=0) as load:
-            broker, directory = scene.leader(load)
-            there = partitions_in(directory, topic)
-            fillable(cluster, directory).fill(LEFT_BYTES)
-            wait_until_relieved(cluster, broker, topic, there)
-
-            scene.break_and_wait("chmod000", broker, directory)
-
-            goes_on(load)
-        assert_nothing_lost(load, read_all(cluster.bootstrap, topic, PARTITIONS))
 
 
 @pytest.mark.parametrize("policy", ["move", "report"])

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import threading
-from contextlib import ExitStack, suppress
-
-import confluent_kafka
 import pytest
 
 from tests.cluster.group_members import CLIENTS, Members, seen_by
@@ -18,7 +12,6 @@ from tests.cluster.scenes import Stage
 pytestmark = pytest.mark.cluster
 
 PARTITIONS = 4
-FAULTS = int(os.environ.get("GROUP_FAULTS", "200"))
 NO_OFFSET = -1001
 """librdkafka's number."""
 
@@ -63,33 +56,6 @@ def test_two_members_share_a_topic_and_one_takes_over_what_the_other_leaves(
         assert set(committed(scene.cluster, group, ledger.topic).values()) == {NO_OFFSET}
 
 
-def test_committed_offsets_survive_a_restart_of_all_brokers(group_stage: Stage) -> None:
-    with group_stage.scene() as scene, Members() as clients:
-        ledger = scene.topic(PARTITIONS, records=0)
-        ledger.produce(40)
-        groups = {client: f"before the restart, {client}" for client in CLIENTS}
-        before = {}
-        for client, group in groups.items():
-            member = clients.join(client, scene.cluster.bootstrap, ledger.topic, group)
-            seen: set[tuple[int, int]] = set()
-            wait_for(
-                f"all was consumed by {client}",
-                lambda member=member, seen=seen: seen.update(member.poll()) or len(seen) == 40,
-                GOES_ON_S,
-                last_seen=lambda member=member, seen=seen: (member.assigned(), sorted(seen)),
-            )
-            member.commit()
-            clients.leave(member)
-            before[group] = committed(scene.cluster, group, ledger.topic)
-            assert sum(before[group].values()) == 40
-
-        scene.restart(*scene.cluster.broker_ids)
-
-        for group, offsets in before.items():
-            assert committed(scene.cluster, group, ledger.topic) == offsets
-            assert state_of(scene.cluster, group) == "EMPTY"
-
-
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_group_goes_on_when_directories_of_its_coordinator_and_of_its_topic_die(
     protocol: str, group_stage: Stage
@@ -132,87 +98,3 @@ def test_group_goes_on_when_directories_of_its_coordinator_and_of_its_topic_die(
             for partition, offset in member.committed.items():
                 assert told[partition] >= offset, (partition, member.committed, told)
         scene.check(load)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("what", ["kill -9", "directory"])
-def test_no_committed_offset_is_lost_in_two_hundred_faults(what: str, group_stage: Stage) -> None:
-    """Each hits the coordinator of one of the groups, all of which commit all the while."""
-    with group_stage.scene() as scene, ExitStack() as stack:
-        topic = scene.topic(1, records=0).topic
-        groups = [Committing(scene.cluster.bootstrap, f"{what} {n}", topic) for n in range(4)]
-        for group in groups:
-            stack.callback(group.stop)
-        wait_for("all groups commit", lambda: all(g.acknowledged > 0 for g in groups), GOES_ON_S)
-        scene.wait_all_in_sync()
-        for number in range(FAULTS):
-            broker, path = coordinator(scene, groups[number % len(groups)].name)
-            if what == "directory":
-                scene.break_and_wait("chmod000", broker, path)
-            else:
-                scene.cluster.node(broker).kill()
-            before = [group.acknowledged for group in groups]
-            wait_for(
-                "all groups go on",
-                lambda before=before: all(
-                    group.acknowledged > former
-                    for group, former in zip(groups, before, strict=True)
-                ),
-                GOES_ON_S,
-                last_seen=lambda: groups,
-            )
-            for group in groups:
-                acknowledged = group.acknowledged
-                assert committed(scene.cluster, group.name, topic)[0] >= acknowledged, number
-            scene.make_whole()
-        assert not [group.went_back for group in groups if group.went_back]
-
-
-class Committing:
-    """A lone member of a group that commits ever greater offsets, on a thread."""
-
-    def __init__(self, bootstrap: str, name: str, topic: str) -> None:
-        self.name = name
-        self.acknowledged = -1
-        self.went_back: list[tuple[int, int]] = []
-        self._topic = topic
-        self._consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": name,
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"commits to {name}")
-        self._thread.start()
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {self.acknowledged}"
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def _run(self) -> None:
-        for offset in itertools.count():
-            if self._stop.is_set():
-                return
-            wanted = confluent_kafka.TopicPartition(self._topic, 0, offset)
-            with suppress(confluent_kafka.KafkaException):
-                (done,) = self._consumer.commit(offsets=[wanted], asynchronous=False)
-                if done.error is None:
-                    self.acknowledged = offset
-            if offset % 20 == 0:
-                self._look()
-
-    def _look(self) -> None:
-        """Read what is committed, which is never less than what was acknowledged before."""
-        wanted, acknowledged = confluent_kafka.TopicPartition(self._topic, 0), self.acknowledged
-        with suppress(confluent_kafka.KafkaException):
-            (found,) = self._consumer.committed([wanted], timeout=10)
-            if found.error is None and found.offset < acknowledged:
-                self.went_back.append((acknowledged, found.offset))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -173,59 +172,6 @@ def test_groups_are_listed_and_described_with_every_option(
         assert any(group in line for line in tool(GROUPS, "--describe", "--all-groups", "--state"))
     wait_for("an empty group", lambda: state_of(scene.cluster, group) == "EMPTY")
     assert {row["CONSUMER-ID"] for row in described()} == {"-"}
-
-
-RESETS = [
-    ("--to-offset 7", (7, 7)),
-    ("--to-earliest", (0, 0)),
-    ("--to-latest", (PER_PARTITION, PER_PARTITION)),
-    # What is not there is cut to what is.
-    ("--to-offset 9000", (PER_PARTITION, PER_PARTITION)),
-    ("--to-offset 12", (12, 12)),
-    ("--shift-by -3", (9, 9)),
-    ("--shift-by 5", (14, 14)),
-    ("--shift-by 5000", (PER_PARTITION, PER_PARTITION)),
-    ("--to-current", (PER_PARTITION, PER_PARTITION)),
-    ("--to-datetime 2001-01-01T00:00:00.000", (0, 0)),
-    # Nothing is so young: the end.
-    ("--by-duration PT0S", (PER_PARTITION, PER_PARTITION)),
-    ("--by-duration P1D", (0, 0)),
-]
-"""What the tool is asked for, one after another, and the offsets of both partitions then."""
-
-
-def test_offsets_are_reset_in_every_manner(scene: Scene, tool: Tool, tmp_path: Path) -> None:
-    ledger = scene.topic(2, records=2 * PER_PARTITION)
-    topic, group = ledger.topic, "reset"
-
-    def now() -> tuple[int, ...]:
-        return tuple(offsets_of(scene, group, topic))
-
-    def reset(*arguments: str) -> list[str]:
-        return tool(GROUPS, "--reset-offsets", "--group", group, *arguments)
-
-    before: tuple[int, ...] = ()
-    for arguments, after in RESETS:
-        words = ("--topic", topic, *arguments.split())
-        rows = reset(*words)
-        told = {row["PARTITION"]: int(row["NEW-OFFSET"]) for row in table(rows)}
-        assert (told[str(0)], told[str(1)]) == after, arguments
-        assert now() == before, "without --execute nothing changes"
-        reset(*words, "--execute")
-        before = now()
-        assert before == after, arguments
-
-    reset("--topic", f"{topic}:1", "--to-offset", "3", "--execute")
-    assert now() == (0, 3)
-    reset("--all-topics", "--shift-by", "1", "--execute")
-    assert now() == (1, 4)
-    # One cluster's offsets become another's, by way of a file.
-    exported = reset("--all-topics", "--to-current", "--export")
-    assert sorted(exported) == [f"{topic},0,1", f"{topic},1,4"]
-    file = tmp_path / "offsets.csv"
-    file.write_text(f"{topic},0,11\n{topic},1,14\n")
-    reset("--from-file", str(file), "--execute")
-    assert now() == (11, 14)
 
 
 def test_offsets_and_groups_are_deleted_where_nobody_uses_them(

@@ -12,24 +12,16 @@ import pytest
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.snapshots import latest_snapshot, read_snapshot
-from jbodlab.metadata.records.features import SUPPORTED
 from jbodlab.metadata.records.schema import to_json
-from jbodlab.vocabulary import kafka_uuid
-from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Cluster, wait_for
 from tests.cluster.scenes import SETTINGS, Scene, Stages
 from tests.kafka.tools import (
     CLUSTER,
     CONFIGS,
-    DELETE_RECORDS,
     DUMP_LOG,
-    FEATURES,
-    LEADER_ELECTION,
     LOG_DIRS,
-    OFFSETS,
-    QUORUM,
     REASSIGN,
     TOPICS,
-    TRANSACTIONS,
     VERIFIABLE_PRODUCER,
     KafkaTools,
     Printed,
@@ -96,31 +88,6 @@ def test_each_tool_prints_the_same_in_a_process_of_its_own(
         assert here == kafka_tools.run_alone(name, *options), (name, arguments)
 
 
-def test_topics_and_log_dirs_are_described(scene: Scene, cluster: Cluster, tool: Tool) -> None:
-    scene.create("described", 3, 3)
-    assert "described" in tool(TOPICS, "--list")
-    out = tool(LOG_DIRS, "--describe")
-    described = json.loads(out[-1])
-    assert [broker["broker"] for broker in described["brokers"]] == cluster.broker_ids
-    for broker in described["brokers"]:
-        assert {one["logDir"] for one in broker["logDirs"]} == {
-            str(path) for path in cluster.broker(broker["broker"]).paths
-        }
-        held = [p["partition"] for one in broker["logDirs"] for p in one["partitions"]]
-        assert {"described-0", "described-1", "described-2"} <= set(held)
-
-
-def test_a_topic_is_described_by_its_id(scene: Scene, cluster: Cluster, tool: Tool) -> None:
-    scene.create("by-id", 2, 3)
-    topic_id = kafka_uuid.to_text(cluster.image().topics.by_name["by-id"].topic_id)
-    by_name, by_id = (
-        # Asked by id the tool has no ELR to print, whatever the broker says.
-        [line.partition("\tElr:")[0] for line in tool(TOPICS, "--describe", *which)]
-        for which in (("--topic", "by-id"), ("--topic-id", topic_id))
-    )
-    assert by_id == by_name
-
-
 def test_dump_tool_reads_the_metadata_log(
     scene: Scene, cluster: Cluster, tool: Tool, tmp_path: Path
 ) -> None:
@@ -170,95 +137,6 @@ def test_dump_tool_reads_a_snapshot(
         {"type": record.NAME, "version": version, "data": to_json(record, version)}
         for record, version in snapshot.records
     ]
-
-
-def test_features_are_described_and_only_possible_levels_are_set(
-    cluster: Cluster, tool: Tool, kafka_tools: KafkaTools
-) -> None:
-    rows = {line.split()[1]: line.split()[3:8:2] for line in tool(FEATURES, "describe")}
-    assert set(rows) == set(SUPPORTED)
-    assert rows["metadata.version"] == ["3.3-IV3", "4.3-IV0", "4.3-IV0"]
-    assert rows["group.version"] == ["0", "1", "1"]
-    assert rows["share.version"] == ["0", "0", "0"]
-
-    tool(FEATURES, "upgrade", "--feature", "metadata.version=30")
-    for asked, reason in (
-        (("upgrade", "--feature", "share.version=1"), "does not support this feature"),
-        (("downgrade", "--metadata", "3.6-IV0"), "Refusing to perform the requested downgrade"),
-    ):
-        done = kafka_tools.run(FEATURES, "--bootstrap-server", cluster.bootstrap, *asked)
-        assert done.code != 0
-        assert reason in done.out + done.err
-
-
-def test_the_quorum_is_described(cluster: Cluster, tool: Tool) -> None:
-    status = dict(line.split(":", 1) for line in tool(QUORUM, "describe", "--status"))
-    assert int(status["LeaderId"]) == CONTROLLER_ID
-    assert int(status["HighWatermark"]) > 0
-
-    head, *rows = (line.split() for line in tool(QUORUM, "describe", "--replication"))
-    assert {row[0]: row[-1] for row in rows} == {
-        str(CONTROLLER_ID): "Leader",
-        **{str(broker): "Observer" for broker in cluster.broker_ids},
-    }
-    said = [dict(zip(head, row, strict=True)) for row in rows if row[-1] == "Observer"]
-    assert {each["NodeId"]: each["DirectoryId"] for each in said} == {
-        str(broker): str(kafka_uuid.to_text(directory_id(cluster.node(broker).metadata_dir)))
-        for broker in cluster.broker_ids
-    }
-    assert all(int(each["LastCaughtUpTimestamp"]) > 0 for each in said)
-
-
-def test_leaders_are_elected(scene: Scene, tool: Tool) -> None:
-    first, *others = scene.cluster.broker_ids
-    name = scene.topic_at([[first, *others]])
-    scene.restart(first)
-    scene.wait_all_in_sync()
-    assert scene.cluster.leaders(name)[0] in others
-
-    at = ("--topic", name, "--partition", "0")
-    said = tool(LEADER_ELECTION, "--election-type", "preferred", *at)
-    assert any("Successfully completed leader election" in line for line in said), said
-    wait_for("the first replica leads", lambda: scene.cluster.leaders(name)[0] == first)
-    said = tool(LEADER_ELECTION, "--election-type", "preferred", *at)
-    assert any("Valid replica already elected" in line for line in said), said
-
-
-def test_records_are_deleted_from_every_replica(
-    scene: Scene, cluster: Cluster, tool: Tool, tmp_path: Path
-) -> None:
-    ledger = scene.topic(2, records=200)
-    ends = sorted(tool(OFFSETS, "--topic", ledger.topic, "--time", "-1"))
-    file = tmp_path / "deletions.json"
-
-    def delete(*offsets: int) -> list[str]:
-        wanted = [
-            {"topic": ledger.topic, "partition": index, "offset": offset}
-            for index, offset in enumerate(offsets)
-        ]
-        file.write_text(json.dumps({"partitions": wanted, "version": 1}))
-        return tool(DELETE_RECORDS, "--offset-json-file", str(file))
-
-    said = delete(10, -1)
-    starts = sorted(tool(OFFSETS, "--topic", ledger.topic, "--time", "-2"))
-    assert f"partition: {ledger.topic}-0\tlow_watermark: 10" in said
-    assert starts == [f"{ledger.topic}:0:10", ends[1]]
-    said = delete(10_000, -1)
-    assert any("OffsetOutOfRangeException" in line for line in said), said
-    # Whoever leads next begins there too.
-    scene.restart(cluster.leaders(ledger.topic)[0])
-    assert sorted(tool(OFFSETS, "--topic", ledger.topic, "--time", "-2")) == starts
-
-
-def test_producers_are_described(scene: Scene, tool: Tool) -> None:
-    ledger = scene.topic(1, records=20)
-    at = ("--topic", ledger.topic, "--partition", "0")
-    for which in ((), *(("--broker-id", str(each)) for each in scene.cluster.broker_ids)):
-        head, *rows = (
-            line.split() for line in tool(TRANSACTIONS, "describe-producers", *at, *which)
-        )
-        assert head[:2] == ["ProducerId", "ProducerEpoch"]
-        assert [row[1:3] for row in rows] == [["0", "-1"]]
 
 
 def test_brokers_are_unregistered(scene: Scene, kafka_tools: KafkaTools) -> None:

@@ -37,38 +37,6 @@ def leaders(scene: Scene, topic: str) -> set[int]:
     return {state.leader for state in states}
 
 
-def test_killed_controller_stops_no_producer(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster, ledger = scene.cluster, scene.topic(6, records=0, min_insync_replicas="2")
-        with Load(cluster.bootstrap, ledger.topic) as load:
-            cluster.node(CONTROLLER_ID).kill()
-            before = len(load.acknowledged)
-            wait_for(
-                "acknowledgements without a controller",
-                lambda: len(load.acknowledged) > before + load.rate,
-            )
-            cluster.node(CONTROLLER_ID).start()
-            scene.topic(1)
-            leader, path = scene.leader(ledger)
-            scene.break_and_wait("chmod000", leader, path)
-            wait_for("a new leader", lambda: cluster.leaders(ledger.topic)[0] not in (leader, -1))
-        assert not load.errors
-        scene.check(load)
-
-
-def test_all_processes_killed_at_once_lose_nothing(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster, topic = scene.cluster, scene.topic(6, records=0, min_insync_replicas="2").topic
-        with Load(cluster.bootstrap, topic) as load:
-            wait_for("some records", lambda: len(load.acknowledged) > 500)
-            cluster.kill()
-            cluster.start()
-            again = time.monotonic()
-            wait_for("acknowledgements again", lambda: load.acknowledged_after(again, 0), 60)
-        assert not load.errors
-        scene.check(load)
-
-
 def test_clean_stop_hands_leadership_over_and_leaves_its_marker(stage: Stage) -> None:
     with stage.scene() as scene:
         cluster, topic = scene.cluster, scene.topic(6, records=0, min_insync_replicas="2").topic

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.harness import CONTROLLER_ID, Cluster, partitions_in, wait_for
-from tests.cluster.scenes import METRICS_PORT, Stage
+from tests.cluster.scenes import Stage
 from tests.cluster.scraper import Scraper
 
 pytestmark = pytest.mark.cluster
@@ -135,28 +133,3 @@ def test_a_dead_directory_is_seen_on_its_broker_and_on_the_controller(stage: Sta
             "broker 2 fenced",
             lambda: scrape(CONTROLLER_ID)[f"{prefix}_FencedBrokerCount"] == 1,
         )
-
-
-def test_nothing_listens_where_no_port_is_set(stage: Stage) -> None:
-    with stage.scene() as scene:
-        node = scene.cluster.node(1)
-        before = node.properties_file.read_text()
-        lines = before.splitlines(keepends=True)
-        without = [line for line in lines if not line.startswith(METRICS_PORT)]
-        assert len(without) < len(lines)
-        node.properties_file.write_text("".join(without))
-
-        scene.restart(1)
-
-        assert "serving metrics" not in scene.said(1)
-        node.properties_file.write_text(before)
-        scene.restart(1)
-        assert "serving metrics" in scene.said(1)
-
-
-def test_other_pages_are_not_found(stage: Stage) -> None:
-    with stage.scene() as scene:
-        scrape = Scraper(scene.cluster)
-        for node in scrape.nodes:
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                urllib.request.urlopen(f"http://127.0.0.1:{scrape.ports[node]}/", timeout=5)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.clients.members import ProgramProcess
 from tests.clients.programs import FOLDER, Program, go, java, node
-from tests.cluster.scenes import Scene, Stage
+from tests.cluster.scenes import Scene
 from tests.kafka.jars import RELEASE, STREAMS, STREAMS_3, NoKafkaError
 
 pytestmark = [
@@ -31,12 +31,6 @@ NO_SHARE_GROUPS = "share group"
 CODE = "UNSUPPORTED_VERSION"
 CODE_IN_PYTHON = "UnsupportedVersionError"
 """What is left of the words in libraries that show codes only."""
-
-
-@pytest.fixture
-def scene(stage: Stage) -> Iterator[Scene]:
-    with stage.scene() as scene:
-        yield scene
 
 
 @pytest.fixture

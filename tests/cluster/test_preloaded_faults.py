@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
@@ -104,25 +103,6 @@ def test_a_slow_disk_costs_time_and_nothing_else(cluster: Cluster) -> None:
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "slow", PARTITIONS))
     assert "went offline" not in cluster.broker(1).output()
-
-
-def test_any_number_of_slow_syncs_in_a_row_is_no_hang(cluster: Cluster) -> None:
-    """A log with many small segments has them synced by one call, which then takes seconds."""
-    cluster.create_topic("segments", 1, 1, internal_segment_bytes="16384")
-    broker = cluster.leader("segments", 0)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 1})
-    said = len(broker.output())
-
-    with broker.log_dir_of("segments", 0).fails("slow", delay="40ms", calls="sync") as fault:
-        for _ in range(120):
-            producer.produce("segments", bytes(14_000))
-        assert producer.flush(30) == 0
-        # Of each segment the log and its indexes: more than twice as long as one step may take.
-        wait_for("many slow syncs", lambda: fault.broken.count >= 120)
-        producer.produce("segments", b"last")
-        assert producer.flush(30) == 0
-
-    assert "went offline" not in broker.output()[said:]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
@@ -13,10 +12,9 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.ids import BrokerId
-from tests.cluster.commands import called
 from tests.cluster.configs import BROKER, TOPIC, alter, client
 from tests.cluster.following_reader import FollowingReader
-from tests.cluster.harness import CONTROLLER_ID, Load, assigned, wait_for
+from tests.cluster.harness import Load, wait_for
 from tests.cluster.invariants import check
 from tests.cluster.moving import fill
 from tests.cluster.scenes import Scene, Stages
@@ -167,11 +165,6 @@ class Reassigning:
                     found[key.partition] = sum(each.stat().st_size for each in folder.glob("*.log"))
         return found
 
-    def revive(self, broker: int, path: Path) -> None:
-        """Heal a directory and bring it back, as an operator would."""
-        self.scene.faults.heal(path)
-        called(self.cluster, "dirs", "revive", f"broker-{broker}:{path}")
-
 
 def test_partitions_get_other_brokers_and_leaders_under_load(stages: Stages) -> None:
     with reassigning(stages, [(1, 2), (2, 1), (1, 2)]) as topic:
@@ -202,78 +195,6 @@ def test_the_number_of_replicas_grows_and_shrinks_under_load(stages: Stages) -> 
             ]
 
 
-def test_a_dead_target_is_waited_for(stages: Stages) -> None:
-    with reassigning(stages, [(1, 2)]) as topic:
-        topic.stop(4)
-        with topic.traffic() as load:
-            topic.reassign({0: (4, 1)})
-            assert topic.under_way() == {0: ([4, 1, 2], [4], [2])}
-            topic.wait_for_writes(load)
-
-            topic.scene.start(4)
-            topic.wait_completed()
-
-            assert topic.replicas() == [(4, 1)]
-
-
-def test_cancelling_deletes_the_new_replicas_and_keeps_the_old(stages: Stages) -> None:
-    with reassigning(stages, [(1, 2), (2, 1)]) as topic:
-        before = {broker: assigned(topic.cluster, broker, topic.topic) for broker in (1, 2)}
-        topic.stop(4)
-        with topic.traffic():
-            topic.reassign({0: (3, 4), 1: (3, 4)})
-            # One new replica is there and in sync; the other one never comes.
-            wait_for(
-                "broker 3 in sync",
-                lambda: all(3 in state.isr for state in topic.partitions().values()),
-            )
-
-            topic.reassign({0: None, 1: None})
-
-            assert topic.under_way() == {}
-            assert [sorted(each) for each in topic.replicas()] == [[1, 2], [1, 2]]
-            wait_for("the end of the new replicas", lambda: topic.folders(3) == set())
-            assert before == {
-                broker: assigned(topic.cluster, broker, topic.topic) for broker in (1, 2)
-            }
-            topic.scene.start(4)
-        assert topic.folders(4) == set()
-
-
-def test_a_second_reassignment_replaces_the_first(stages: Stages) -> None:
-    with reassigning(stages, [(1, 2)]) as topic:
-        topic.stop(4)
-        with topic.traffic():
-            topic.reassign({0: (4, 3)})
-            wait_for("broker 3 in sync", lambda: 3 in topic.partition().isr)
-
-            topic.reassign({0: (2, 1)})
-            topic.wait_completed()
-
-            assert topic.replicas() == [(2, 1)]
-            wait_for("the end of the new replica", lambda: topic.folders(3) == set())
-            topic.scene.start(4)
-
-
-def test_the_controller_is_killed_in_the_middle(stages: Stages) -> None:
-    with reassigning(stages, [(1, 2)] * 4) as topic, topic.traffic_behind(16):
-        topic.reassign(dict.fromkeys(range(4), (3, 4)))
-        topic.cluster.node(CONTROLLER_ID).kill()
-        copied = topic.bytes_at(1)
-        # Everybody is in sync, and nobody can say so.
-        for target in (3, 4):
-            wait_for(
-                f"all of the copies at broker {target}",
-                lambda target=target: all(
-                    size >= copied[index] for index, size in topic.bytes_at(target).items()
-                ),
-                last_seen=lambda target=target: topic.bytes_at(target),
-            )
-        topic.cluster.node(CONTROLLER_ID).start()
-        topic.wait_completed()
-        assert topic.replicas() == [(3, 4)] * 4
-
-
 def test_source_and_target_are_killed_in_the_middle(stages: Stages) -> None:
     with reassigning(stages, [(1, 2)] * 4) as topic, topic.traffic_behind(16):
         topic.throttle(4, 2_000_000)
@@ -286,47 +207,6 @@ def test_source_and_target_are_killed_in_the_middle(stages: Stages) -> None:
         topic.cluster.wait_served()
         topic.wait_completed()
         assert topic.replicas() == [(3, 4)] * 4
-
-
-def test_a_directory_of_the_target_dies_in_the_middle(stages: Stages) -> None:
-    with reassigning(stages, [(1,)]) as topic, topic.traffic_behind(8):
-        topic.throttle(4, 1_000_000)
-        topic.reassign({0: (4,)})
-        home = topic.cluster.broker(4).log_dir_of(topic.topic, 0).path
-        wait_for("a part of the copy", lambda: topic.bytes_at(4)[0] > 0)
-        topic.scene.break_and_wait("chmod000", 4, home)
-        topic.throttle(4, None)
-        topic.revive(4, home)
-        topic.wait_completed()
-        assert topic.replicas() == [(4,)]
-        wait_for("a leader", lambda: topic.partition().leader == 4)
-
-
-def test_the_directory_of_the_last_source_dies_in_the_middle(stages: Stages) -> None:
-    with reassigning(stages, [(1,)]) as topic:
-        topic.stop(4)
-        with topic.traffic():
-            topic.reassign({0: (4,)})
-            home = topic.cluster.broker(1).log_dir_of(topic.topic, 0).path
-            topic.scene.faults.make("chmod000", home)
-            wait_for("nobody leads", lambda: topic.partition().leader == -1)
-            topic.scene.start(4)
-            # Whoever has no records does not lead: everything waits for the source.
-            wait_for("the new replica", lambda: topic.folders(4))
-            topic.scene.let_all_act()
-            assert (topic.partition().isr, topic.partition().leader) == ((1,), -1)
-
-            topic.revive(1, home)
-            topic.wait_completed()
-            assert topic.replicas() == [(4,)]
-
-
-def test_new_replicas_spread_over_the_directories(stages: Stages) -> None:
-    with reassigning(stages, [(1,)] * 4) as topic, topic.traffic():
-        topic.reassign(dict.fromkeys(range(4), (2,)))
-        topic.wait_completed()
-        check(topic.cluster)
-        assert len(set(assigned(topic.cluster, 2, topic.topic).values())) == 4
 
 
 def test_what_is_under_way_shows_in_a_clients_eyes(stages: Stages) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from tests.cluster.scenes import Stage, Stages
 
 pytestmark = pytest.mark.cluster
 
-FIRST_SEGMENT = f"{0:020d}.log"
 BETWEEN = 4_000
 SETTINGS = {
     **scenes.SETTINGS,
@@ -41,10 +39,6 @@ def copy_of(cluster: Cluster, node: int) -> Path:
     return cluster.node(node).metadata_dir / "__cluster_metadata-0"
 
 
-def history_is_gone(cluster: Cluster, node: int) -> bool:
-    return not (copy_of(cluster, node) / FIRST_SEGMENT).exists()
-
-
 def newest_end(cluster: Cluster, node: int) -> int:
     paths = snapshot_paths(copy_of(cluster, node))
     return parse_name(paths[0].name)[0] if paths else -1
@@ -61,11 +55,6 @@ def end_offset(cluster: Cluster, node: int) -> int:
     log.close()
     cluster.own(cluster.node(node).metadata_dir)
     return end
-
-
-def replayed_bytes(cluster: Cluster, broker: int) -> int:
-    pattern = r"replayed metadata up to offset .*replayed_bytes=(\d+)"
-    return int(re.findall(pattern, cluster.node(broker).output())[-1])
 
 
 def test_a_broker_from_before_all_history_catches_up_and_leads_again(short_log: Stage) -> None:
@@ -91,25 +80,3 @@ def test_a_broker_from_before_all_history_catches_up_and_leads_again(short_log: 
             scene.wait_all_in_sync()
         assert not load.errors
         scene.check(load)
-
-
-def test_a_killed_cluster_comes_back_from_its_snapshots(short_log: Stage) -> None:
-    with short_log.scene() as scene:
-        cluster, kept = scene.cluster, scene.topic(6)
-        wait_for("no history", lambda: all(history_is_gone(cluster, n) for n in cluster.nodes))
-        cluster.kill()
-        for node in cluster.nodes:
-            left = copy_of(cluster, node) / f"{1:020d}-{1:010d}.checkpoint.part"
-            left.write_bytes(b"x")
-            cluster.own(left)
-
-        cluster.start()
-
-        scene.check(kept)
-        for broker in cluster.broker_ids:
-            # A batch more than the limit, and what came while the snapshot was written.
-            assert replayed_bytes(cluster, broker) < 2 * BETWEEN
-        for node in cluster.nodes:
-            files = [path.name for path in copy_of(cluster, node).iterdir()]
-            assert f"{1:020d}-{1:010d}.checkpoint.part" not in files
-            assert not [name for name in files if name.endswith(".damaged")]

@@ -103,11 +103,9 @@ def environment() -> dict[str, str]:
     return {**found, "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLE)])}
 
 
-def test_a_cluster_is_shared_healed_and_shown_where_a_test_fails(project: Path) -> None:
-    (project / "test_shared.py").write_text(SHARED)
-
-    done = subprocess.run(
-        [*PYTEST, "-p", "no:cacheprovider"],
+def run_pytest(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PYTEST, "-p", "no:cacheprovider", *words],
         cwd=project,
         env=environment(),
         capture_output=True,
@@ -115,6 +113,12 @@ def test_a_cluster_is_shared_healed_and_shown_where_a_test_fails(project: Path) 
         timeout=150,
         check=False,
     )
+
+
+def test_a_cluster_is_shared_healed_and_shown_where_a_test_fails(project: Path) -> None:
+    (project / "test_shared.py").write_text(SHARED)
+
+    done = run_pytest(project)
 
     assert "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
     assert "jbodlab cluster" in done.stdout
@@ -128,15 +132,7 @@ def test_a_cluster_is_shared_healed_and_shown_where_a_test_fails(project: Path) 
 def test_a_fixture_of_a_wider_scope_is_told_what_to_use(project: Path) -> None:
     (project / "test_wider.py").write_text(WIDER)
 
-    done = subprocess.run(
-        [*PYTEST, "-p", "no:cacheprovider"],
-        cwd=project,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_pytest(project)
 
     assert "1 error" in done.stdout
     assert (
@@ -167,14 +163,6 @@ def test_a_pytest_that_is_killed_leaves_nothing(project: Path) -> None:
 
 
 def test_the_example_project_passes(project: Path) -> None:
-    done = subprocess.run(
-        [*PYTEST, "-p", "no:cacheprovider", "-c", str(EXAMPLE / "pyproject.toml"), str(EXAMPLE)],
-        cwd=project,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    done = run_pytest(project, "-c", str(EXAMPLE / "pyproject.toml"), str(EXAMPLE))
 
     assert "3 passed" in done.stdout, done.stdout + done.stderr

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from lab.rehearsal import plans
 from lab.rehearsal.plans import shipped
 from scripts import plan_schema
-from tests.lab.rehearsal.test_wrong_plans import GOOD, WRONG
+from tests.lab.rehearsal.test_reader import GOOD, WRONG
 
 PLANS = Path(plans.__file__).parent
 SCHEMA = json.loads(plan_schema.FILE.read_text("utf-8"))

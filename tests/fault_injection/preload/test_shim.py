@@ -5,20 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fault_injection.preload import CallClass, Control, Rule
 from tests.fault_injection.patient import (
     DEADLINE_S,
-    REPOSITORY,
     SERVER_UID,
     Patient,
     Rules,
@@ -212,56 +211,49 @@ def test_calls_of_a_class_take_longer(
     assert rules.counters()[0].broken == len(delayed)
 
 
-def test_a_hang_ends_by_itself(rules: Rules, patient: Patient, d1: Path) -> None:
+@pytest.mark.parametrize("code", [0, errno.EIO])
+def test_a_hang_ends_by_itself(rules: Rules, patient: Patient, d1: Path, code: int) -> None:
+    """With an errno the calls fail at its end, and afterwards."""
     hang_ns = 100_000_000
     broken = 0
     while not broken:
         # On a busy machine the first ones may be over before the call is made.
         hang_ns *= 2
         armed_ns = time.monotonic_ns()
-        rules.set(Rule(directory=d1, calls=SYNC, hang_s=hang_ns / 1e9))
+        rules.set(Rule(directory=d1, calls=SYNC, hang_s=hang_ns / 1e9, errno=code))
         hung = patient.order("fsync", d1).outcome()
         broken = rules.counters()[0].broken
     later = patient.error("fsync", d1)
 
-    assert (hung.errno, later) == (0, 0)
+    assert (hung.errno, later) == (code, code)
     assert hung.ended_ns >= armed_ns + hang_ns
-    assert (rules.counters()[0].seen, rules.counters()[0].broken) == (2, 1)
+    assert (rules.counters()[0].seen, rules.counters()[0].broken) == (2, 2 if code else 1)
 
 
-def test_a_hang_with_an_errno_fails_at_its_end_and_afterwards(
-    rules: Rules, patient: Patient, d1: Path
+@pytest.mark.parametrize(
+    ("held", "then", "expected"),
+    [
+        ({"hang_s": 60, "errno": errno.EIO}, None, 0),
+        ({"delay_ms": 500_000}, None, 0),
+        ({"hang_s": 60}, errno.EROFS, errno.EROFS),
+    ],
+    ids=["a hang with an errno is healed", "a delay is healed", "an error replaces a hang"],
+)
+def test_a_call_that_is_held_ends_as_the_next_rules_say(
+    rules: Rules,
+    patient: Patient,
+    d1: Path,
+    held: dict[str, Any],
+    then: int | None,
+    expected: int,
 ) -> None:
-    armed_ns = time.monotonic_ns()
-    rules.set(Rule(directory=d1, calls=SYNC, hang_s=0.2, errno=errno.EIO))
-
-    hung = patient.order("fsync", d1).outcome()
-
-    assert hung.errno == errno.EIO
-    assert hung.ended_ns >= armed_ns + 200_000_000
-    assert patient.error("fsync", d1) == errno.EIO
-
-
-def test_a_hang_with_an_errno_that_is_healed_is_carried_out(
-    rules: Rules, patient: Patient, d1: Path
-) -> None:
-    rules.set(Rule(directory=d1, calls=SYNC, hang_s=60, errno=errno.EIO))
-    hanging = patient.order("fsync", d1)
+    rules.set(Rule(directory=d1, calls=SYNC, **held))
+    call = patient.order("fsync", d1)
     rules.wait_broken(1)
 
-    rules.control.clear()
+    rules.set(*([] if then is None else [Rule(directory=d1, calls=SYNC, errno=then)]))
 
-    assert hanging.outcome().errno == 0
-
-
-def test_a_long_delay_ends_when_it_is_healed(rules: Rules, patient: Patient, d1: Path) -> None:
-    rules.set(Rule(directory=d1, calls=SYNC, delay_ms=500_000))
-    slow = patient.order("fsync", d1)
-    rules.wait_broken(1)
-
-    rules.control.clear()
-
-    assert slow.outcome().errno == 0
+    assert call.outcome().errno == expected
 
 
 def test_what_hangs_goes_on_hanging_when_another_rule_comes_or_goes(
@@ -283,18 +275,6 @@ def test_what_hangs_goes_on_hanging_when_another_rule_comes_or_goes(
 
     assert all(call.outcome().ended_ns > healed_ns for call in (hanging, second))
     assert (rules.counters()[0].seen, rules.counters()[0].broken) == (2, 2)
-
-
-def test_what_hangs_fails_when_its_rule_is_replaced_by_an_error(
-    rules: Rules, patient: Patient, d1: Path
-) -> None:
-    rules.set(Rule(directory=d1, calls=SYNC, hang_s=60))
-    hanging = patient.order("fsync", d1)
-    rules.wait_broken(1)
-
-    rules.set(Rule(directory=d1, calls=SYNC, errno=errno.EROFS))
-
-    assert hanging.outcome().errno == errno.EROFS
 
 
 def test_a_rule_may_be_about_some_names_only(rules: Rules, patient: Patient, d1: Path) -> None:
@@ -444,63 +424,6 @@ def test_reserved_counters_are_given_to_nobody_else(rules: Rules, d1: Path) -> N
     assert first != second
     assert control.impose(rule) not in (first, second)
     assert control.impose(rule, first) == first
-
-
-INJECTOR = """
-import errno, sys, time
-from pathlib import Path
-from fault_injection.preload import CallClass, Control, Rule
-control = Control.open(Path(sys.argv[1]))
-directory = Path(sys.argv[2])
-control.impose(Rule(directory=directory, calls=CallClass.SYNC, hang_s=float(sys.argv[3])))
-control.impose(Rule(directory=directory, calls=CallClass.WRITE, errno=errno.EIO))
-print("set", flush=True)
-time.sleep(600)
-"""
-
-
-def run_killed_injector(rules: Rules, directory: Path, hang_s: float) -> int:
-    """Have another process set rules, and kill it; returns when it had set them, monotonic."""
-    with subprocess.Popen(
-        [sys.executable, "-c", INJECTOR, str(rules.control.path), str(directory), str(hang_s)],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-    ) as injector:
-        assert injector.stdout is not None
-        assert injector.stdout.readline() == b"set\n"
-        set_ns = time.monotonic_ns()
-        injector.send_signal(signal.SIGKILL)
-    return set_ns
-
-
-def test_rules_of_a_killed_injector_are_taken_over_and_healed(
-    rules: Rules, patient: Patient, d1: Path
-) -> None:
-    run_killed_injector(rules, d1, 60)
-    successor = Rules(Control.open(rules.control.path))
-    in_force = [armed.rule for armed in successor.control.in_force]
-    successor.set(*in_force)
-    hanging = patient.order("fsync", d1)
-    successor.wait_broken(1)
-    error = patient.error("write", d1)
-
-    successor.control.clear()
-
-    assert [rule.calls for rule in in_force] == [SYNC, WRITE]
-    assert error == errno.EIO
-    assert hanging.outcome().errno == 0
-    assert patient.error("write", d1) == 0
-
-
-def test_a_hang_ends_although_the_injector_was_killed(
-    rules: Rules, patient: Patient, d1: Path
-) -> None:
-    run_killed_injector(rules, d1, 1.5)
-
-    assert patient.order("fsync", d1).outcome().errno == 0
-    assert patient.error("write", d1) == errno.EIO
-    Control.open(rules.control.path).clear()
 
 
 def test_sixteen_threads_meet_only_the_rules_of_a_directory_while_they_change(
