@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -189,14 +190,15 @@ def _runner(engine: Runner | str, size_bytes: int) -> Iterator[Runner]:
     elif engine == LOCAL:
         yield LocalRunner()
     else:
-        from analytics.job.session import start_session
-        from analytics.job.spark_runner import SparkRunner
+        from analytics.job.session import SMALL_LOG_BYTES, start_session
+        from analytics.job.spark_runner import SmallSparkRunner, SparkRunner
 
-        session = start_session(size_bytes)
-        try:
-            yield SparkRunner(session)
-        finally:
-            session.stop()
+        # To stop a session takes PySpark a second: the reports are written meanwhile.
+        with ThreadPoolExecutor(1) as pool, ExitStack() as stopping:
+            session = start_session(size_bytes)
+            stopping.callback(pool.submit, session.stop)
+            runner = SparkRunner(session, stopping.close)
+            yield SmallSparkRunner(runner) if size_bytes <= SMALL_LOG_BYTES else runner
 
 
 def answer(output_dir: Path | str, *moments: int | datetime, cluster: str | None = None) -> str:

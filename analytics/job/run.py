@@ -11,7 +11,7 @@ All tables are in the scratch folder then; `job.clusters` puts them in their pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -76,7 +76,12 @@ class RunOptions:
 
 
 def run(
-    runner: Runner, layout: Layout, output: ClusterOutput, progress: Progress, options: RunOptions
+    runner: Runner,
+    layout: Layout,
+    output: ClusterOutput,
+    progress: Progress,
+    options: RunOptions,
+    release_runner: Callable[[], None],
 ) -> Figures:
     """Replay the log of a cluster into tables, and ask them.
 
@@ -86,9 +91,10 @@ def run(
         output: Where the tables go; prepared.
         progress: Hears of the stages.
         options: Of the user.
+        release_runner: Is called when the runner gets no more work.
     """
     one = _Run(runner, layout, output, progress, options)
-    one.write_tables()
+    one.write_tables(release_runner)
     progress.stage("report")
     figures = ask_figures(output.tables(), options.asked)
     output.remove_others()
@@ -114,7 +120,7 @@ class _Run:
         self.buckets = max(1, -(-layout.size_bytes // BYTES_PER_BUCKET))
         self.syncs = sync_points(layout)
 
-    def write_tables(self) -> None:
+    def write_tables(self, release_runner: Callable[[], None]) -> None:
         """Write all tables, each stage those that it gives."""
         self.progress.stage("reading the log")
         with self._scan() as scanned:
@@ -130,6 +136,7 @@ class _Run:
             more = small.topic_rows(seen.wide, self.buckets)
             work = partial(follow_bucket, self._follow_plan(seen, history))
             followed = self.runner.shuffle(scanned, more, self.buckets, work)
+        release_runner()
         self.progress.stage("writing tables")
         files = [file for one in followed for file in one.files]
         self.output.accept((*FACTS, *BUCKET_TABLES), files)
