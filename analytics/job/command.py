@@ -32,6 +32,7 @@ from analytics.page.conditions import Condition, parse_condition, parse_objectiv
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
 from analytics.source.requirements import FOR_SPARK, check_requirements
+from analytics.store.arrow_alone import use_arrow_alone
 from analytics.tables import catalog as t
 from jbodlab.cli import lab_state
 from jbodlab.cli.output import Output
@@ -47,6 +48,7 @@ def run(options: Namespace, output: Output) -> int:
     Raises:
         ReplayInputError: input, output or machine are not usable.
     """
+    use_arrow_alone()
     moments = options.diff or ([options.as_of] if options.as_of else [])
     if moments and (output.is_json or options.fail_on):
         raise UsageError("--output json and --fail-on are for the report of a whole log")

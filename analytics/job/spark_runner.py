@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics.errors import ReplayInputError
 from analytics.job.local_runner import RowsInMemory, add_rows
 from analytics.job.runner import ROWS, Answer, Item, Mapped, Mapper, Reducer, Row
+from analytics.store.arrow_alone import use_arrow_alone
 from analytics.tables.spark_schema import spark_schema
 
 Batches = Iterator[pa.RecordBatch]
@@ -113,6 +114,7 @@ def _reduced(work: Reducer[Answer], bucket: int, rows: Iterator[Row]) -> Generat
 
 def _closed(number: int, work: Callable[[], Generator[pa.RecordBatch, None, Any]]) -> Batches:
     """Yield the rows of a piece of work, and behind them its answer, a row without a bucket."""
+    use_arrow_alone()
     answer: object
     try:
         answer = yield from work()
