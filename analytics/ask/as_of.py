@@ -154,7 +154,7 @@ def resolve(tables: Readable, moment: int | datetime) -> LogMoment:
 
 def _resolve(questions: Questions, moment: int | datetime) -> LogMoment:
     ((first, behind, base_us),) = questions.rows(
-        "SELECT replay_from, end_offset, epoch_us(replay_from_time) FROM {logs}"
+        "SELECT replay_from, end_offset, epoch_us(replay_from_time) FROM logs"
     )
     end = behind - 1
     # What a snapshot holds is the state before the first record that follows it.
@@ -166,7 +166,7 @@ def _resolve(questions: Questions, moment: int | datetime) -> LogMoment:
     else:
         by_then = f"epoch_us(timestamp) <= {to_microseconds(moment)}"
     ((offset,),) = questions.rows(
-        f'SELECT max("offset") FROM {{records}} WHERE "offset" >= {first} AND {by_then}'
+        f'SELECT max("offset") FROM records WHERE "offset" >= {first} AND {by_then}'
     )
     if offset is None:
         base = _moment(base_us)
@@ -175,14 +175,14 @@ def _resolve(questions: Questions, moment: int | datetime) -> LogMoment:
             raise ReplayInputError(f"time {clock(moment)} is outside of the log, {span}")
         return LogMoment(offset=low, time=base)
     ((time_us,),) = questions.rows(
-        f'SELECT max(epoch_us(timestamp)) FROM {{records}} WHERE "offset" = {offset}'
+        f'SELECT max(epoch_us(timestamp)) FROM records WHERE "offset" = {offset}'
     )
     return LogMoment(offset=offset, time=_moment(time_us))
 
 
 def _begin(questions: Questions) -> datetime | None:
     """Return the time of the first record."""
-    ((time_us,),) = questions.rows("SELECT min(epoch_us(earliest_time)) FROM {record_counts}")
+    ((time_us,),) = questions.rows("SELECT min(epoch_us(earliest_time)) FROM record_counts")
     return _moment(time_us)
 
 
@@ -223,7 +223,7 @@ def _held(history: Table, offset: int) -> str:
     ends = [name for name in history.schema.names if name in _ENDS]
     nothing = ", ".join(f"NULL AS {name}" for name in ends)
     return f"""
-        SELECT * REPLACE ({nothing}) FROM {{{history.name}}}
+        SELECT * REPLACE ({nothing}) FROM {history.name}
         WHERE valid_from_offset <= {offset}
           AND (valid_to_offset IS NULL OR valid_to_offset > {offset})
           -- A snapshot's states stand at its end, and hold before the record there.
@@ -262,7 +262,7 @@ _TOPICS = f"""
       SELECT max(number) AS number FROM settings
       WHERE resource_type = 'broker' AND resource_name = ''
     ) AS by_default
-    CROSS JOIN (SELECT min_insync_replicas FROM {{{{logs}}}}) AS assumed
+    CROSS JOIN (SELECT min_insync_replicas FROM logs) AS assumed
 """
 
 
@@ -293,7 +293,7 @@ def _texts(age: str, column: str, compared: _Compared) -> str:
     fields = ", ".join(f'"{name}"' for name in ("exists", *compared.fields))
     held = f"""
         SELECT {", ".join((*compared.keys, *texts))}, 'yes' AS "exists"
-        FROM {{{age}_{compared.table.name}}}
+        FROM {age}_{compared.table.name}
     """
     return f"UNPIVOT ({held}) ON {fields} INTO NAME field VALUE {column}"
 

@@ -42,19 +42,19 @@ def as_of_text(tables: Mapping[Table, pa.Table], moment: LogMoment) -> str:
     with Questions(GivenTables({table.name: rows for table, rows in tables.items()})) as questions:
         (counts,) = questions.named_rows(
             f"""
-            SELECT (SELECT count(*) FROM {{topics}}) AS topics, count(*) AS partitions,
+            SELECT (SELECT count(*) FROM topics) AS topics, count(*) AS partitions,
               count(*) FILTER (WHERE leader = {NO_LEADER}) AS leaderless,
               count(*) FILTER (WHERE len(isr) < len(replicas)) AS under_replicated
-            FROM {{partitions}}
+            FROM partitions
             """
         )
         is_short = f"leader = {NO_LEADER} OR len(isr) < len(replicas)"
         found = {
             "moment": moment,
-            "brokers": first("{brokers}", "broker"),
-            "offline": first("{log_dirs} WHERE state = 'offline'", "broker, directory"),
-            "short": first(f"{{partitions}} WHERE {is_short}", "topic, partition"),
-            "features": first("{features}", "feature"),
+            "brokers": first("brokers", "broker"),
+            "offline": first("log_dirs WHERE state = 'offline'", "broker, directory"),
+            "short": first(f"partitions WHERE {is_short}", "topic, partition"),
+            "features": first("features", "feature"),
         }
     return text_of("as_of", counts | found) + "\n"
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.derive.bucket_rows import BucketRows
-from analytics.derive.log_end import log_end
+from analytics.derive.log_end import LogEnd
 from analytics.derive.sql_files import Scope, SqlFiles, texts
 from analytics.derive.what_if import kind_losses
 from analytics.store.questions import Readable
@@ -26,26 +26,29 @@ class Tables(Readable, BucketRows, Protocol):
     """The tables of one cluster."""
 
 
-def known_failures(tables: Tables) -> pa.Table:
-    """Return the failures that the log tells of, as the buckets are asked about them.
+class ClusterSql(SqlFiles):
+    """Derives tables in two steps; a table is looked at by the step that reads it.
 
     Args:
-        tables: `log_dirs`, `broker_sessions`, `record_counts`, `snapshot_records` and `brokers`.
+        tables: Those of the cluster.
+        end: End of the log.
     """
-    with SqlFiles(Scope.CLUSTER, tables, log_end(tables)) as sql:
-        return sql.answer(FAILURES)
 
+    def __init__(self, tables: Tables, end: LogEnd) -> None:
+        super().__init__(Scope.CLUSTER, tables, end)
 
-def derive_cluster(tables: Tables) -> Iterator[tuple[Table, pa.Table]]:
-    """Derive the tables that concern several buckets.
+    def known_failures(self) -> pa.Table:
+        """Return the failures that the log tells of, as the buckets are asked about them.
 
-    Args:
-        tables: Those of records and facts, and those of BUCKET_SUMS.
+        It reads `log_dirs`, `broker_sessions`, `record_counts` and `snapshot_records`.
+        """
+        return self.answer(FAILURES)
 
-    Yields:
-        Each of CLUSTER_TABLES and its rows, in no order.
-    """
-    with SqlFiles(Scope.CLUSTER, tables, log_end(tables)) as sql:
-        sql.give("kind_losses", kind_losses(sql.made("distinct_kinds").to_pylist()))
+    def derive(self) -> Iterator[tuple[Table, pa.Table]]:
+        """Yield each of CLUSTER_TABLES and its rows, in no order.
+
+        It reads the tables of records and facts, and those of BUCKET_SUMS.
+        """
+        self.give("kind_losses", kind_losses(self.made("distinct_kinds").to_pylist()))
         for table in CLUSTER_TABLES:
-            yield table, sql.answer(table)
+            yield table, self.answer(table)

@@ -11,17 +11,16 @@ time more; no second reading of what the buckets wrote is left.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.derive.log_end import LogEnd
 from analytics.store.questions import Questions, Readable
+from analytics.tables.names_in_sql import names_in
 from analytics.tables.table import Table
 
 _SUFFIX = ".sql"
@@ -75,34 +74,13 @@ class SqlFiles(Questions):
 
     def made(self, name: str) -> pa.Table:
         """Return the rows of a query, in no order."""
-        self._prepare(self._texts[name])
-        return self._connection.sql(self._texts[name]).to_arrow_table()
+        is_read = any(name in names_in(each) for each in self._texts.values())
+        return self._ask(f"FROM {name}" if is_read else self._texts[name]).to_arrow_table()
 
-    def _prepare(self, sql: str) -> None:
-        """Register the tables that a query reads."""
-        for name in self._read(sql):
-            if name in self._known:
-                continue
-            if name in self._texts:
-                self._prepare(self._texts[name])
-                self._connection.execute(f'CREATE TEMP TABLE "{name}" AS {self._texts[name]}')
-            else:
-                self._connection.register(name, self._tables.dataset(name))
-            self._known.add(name)
-
-    def _read(self, sql: str) -> list[str]:
-        """Return the names of the tables that a query reads, in order."""
-        asked = self._connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-        nodes = list(_nodes(json.loads(asked[0][0])))
-        defined = {each["key"] for node in nodes for each in node.get("cte_map", {}).get("map", ())}
-        named = {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"}
-        return sorted(named - defined)
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Give all objects in a JSON value."""
-    if isinstance(tree, dict):
-        yield tree
-    if isinstance(tree, dict | list):
-        for each in tree.values() if isinstance(tree, dict) else tree:
-            yield from _nodes(each)
+    def _add(self, name: str) -> None:
+        """Let a query read a table, or the answer of another query, which is kept."""
+        if name in self._texts:
+            self._prepare(self._texts[name])
+            self._connection.execute(f"CREATE TEMP TABLE {name} AS {self._texts[name]}")
+        else:
+            super()._add(name)

@@ -127,6 +127,8 @@ class _Replay:
         names = output.clusters()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             found = list(pool.map(partial(load_inputs, output.store), names))
+        self.unfollowed: set[str] = set()
+        """Clusters for which the runner works yet."""
         self.known = {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def run(self) -> ReplayResult:
@@ -139,6 +141,7 @@ class _Replay:
             if not self._is_known(name, copies, pages[name])
         }
         layouts = read_layouts(self.runner, changed)
+        self.unfollowed = set(changed)
         at_once = min(len(changed), CLUSTERS_AT_ONCE_MAX) or 1
         done: dict[str, ClusterResult] = {}
         with ThreadPoolExecutor(at_once) as pool:
@@ -236,12 +239,19 @@ class _Replay:
         self, name: str, copies: Sequence[LogCopy], layout: Layout, page: str
     ) -> ClusterResult:
         output = self.output.cluster(name)
-        figures = run(self.runner, layout, output, self.progress, self.options)
+        release = partial(self._release_runner, name)
+        figures = run(self.runner, layout, output, self.progress, self.options, release)
         text, summary = text_of(figures), summary_of(figures)
         start = None if page == FILE_NAME else f"../{FILE_NAME}"
         path = self.output.write_page(report_page(figures, layout.source, name, start), page)
         save_inputs(output.scratch_store, name, copies, self._asked(page), text, summary)
         return ClusterResult(report=text, page=path, figures=figures, summary=summary)
+
+    def _release_runner(self, name: str) -> None:
+        """Close the runner if this cluster is the last one that it has worked for."""
+        self.unfollowed.remove(name)
+        if not self.unfollowed:
+            self.runner.close()
 
 
 def _pages(clusters: Collection[str]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +32,7 @@ from analytics.page.conditions import Condition, parse_condition, parse_objectiv
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
 from analytics.source.requirements import FOR_SPARK, check_requirements
+from analytics.store.arrow_alone import use_arrow_alone
 from analytics.tables import catalog as t
 from jbodlab.cli import lab_state
 from jbodlab.cli.output import Output
@@ -46,6 +48,7 @@ def run(options: Namespace, output: Output) -> int:
     Raises:
         ReplayInputError: input, output or machine are not usable.
     """
+    use_arrow_alone()
     moments = options.diff or ([options.as_of] if options.as_of else [])
     if moments and (output.is_json or options.fail_on):
         raise UsageError("--output json and --fail-on are for the report of a whole log")
@@ -189,14 +192,15 @@ def _runner(engine: Runner | str, size_bytes: int) -> Iterator[Runner]:
     elif engine == LOCAL:
         yield LocalRunner()
     else:
-        from analytics.job.session import start_session
-        from analytics.job.spark_runner import SparkRunner
+        from analytics.job.session import SMALL_LOG_BYTES, start_session
+        from analytics.job.spark_runner import SmallSparkRunner, SparkRunner
 
-        session = start_session(size_bytes)
-        try:
-            yield SparkRunner(session)
-        finally:
-            session.stop()
+        # To stop a session takes PySpark a second: the reports are written meanwhile.
+        with ThreadPoolExecutor(1) as pool, ExitStack() as stopping:
+            session = start_session(size_bytes)
+            stopping.callback(pool.submit, session.stop)
+            runner = SparkRunner(session, stopping.close)
+            yield SmallSparkRunner(runner) if size_bytes <= SMALL_LOG_BYTES else runner
 
 
 def answer(output_dir: Path | str, *moments: int | datetime, cluster: str | None = None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
@@ -13,7 +14,26 @@ from analytics.job.runner import Answer, Item, Mapped, Mapper, Reducer, Row
 Buckets = dict[int, list[Row]]
 
 
-class LocalRunner:
+class RowsInMemory(Protocol):
+    """The half of a runner that does not depend on who does the work: the driver holds all rows."""
+
+    def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
+        """Do a piece of work for each item; the rows it yields are kept as Buckets."""
+
+    def shuffle(
+        self, mapped: Mapped[Any], more: pa.Table, buckets: int, work: Reducer[Answer]
+    ) -> Sequence[Answer]:
+        """Do a piece of work for each bucket that has rows."""
+        rows: Buckets = mapped.rows
+        assert all(bucket < buckets for bucket in add_rows([more], rows))
+        items = [(bucket, rows.pop(bucket)) for bucket in sorted(rows)]
+        return self.map(partial(_of_bucket, work), items).answers
+
+    def close(self) -> None:
+        """Hear that no more work comes."""
+
+
+class LocalRunner(RowsInMemory):
     """Does one piece of work after the other."""
 
     name = "this process"
@@ -21,33 +41,38 @@ class LocalRunner:
     def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
         """Do a piece of work for each item."""
         rows: Buckets = {}
-        answers = [_answer(work, item, rows) for item in items]
+        answers = [_answer(work(item), rows) for item in items]
         return Mapped(answers, rows, rows.clear)
 
-    def shuffle(
-        self, mapped: Mapped[Any], more: pa.Table, buckets: int, work: Reducer[Answer]
-    ) -> list[Answer]:
-        """Do a piece of work for each bucket that has rows."""
-        rows: Buckets = mapped.rows
-        _add(more, rows)
-        assert all(bucket < buckets for bucket in rows)
-        return [work(bucket, _in_order(rows.pop(bucket))) for bucket in sorted(rows)]
+
+def add_rows(batches: Iterable[pa.RecordBatch | pa.Table], rows: Buckets) -> Buckets:
+    """Add rows of ROWS to those of their buckets."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            rows.setdefault(row["bucket"], []).append(row)
+    return rows
 
 
-def _answer(work: Mapper[Item, Answer], item: Item, rows: Buckets) -> Answer:
-    steps = work(item)
+def _answer(steps: Generator[pa.RecordBatch, None, Answer], rows: Buckets) -> Answer:
     while True:
         try:
-            _add(next(steps), rows)
+            add_rows([next(steps)], rows)
         except StopIteration as end:
             answer: Answer = end.value
             return answer
 
 
-def _add(batch: pa.RecordBatch | pa.Table, rows: Buckets) -> None:
-    for row in batch.to_pylist():
-        rows.setdefault(row["bucket"], []).append(row)
+def _of_bucket(
+    work: Reducer[Answer], item: tuple[int, list[Row]]
+) -> Generator[pa.RecordBatch, None, Answer]:
+    yield from ()
+    bucket, rows = item
+    return work(bucket, _in_order(rows))
 
 
 def _in_order(rows: list[Row]) -> Iterator[Row]:
-    return iter(sorted(rows, key=itemgetter("first")))
+    """Yield rows by `first`, and hold no row that was yielded."""
+    rows.sort(key=itemgetter("first"))
+    rows.reverse()
+    while rows:
+        yield rows.pop()

@@ -11,7 +11,8 @@ All tables are in the scratch folder then; `job.clusters` puts them in their pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,8 +23,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
 from analytics.bytes.layout import Layout
 from analytics.derive.bucket import BUCKET_TABLES, FACTS
-from analytics.derive.cluster import derive_cluster, known_failures
-from analytics.derive.log_end import log_end
+from analytics.derive.cluster import ClusterSql
+from analytics.derive.log_end import LogEnd, log_end
 from analytics.fold.cluster_keys import EpochPart, controller_epochs
 from analytics.fold.key_history import Row
 from analytics.fold.min_insync import AssumedMinIsr
@@ -76,7 +77,12 @@ class RunOptions:
 
 
 def run(
-    runner: Runner, layout: Layout, output: ClusterOutput, progress: Progress, options: RunOptions
+    runner: Runner,
+    layout: Layout,
+    output: ClusterOutput,
+    progress: Progress,
+    options: RunOptions,
+    release_runner: Callable[[], None],
 ) -> Figures:
     """Replay the log of a cluster into tables, and ask them.
 
@@ -86,9 +92,10 @@ def run(
         output: Where the tables go; prepared.
         progress: Hears of the stages.
         options: Of the user.
+        release_runner: Is called when the runner gets no more work.
     """
     one = _Run(runner, layout, output, progress, options)
-    one.write_tables()
+    one.write_tables(release_runner)
     progress.stage("report")
     figures = ask_figures(output.tables(), options.asked)
     output.remove_others()
@@ -114,27 +121,36 @@ class _Run:
         self.buckets = max(1, -(-layout.size_bytes // BYTES_PER_BUCKET))
         self.syncs = sync_points(layout)
 
-    def write_tables(self) -> None:
+    def write_tables(self, release_runner: Callable[[], None]) -> None:
         """Write all tables, each stage those that it gives."""
-        self.progress.stage("reading the log")
-        with self._scan() as scanned:
-            files = [file for one in scanned.answers for file in one.files]
-            self.output.accept((t.RECORDS, t.SNAPSHOT_RECORDS), files)
-            others = all_others(scanned.answers)
-            seen = overview(scanned.answers, others, self.layout)
-            small = SmallRecords(effective_rows(others, self.layout.replay_from, seen.dropped))
-            self.progress.stage("following brokers")
-            history = small.history(self.syncs)
-            self._write_cluster(seen, history)
-            self.progress.stage("following partitions")
-            more = small.topic_rows(seen.wide, self.buckets)
-            work = partial(follow_bucket, self._follow_plan(seen, history))
-            followed = self.runner.shuffle(scanned, more, self.buckets, work)
-        self.progress.stage("writing tables")
-        files = [file for one in followed for file in one.files]
-        self.output.accept((*FACTS, *BUCKET_TABLES), files)
-        self._write_topics(seen, others, history, followed)
-        self._write_derived()
+        tables = self.output.tables(BUCKET_TABLES)
+        with ExitStack() as opened:
+            self.progress.stage("reading the log")
+            with self._scan() as scanned:
+                files = [file for one in scanned.answers for file in one.files]
+                self.output.accept((t.RECORDS, t.SNAPSHOT_RECORDS), files)
+                others = all_others(scanned.answers)
+                seen = overview(scanned.answers, others, self.layout)
+                small = SmallRecords(effective_rows(others, self.layout.replay_from, seen.dropped))
+                self.progress.stage("following brokers")
+                history = small.history(self.syncs)
+                self._write_cluster(seen, history)
+                self.progress.stage("following partitions")
+                more = small.topic_rows(seen.wide, self.buckets)
+                end = log_end(tables)
+                sql = opened.enter_context(ClusterSql(tables, end))
+                plan = self._follow_plan(seen, history, sql.known_failures(), end)
+                work = partial(follow_bucket, plan)
+                followed = self.runner.shuffle(scanned, more, self.buckets, work)
+            release_runner()
+            self.progress.stage("writing tables")
+            files = [file for one in followed for file in one.files]
+            self.output.accept((*FACTS, *BUCKET_TABLES), files)
+            self._write_topics(seen, others, history, followed)
+            self.progress.stage("deriving tables")
+            for table, rows in sql.derive():
+                self.output.put(table, rows)
+        self.output.put(BROKER_LOG_LINES, self._log_lines(tables))
 
     def _scan(self) -> Mapped[Scanned]:
         plan = ScanPlan(buckets=self.buckets, parts=self.output.parts())
@@ -157,8 +173,13 @@ class _Run:
         output.put(t.CONTROLLER_EPOCHS, controller_epochs(parts, controllers))
         output.put(t.LOGS, [self._log()])
 
-    def _follow_plan(self, seen: Overview, history: Mapping[str, Sequence[Row]]) -> FollowPlan:
-        tables = self.output.tables()
+    def _follow_plan(
+        self,
+        seen: Overview,
+        history: Mapping[str, Sequence[Row]],
+        failures: pa.Table,
+        end: LogEnd,
+    ) -> FollowPlan:
         return FollowPlan(
             syncs=self.syncs,
             # What lies before the snapshot that the replay starts from has no known begin.
@@ -167,8 +188,8 @@ class _Run:
             brokers=broker_states(history.get("broker", ())),
             parts=self.output.parts(),
             assumed_min_isr=self.options.assumed,
-            failures=known_failures(tables),
-            end=log_end(tables),
+            failures=failures,
+            end=end,
         )
 
     def _write_topics(
@@ -195,13 +216,6 @@ class _Run:
         # that records are missing is said once.
         is_behind = problem["offset"] > self.layout.log_end_offset
         return problem["kind"] != "disagreement" or not is_behind
-
-    def _write_derived(self) -> None:
-        self.progress.stage("deriving tables")
-        tables = self.output.tables(BUCKET_TABLES)
-        for table, rows in derive_cluster(tables):
-            self.output.put(table, rows)
-        self.output.put(BROKER_LOG_LINES, self._log_lines(tables))
 
     def _log_lines(self, tables: StoredTables) -> list[dict[str, object]]:
         """Return what brokers wrote, with the failures that it tells of."""
@@ -232,7 +246,7 @@ class _Run:
 _COUNTS = """
     SELECT topic_id, count(*) AS partitions,
       max(len(replicas)) FILTER (WHERE partition = 0) AS replication_factor
-    FROM {partitions} GROUP BY topic_id
+    FROM partitions GROUP BY topic_id
 """
 
 

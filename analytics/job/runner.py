@@ -78,14 +78,14 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, for the report."""
+        """What it is, for the report; known also when the runner is closed."""
 
     def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
         """Do a piece of work for each item."""
 
     def shuffle(
         self, mapped: Mapped[Any], more: pa.Table, buckets: int, work: Reducer[Answer]
-    ) -> list[Answer]:
+    ) -> Sequence[Answer]:
         """Do a piece of work for each bucket that has rows.
 
         Args:
@@ -97,6 +97,9 @@ class Runner(Protocol):
         Returns:
             The answers, in no order.
         """
+
+    def close(self) -> None:
+        """Hear that no more work comes."""
 
 
 def without_rows(work: Callable[[Item], Answer]) -> Mapper[Item, Answer]:

@@ -53,7 +53,7 @@ def availability(objective: float | None) -> Figure:
             "  FROM (\n"
             f"    SELECT topic_id, {_objective_sql(objective)} AS objective,\n"
             f"    {_SUMS}\n"
-            "    FROM {availability} GROUP BY topic_id\n"
+            "    FROM availability GROUP BY topic_id\n"
             "  )\n"
             ")"
         ),
@@ -78,7 +78,7 @@ def topic_availability(objective: float | None) -> Figure:
             f"    {_objective_sql(objective)} AS objective\n"
             "  FROM (\n"
             f"    SELECT topic, topic_id, max(partitions) AS partitions, {_SUMS}\n"
-            "    FROM {availability} SEMI JOIN {topics} USING (topic_id)\n"
+            "    FROM availability SEMI JOIN topics USING (topic_id)\n"
             "    GROUP BY topic, topic_id\n"
             "  ) WHERE leaderless_ms > 0 OR under_min_isr_ms > 0\n"
             ")\n"
@@ -95,7 +95,7 @@ def daily_availability(span: LogSpan) -> Figure:
         "SELECT topic_id FROM (\n"
         "    SELECT topic_id, min(topic) AS topic, sum(leaderless_ms) AS leaderless_ms,\n"
         "      sum(under_min_isr_ms) AS under_min_isr_ms\n"
-        "    FROM {availability} SEMI JOIN {topics} USING (topic_id) GROUP BY topic_id\n"
+        "    FROM availability SEMI JOIN topics USING (topic_id) GROUP BY topic_id\n"
         "  ) WHERE leaderless_ms > 0 OR under_min_isr_ms > 0\n"
         "  ORDER BY leaderless_ms DESC, under_min_isr_ms DESC, topic, topic_id\n"
         f"  LIMIT {TOPICS}"
@@ -106,7 +106,7 @@ def daily_availability(span: LogSpan) -> Figure:
         sql=(
             "SELECT topic, topic_id, day, partitions, leaderless_ms, under_min_isr_ms,\n"
             "  availability\n"
-            f"FROM {{availability}} JOIN (\n  {worst}\n) USING (topic_id)\n"
+            f"FROM availability JOIN (\n  {worst}\n) USING (topic_id)\n"
             f"WHERE day > DATE'{_days_before(span, DAYS)}'\n"
             "ORDER BY topic, topic_id, day"
         ),

@@ -14,7 +14,7 @@ LEADERSHIP_OVER_TIME = Figure(
     title="Changes of leaders over time",
     sql=(
         "SELECT from_time AS bucket, cause, changes\n"
-        "FROM {change_counts} WHERE what = 'leader' ORDER BY bucket, cause"
+        "FROM change_counts WHERE what = 'leader' ORDER BY bucket, cause"
     ),
     columns=columns("bucket cause changes", changes="Changes of leaders"),
     plots=(Bars(title="Changes of leaders, by cause", series="cause", value="changes"),),
@@ -27,7 +27,7 @@ LEADERSHIP_CAUSES = Figure(
     title="Changes of leaders by cause",
     sql=(
         "SELECT cause, sum(changes) AS changes, sum(to_none) AS to_none\n"
-        "FROM {change_counts} WHERE what = 'leader'\n"
+        "FROM change_counts WHERE what = 'leader'\n"
         "GROUP BY cause ORDER BY changes DESC, cause"
     ),
     columns=columns("cause changes to_none"),
@@ -38,7 +38,7 @@ CHURNING_PARTITIONS = Figure(
     name="churning_partitions",
     title="Partitions whose leader changed most",
     sql=(
-        "SELECT topic, partition, changes, to_none, last_time FROM {leadership_churn}\n"
+        "SELECT topic, partition, changes, to_none, last_time FROM leadership_churn\n"
         "ORDER BY changes DESC, topic, topic_id, partition"
     ),
     columns=columns("topic partition changes to_none last_time", last_time="Last change"),
@@ -52,7 +52,7 @@ ISR_OVER_TIME = Figure(
     title="Changes of the ISR over time",
     sql=(
         "SELECT from_time AS bucket, change, sum(changes) AS changes\n"
-        "FROM {change_counts} WHERE what = 'isr'\n"
+        "FROM change_counts WHERE what = 'isr'\n"
         "GROUP BY from_time, change ORDER BY bucket, change"
     ),
     columns=columns("bucket change changes", changes="Changes of ISRs"),
@@ -66,7 +66,7 @@ ISR_CAUSES = Figure(
     title="Changes of the ISR by cause",
     sql=(
         "SELECT cause, change, sum(changes) AS changes\n"
-        "FROM {change_counts} WHERE what = 'isr'\n"
+        "FROM change_counts WHERE what = 'isr'\n"
         "GROUP BY cause, change ORDER BY changes DESC, cause, change"
     ),
     columns=columns("cause change changes"),
@@ -80,7 +80,7 @@ FLAPPING_REPLICAS = Figure(
     sql=(
         "SELECT topic, partition, broker, shrinks, expands, out_ms_total, out_ms_max,\n"
         "  first_time, last_time\n"
-        "FROM {isr_flaps}\n"
+        "FROM isr_flaps\n"
         "ORDER BY shrinks DESC, out_ms_total DESC, topic, topic_id, partition, broker"
     ),
     columns=columns(

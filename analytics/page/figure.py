@@ -1,7 +1,6 @@
 """What a figure is: one query on the tables, the meaning of its columns, and the rows it gives.
 
-A figure is SQL as DuckDB understands it, with the names of tables in braces. Whoever shows a figure
-shows the query beside it, so that everybody can ask the tables again and get the same. What would
+A figure is SQL as DuckDB understands it. Whoever shows a figure shows the query beside it, so that everybody can ask the tables again and get the same. What would
 count the rows of a large table asks a table of counts instead.
 """
 
@@ -9,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from analytics.store.questions import Questions, Readable
 from analytics.tables.names_in_sql import names_in
@@ -43,33 +41,20 @@ class Figure:
     is_open: bool = False
     """Whether the table is unfolded from the begin."""
 
-    @cached_property
+    @property
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that are asked, in the order of their first use."""
         return names_in(self.sql)
 
     @property
     def query(self) -> str:
-        """The query with plain names of tables."""
-        return self._plain(self.limited)
+        """The query for the rows that are shown."""
+        return self.sql if self.limit is None else f"{self.sql}\nLIMIT {self.limit}"
 
     @property
     def count_query(self) -> str:
         """The query for the number of rows that there are without the limit."""
-        return self._plain(self.count)
-
-    @property
-    def limited(self) -> str:
-        """The query with the names of tables in braces."""
-        return self.sql if self.limit is None else f"{self.sql}\nLIMIT {self.limit}"
-
-    @property
-    def count(self) -> str:
-        """The query for the number of rows, with the names of tables in braces."""
         return f"SELECT count(*) AS all_rows FROM (\n{self.sql}\n)"
-
-    def _plain(self, sql: str) -> str:
-        return sql.format_map({name: name for name in self.tables})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +84,10 @@ def ask_all(figures: Sequence[Figure], tables: Readable) -> dict[str, Answer]:
 
 def _ask(figure: Figure, questions: Questions) -> Answer:
     values = ", ".join(_carried(column) for column in figure.columns)
-    rows = questions.rows(f"SELECT {values} FROM (\n{figure.limited}\n)")
+    rows = questions.rows(f"SELECT {values} FROM (\n{figure.query}\n)")
     total = len(rows)
     if total == figure.limit:  # only then there may be more
-        ((total,),) = questions.rows(figure.count)
+        ((total,),) = questions.rows(figure.count_query)
     return Answer(figure=figure, rows=tuple(rows), total=total)
 
 

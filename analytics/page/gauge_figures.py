@@ -21,7 +21,7 @@ GAUGES = Figure(
     title="Partitions, directories and brokers over time",
     sql=(
         "SELECT what, from_time AS bucket, at_end, ever\n"
-        "FROM {gauges} WHERE broker IS NULL ORDER BY bucket, what"
+        "FROM gauges WHERE broker IS NULL ORDER BY bucket, what"
     ),
     columns=columns("what bucket at_end ever"),
     note="The highest number in each period. The log is divided into at most 200 periods.",
@@ -48,7 +48,7 @@ RECORD_RATES = Figure(
     sql=(
         "SELECT from_time AS bucket, type, records,\n"
         "  CAST(records * 1000 / stretch_ms AS DOUBLE) AS per_second\n"
-        "FROM {record_rates} ORDER BY bucket, type"
+        "FROM record_rates ORDER BY bucket, type"
     ),
     columns=columns("bucket type records per_second"),
     plots=(Bars(series="type", value="per_second"),),
@@ -64,8 +64,8 @@ def _of_places(scope: str, title: str, where: str) -> Figure:
         title=f"Leaders and replicas of {title} over time",
         sql=(
             f"SELECT what, {own}, from_time AS bucket, at_end\n"
-            "FROM {gauges} JOIN (\n"
-            f"  SELECT {own} FROM {{gauges}} WHERE {where} GROUP BY {own}\n"
+            "FROM gauges JOIN (\n"
+            f"  SELECT {own} FROM gauges WHERE {where} GROUP BY {own}\n"
             f"  ORDER BY count(*) FILTER (WHERE what = 'leaders') DESC, {own} LIMIT {SERIES}\n"
             f") USING ({own}) WHERE {where} ORDER BY what, bucket, {own}"
         ),
@@ -96,25 +96,25 @@ MARKS_OVER_TIME = Figure(
         '  min("offset") AS "offset"\n'
         "FROM (\n"
         "  SELECT valid_from_time AS time, 'topic created' AS what, topic AS text,\n"
-        "    valid_from_offset AS \"offset\" FROM {topic_history} WHERE record_type <> 'SNAPSHOT'\n"
+        "    valid_from_offset AS \"offset\" FROM topic_history WHERE record_type <> 'SNAPSHOT'\n"
         "  UNION ALL\n"
         "  SELECT valid_to_time, 'topic deleted', topic, valid_to_offset\n"
-        "  FROM {topic_history} WHERE valid_to_offset IS NOT NULL\n"
+        "  FROM topic_history WHERE valid_to_offset IS NOT NULL\n"
         "  UNION ALL\n"
         "  SELECT valid_from_time, 'setting',\n"
         "    resource_type || ' ' || resource_name || ': ' || name || ' = ' || value,\n"
-        "    valid_from_offset FROM {configs} WHERE record_type <> 'SNAPSHOT'\n"
+        "    valid_from_offset FROM configs WHERE record_type <> 'SNAPSHOT'\n"
         "  UNION ALL\n"
         "  SELECT valid_to_time, 'setting removed',\n"
         "    resource_type || ' ' || resource_name || ': ' || name, valid_to_offset\n"
-        "  FROM {configs} ANTI JOIN (\n"
+        "  FROM configs ANTI JOIN (\n"
         "    SELECT resource_type, resource_name, name, valid_from_offset AS valid_to_offset\n"
-        "    FROM {configs}\n"
+        "    FROM configs\n"
         "  ) USING (resource_type, resource_name, name, valid_to_offset)\n"
         "  WHERE valid_to_offset IS NOT NULL\n"
         "  UNION ALL\n"
         "  SELECT valid_from_time, 'feature level', feature || ' ' || level,\n"
-        "    valid_from_offset FROM {features} WHERE record_type <> 'SNAPSHOT'\n"
+        "    valid_from_offset FROM features WHERE record_type <> 'SNAPSHOT'\n"
         ') GROUP BY time, what ORDER BY "offset" DESC, what'
     ),
     columns=columns("time what text changes offset", changes="Changes in the batch"),

@@ -22,11 +22,11 @@ INCIDENT_COUNTS = Figure(
         "  controller_changes\n"
         "FROM (SELECT count(*) AS directory_failures,\n"
         "    count(*) FILTER (WHERE state = 'open')\n"
-        "      AS open_directory_failures FROM {directory_failures})\n"
+        "      AS open_directory_failures FROM directory_failures)\n"
         "CROSS JOIN (SELECT count(*) AS broker_failures,\n"
         "    count(*) FILTER (WHERE state = 'open')\n"
-        "      AS open_broker_failures FROM {broker_failures})\n"
-        "CROSS JOIN (SELECT count(*) AS controller_changes FROM {controller_changes})"
+        "      AS open_broker_failures FROM broker_failures)\n"
+        "CROSS JOIN (SELECT count(*) AS controller_changes FROM controller_changes)"
     ),
     columns=columns(
         "incidents open_incidents directory_failures open_directory_failures broker_failures "
@@ -62,17 +62,17 @@ def incidents(span: LogSpan) -> Figure:
             "      ' --input ' || source || ' --at ' || from_offset END AS why\n"
             "FROM (\n"
             f"  SELECT 'directory' AS what, {_COURSE.format(directory='directory')},\n"
-            "    CAST(NULL AS STRING) AS began_by FROM {directory_failures}\n"
+            "    CAST(NULL AS STRING) AS began_by FROM directory_failures\n"
             "  UNION ALL\n"
             f"  SELECT 'broker', {_COURSE.format(directory='NULL')},\n"
-            "    began_by FROM {broker_failures}\n"
+            "    began_by FROM broker_failures\n"
             "  UNION ALL\n"
             "  SELECT 'controller', previous_controller, NULL, last_time, from_time, last_offset,\n"
             "    from_offset,\n"
             "    'controller ' || coalesce(CAST(controller AS STRING), 'unknown'),\n"
             "    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'silent'\n"
-            "  FROM {controller_changes}\n"
-            f") CROSS JOIN (SELECT {_SOURCE} AS source FROM {{logs}})\n"
+            "  FROM controller_changes\n"
+            f") CROSS JOIN (SELECT {_SOURCE} AS source FROM logs)\n"
             "ORDER BY to_offset IS NULL DESC, from_offset DESC, what, node, directory"
         ),
         columns=columns(
@@ -106,10 +106,10 @@ DIRECTORY_FAILURES = Figure(
         "  time_to_last_leader_ms, full_isr_time,\n"
         "  time_to_full_isr_ms, state, closed_time, closed_by, noticed_time,\n"
         "  epoch_ms(detected_time) - epoch_ms(noticed_time) AS noticed_before_ms, noticed\n"
-        "FROM {directory_failures} LEFT JOIN (\n"
+        "FROM directory_failures LEFT JOIN (\n"
         "  SELECT broker, directory, detected_offset, min(time) AS noticed_time,\n"
         "    first(message ORDER BY time, file, line) AS noticed\n"
-        "  FROM {broker_log_lines} WHERE detected_offset IS NOT NULL\n"
+        "  FROM broker_log_lines WHERE detected_offset IS NOT NULL\n"
         "  GROUP BY broker, directory, detected_offset\n"
         ") USING (broker, directory, detected_offset)\n"
         "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker, directory"
@@ -135,7 +135,7 @@ BROKER_LOGS = Figure(
     sql=(
         "SELECT count(*) AS lines,\n"
         "  count(*) FILTER (WHERE detected_offset IS NULL) AS without_failure\n"
-        "FROM {broker_log_lines} HAVING count(*) > 0"
+        "FROM broker_log_lines HAVING count(*) > 0"
     ),
     columns=columns("lines without_failure"),
     is_open=True,
@@ -152,7 +152,7 @@ BROKER_FAILURES = Figure(
         "    WHEN NOT last_leader_in_same_batch THEN 'no' END AS last_leader_in_same_batch,\n"
         "  time_to_last_leader_ms, full_isr_time, time_to_full_isr_ms, state, closed_time,\n"
         "  closed_by\n"
-        "FROM {broker_failures}\n"
+        "FROM broker_failures\n"
         "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker"
     ),
     columns=columns(f"broker began_by {_COURSE_COLUMNS}"),
@@ -176,7 +176,7 @@ CONTROLLER_CHANGES = Figure(
     sql=(
         "SELECT previous_controller, controller, epoch, last_offset, last_time, from_offset,\n"
         "  from_time, gap_ms\n"
-        "FROM {controller_changes} ORDER BY epoch DESC"
+        "FROM controller_changes ORDER BY epoch DESC"
     ),
     columns=columns(
         "previous_controller controller epoch last_offset last_time from_offset from_time gap_ms"
@@ -193,7 +193,7 @@ FAILING_DIRECTORIES = Figure(
         "  sum(partitions_touched) AS partitions_touched, sum(leaders_lost) AS leaders_lost,\n"
         "  max(time_to_last_leader_ms) AS slowest_leader_ms,\n"
         "  max(time_to_full_isr_ms) AS slowest_isr_ms\n"
-        "FROM {directory_failures} GROUP BY broker, directory\n"
+        "FROM directory_failures GROUP BY broker, directory\n"
         "ORDER BY failures DESC, partitions_touched DESC, broker, directory"
     ),
     columns=columns(

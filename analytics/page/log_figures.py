@@ -23,9 +23,9 @@ LOG = Figure(
         "    min(earliest_time) AS first_time, max(latest_time) AS last_time,\n"
         "    last(last_time ORDER BY last_offset) AS written,\n"
         f"    coalesce(sum(records) FILTER (WHERE type = '{NoOpRecord.NAME}'), 0) AS no_ops\n"
-        "  FROM {record_counts})\n"
-        "CROSS JOIN (SELECT max(valid_from_time) AS registered FROM {brokers})\n"
-        "CROSS JOIN (SELECT count(*) AS epochs FROM {controller_epochs})"
+        "  FROM record_counts)\n"
+        "CROSS JOIN (SELECT max(valid_from_time) AS registered FROM brokers)\n"
+        "CROSS JOIN (SELECT count(*) AS epochs FROM controller_epochs)"
     ),
     columns=columns(
         "records first_offset last_offset first_time last_time end_time epochs no_ops",
@@ -39,10 +39,10 @@ ASSUMPTIONS = Figure(
     name="assumptions",
     title="Assumptions",
     sql=(
-        "SELECT min_insync_replicas, min_insync_replicas_from, topics FROM {logs}\n"
+        "SELECT min_insync_replicas, min_insync_replicas_from, topics FROM logs\n"
         "CROSS JOIN (\n"
         "  SELECT\n"
-        "  count(*) FILTER (WHERE min_insync_replicas_from = 'assumed') AS topics FROM {topics})"
+        "  count(*) FILTER (WHERE min_insync_replicas_from = 'assumed') AS topics FROM topics)"
     ),
     columns=columns(
         "min_insync_replicas min_insync_replicas_from topics",
@@ -58,7 +58,7 @@ SNAPSHOTS = Figure(
     title="Snapshots",
     sql=(
         "SELECT count(DISTINCT file) AS snapshots, count(*) AS snapshot_records\n"
-        "FROM {snapshot_records}"
+        "FROM snapshot_records"
     ),
     columns=columns("snapshots snapshot_records"),
 )
@@ -67,7 +67,7 @@ SNAPSHOTS = Figure(
 PROBLEM_COUNT = Figure(
     name="problem_count",
     title="Problems",
-    sql="SELECT count(*) AS problems FROM {problems}",
+    sql="SELECT count(*) AS problems FROM problems",
     columns=columns("problems"),
 )
 
@@ -79,7 +79,7 @@ PROBLEM_KINDS = Figure(
         'SELECT kind, count(*) AS problems, min("offset") AS first_offset,\n'
         "  first(message ORDER BY coalesce(file, ''), position, \"offset\", message)\n"
         "    AS message\n"
-        "FROM {problems} GROUP BY kind ORDER BY kind"
+        "FROM problems GROUP BY kind ORDER BY kind"
     ),
     columns=columns("kind problems first_offset message"),
     is_open=True,
@@ -93,7 +93,7 @@ UNKNOWN_RECORDS = Figure(
         "SELECT CASE WHEN control THEN 'control ' ELSE '' END || 'type ' || type_id\n"
         "    || ' version ' || coalesce(CAST(version AS STRING), 'unknown') AS type,\n"
         '  count(*) AS records, min("offset") AS first_offset\n'
-        "FROM {unknown_records} GROUP BY type ORDER BY type"
+        "FROM unknown_records GROUP BY type ORDER BY type"
     ),
     columns=columns("type records first_offset"),
     is_open=True,
@@ -107,7 +107,7 @@ TOPICS_NOW = Figure(
         "SELECT count(DISTINCT topic_id) AS topics, count(*) AS partitions,\n"
         "  count(*) FILTER (WHERE leader = -1) AS leaderless_now,\n"
         "  count(*) FILTER (WHERE len(isr) < len(replicas)) AS under_replicated_now\n"
-        "FROM {partitions}"
+        "FROM partitions"
     ),
     columns=columns("topics partitions leaderless_now under_replicated_now"),
 )
@@ -118,7 +118,7 @@ FEATURES_NOW = Figure(
     title="Feature levels at the end of the log",
     sql=(
         "SELECT feature, level, valid_from_offset, valid_from_time\n"
-        "FROM {features} WHERE valid_to_offset IS NULL ORDER BY feature"
+        "FROM features WHERE valid_to_offset IS NULL ORDER BY feature"
     ),
     columns=columns("feature level valid_from_offset valid_from_time"),
     limit=LINES,
@@ -134,12 +134,12 @@ BROKERS_NOW = Figure(
         "    WHEN fenced THEN 'fenced' ELSE 'active' END AS state,\n"
         "  broker_epoch, coalesce(online, 0) AS online, coalesce(offline, 0) AS offline,\n"
         "  coalesce(replicas, 0) AS replicas, coalesce(leaders, 0) AS leaders\n"
-        "FROM {brokers} LEFT JOIN (\n"
+        "FROM brokers LEFT JOIN (\n"
         "  SELECT broker, count(*) FILTER (WHERE state = 'online') AS online,\n"
         "    count(*) FILTER (WHERE state = 'offline') AS offline\n"
-        "  FROM {log_dirs} WHERE valid_to_offset IS NULL GROUP BY broker\n"
+        "  FROM log_dirs WHERE valid_to_offset IS NULL GROUP BY broker\n"
         ") USING (broker) LEFT JOIN (\n"
-        "  SELECT broker, replicas, leaders FROM {skew} WHERE scope = 'broker'\n"
+        "  SELECT broker, replicas, leaders FROM skew WHERE scope = 'broker'\n"
         ") USING (broker)\n"
         "ORDER BY offline DESC, state <> 'active' DESC, broker"
     ),
@@ -154,8 +154,8 @@ LANE_COUNTS = Figure(
     title="How many there are",
     sql=(
         "SELECT brokers, directories\n"
-        "FROM (SELECT count(DISTINCT broker) AS brokers FROM {broker_sessions})\n"
-        "CROSS JOIN (SELECT count(DISTINCT (broker, directory)) AS directories FROM {log_dirs})"
+        "FROM (SELECT count(DISTINCT broker) AS brokers FROM broker_sessions)\n"
+        "CROSS JOIN (SELECT count(DISTINCT (broker, directory)) AS directories FROM log_dirs)"
     ),
     columns=columns("brokers directories"),
 )
@@ -166,7 +166,7 @@ CONTROLLER_EPOCHS = Figure(
     title="Controller epochs, the latest first",
     sql=(
         "SELECT controller, epoch, from_offset, to_offset, from_time, to_time, records\n"
-        "FROM {controller_epochs} ORDER BY epoch DESC"
+        "FROM controller_epochs ORDER BY epoch DESC"
     ),
     columns=columns("controller epoch from_offset to_offset from_time to_time records"),
     plots=(

@@ -24,7 +24,7 @@ def outage_counts(span: LogSpan) -> Figure:
             f"  max({lasted}) FILTER (WHERE kind = 'leaderless') AS longest_leaderless_ms,\n"
             f"  max({lasted}) FILTER (WHERE kind = 'under_min_isr')\n"
             "    AS longest_under_min_isr_ms\n"
-            "FROM {outages}"
+            "FROM outages"
         ),
         columns=columns(
             "outages open_outages leaderless_outages under_min_isr_outages longest_leaderless_ms "
@@ -45,7 +45,7 @@ def outages_by_cause(span: LogSpan) -> Figure:
             f"  max({span.lasted_sql('from_time', 'to_time')}) AS longest_ms,\n"
             f"  sum({span.lasted_sql('from_time', 'to_time')}) AS sum_ms,\n"
             "  min(from_time) AS first_time\n"
-            "FROM {outages} GROUP BY kind, cause, broker, directory\n"
+            "FROM outages GROUP BY kind, cause, broker, directory\n"
             "ORDER BY sum_ms DESC, kind, cause, broker, directory"
         ),
         columns=columns(
@@ -64,7 +64,7 @@ def outages_over_time(span: LogSpan) -> Figure:
         sql=(
             f"SELECT {span.bucket_sql('from_time')} AS bucket, kind, cause,\n"
             "  count(*) AS outages\n"
-            "FROM {outages} GROUP BY bucket, kind, cause ORDER BY bucket, kind, cause"
+            "FROM outages GROUP BY bucket, kind, cause ORDER BY bucket, kind, cause"
         ),
         columns=columns("bucket kind cause outages"),
         plots=(
@@ -95,7 +95,7 @@ def longest_outages(span: LogSpan) -> Figure:
             "WITH spans AS (\n"
             "  SELECT *, coalesce(to_offset, 9223372036854775807) AS until,\n"
             f"    {span.lasted_sql('from_time', 'to_time')} AS ms\n"
-            "  FROM {outages}\n"
+            "  FROM outages\n"
             "), begun AS (\n"
             "  SELECT *, CASE WHEN from_offset <= max(until)\n"
             f"      {in_order}\n"
@@ -149,23 +149,23 @@ RECOVERY = Figure(
         "FROM (\n"
         "  SELECT CASE kind WHEN 'leaderless' THEN 'partition without leader'\n"
         "      ELSE 'partition under min ISR' END AS what,\n"
-        "    duration_ms AS ms, to_offset IS NULL AS is_open FROM {outages}\n"
+        "    duration_ms AS ms, to_offset IS NULL AS is_open FROM outages\n"
         "  UNION ALL\n"
         "  SELECT 'directory failure until last new leader', time_to_last_leader_ms,\n"
-        "    leaders_still_lost > 0 FROM {directory_failures} WHERE partitions_touched > 0\n"
+        "    leaders_still_lost > 0 FROM directory_failures WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
         "  SELECT 'directory failure until full ISR', time_to_full_isr_ms,\n"
-        "    full_isr_offset IS NULL FROM {directory_failures} WHERE partitions_touched > 0\n"
+        "    full_isr_offset IS NULL FROM directory_failures WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
         "  SELECT 'broker failure until last new leader', time_to_last_leader_ms,\n"
-        "    leaders_still_lost > 0 FROM {broker_failures} WHERE partitions_touched > 0\n"
+        "    leaders_still_lost > 0 FROM broker_failures WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
         "  SELECT 'broker failure until full ISR', time_to_full_isr_ms, full_isr_offset IS NULL\n"
-        "  FROM {broker_failures} WHERE partitions_touched > 0\n"
+        "  FROM broker_failures WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
         "  SELECT 'broker failure until it serves again',\n"
         "    epoch_ms(closed_time) - epoch_ms(detected_time), state = 'open'\n"
-        "  FROM {broker_failures}\n"
+        "  FROM broker_failures\n"
         ") WHERE ms IS NOT NULL OR is_open GROUP BY what ORDER BY what"
     ),
     columns=columns("what times never p50_ms p95_ms p99_ms max_ms"),

@@ -21,7 +21,7 @@ def _skew(scope: str, title: str) -> Figure:
         sql=(
             f"SELECT {own}, replicas, leaders, preferred_leaders, share_of_replicas,\n"
             "  mean_replicas, deviation, mean_leaders, leader_deviation\n"
-            f"FROM {{skew}} WHERE scope = '{scope}'\n"
+            f"FROM skew WHERE scope = '{scope}'\n"
             "ORDER BY greatest(abs(deviation), abs(leader_deviation)) DESC,\n"
             f"  {own}"
         ),
@@ -48,7 +48,7 @@ MOVES_BY_OUTCOME = Figure(
     sql=(
         "SELECT kind, outcome, count(*) AS moves, max(duration_ms) AS longest_ms,\n"
         "  CAST(round(avg(duration_ms)) AS BIGINT) AS mean_ms\n"
-        "FROM {moves} GROUP BY kind, outcome ORDER BY kind, outcome"
+        "FROM moves GROUP BY kind, outcome ORDER BY kind, outcome"
     ),
     columns=columns("kind outcome moves longest_ms mean_ms"),
     is_open=True,
@@ -67,7 +67,7 @@ def slowest_moves(span: LogSpan, kind: str, title: str) -> Figure:
             f"    {span.lasted_sql('queued_time', 'ended_time')}\n"
             "    ELSE duration_ms END AS lasted_ms,\n"
             "  coalesce(queued_offset, assigned_offset) AS begin_offset, ended_offset\n"
-            f"FROM {{moves}} WHERE kind = '{kind}'\n"
+            f"FROM moves WHERE kind = '{kind}'\n"
             "ORDER BY lasted_ms DESC, begin_offset, topic, topic_id, partition,\n"
             "  from_broker, to_broker"
         ),
@@ -95,7 +95,7 @@ ASSIGNMENT_LAG = Figure(
         "SELECT broker, count(*) AS replicas,\n"
         "  count(*) FILTER (WHERE lag_ms IS NULL) AS unassigned,\n"
         "  max(lag_ms) AS slowest_ms, CAST(round(avg(lag_ms)) AS BIGINT) AS mean_ms\n"
-        "FROM {assignment_lag} GROUP BY broker ORDER BY slowest_ms DESC, broker"
+        "FROM assignment_lag GROUP BY broker ORDER BY slowest_ms DESC, broker"
     ),
     columns=columns("broker replicas unassigned slowest_ms mean_ms"),
     limit=LINES,

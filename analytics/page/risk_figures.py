@@ -16,12 +16,12 @@ _RESERVED = ", ".join(
 _PARTITIONS = (
     "  SELECT p.*, least(coalesce(t.min_insync_replicas, 1), len(replicas)) AS min_isr,\n"
     "    list_transform(replicas, lambda each: racks[each]) AS own_racks\n"
-    "  FROM {partitions} p LEFT JOIN (\n"
-    "    SELECT topic_id AS id, min_insync_replicas FROM {topics}\n"
+    "  FROM partitions p LEFT JOIN (\n"
+    "    SELECT topic_id AS id, min_insync_replicas FROM topics\n"
     "  ) t ON p.topic_id = t.id\n"
     "  CROSS JOIN (\n"
     "    SELECT map_from_entries(list((broker, nullif(rack, '')))) AS racks\n"
-    "    FROM {brokers}\n"
+    "    FROM brokers\n"
     "  )\n"
 )
 _SINGLE = "len(replicas) = 1"
@@ -52,13 +52,13 @@ RISK_NOW = Figure(
         "    max(abs(deviation)) FILTER (WHERE scope = 'broker') AS replica_imbalance_now,\n"
         "    max(abs(leader_deviation)) FILTER (WHERE scope = 'broker')\n"
         "      AS leader_imbalance_now\n"
-        "  FROM {skew}\n"
+        "  FROM skew\n"
         ") CROSS JOIN (\n"
         "  SELECT coalesce(max(leaderless) FILTER (WHERE scope = 'directory'), 0)\n"
         "      AS leaderless_by_one_directory,\n"
         "    coalesce(max(leaderless) FILTER (WHERE scope = 'broker'), 0)\n"
         "      AS leaderless_by_one_broker\n"
-        "  FROM {what_if}\n"
+        "  FROM what_if\n"
         ")"
     ),
     columns=columns(
@@ -93,7 +93,7 @@ EMPTY_DIRECTORIES = Figure(
     name="empty_directories",
     title="Directories without replicas",
     sql=(
-        "SELECT broker, directory, mean_replicas FROM {skew}\n"
+        "SELECT broker, directory, mean_replicas FROM skew\n"
         "WHERE scope = 'directory' AND replicas = 0 ORDER BY broker, directory"
     ),
     columns=columns("broker directory mean_replicas"),
@@ -110,7 +110,7 @@ def what_if(scope: str) -> Figure:
         sql=(
             f"SELECT {own}, leaderless, only_copies, under_min_isr, unclean, leaders_moved,\n"
             "  replicas\n"
-            f"FROM {{what_if}} WHERE scope = '{scope}'\n"
+            f"FROM what_if WHERE scope = '{scope}'\n"
             "  AND leaderless + only_copies + under_min_isr + leaders_moved > 0\n"
             "ORDER BY leaderless DESC, only_copies DESC, under_min_isr DESC, unclean DESC,\n"
             f"  leaders_moved DESC, {own}"

@@ -31,10 +31,10 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 
 class Readable(Protocol):
-    """Gives tables by their names, as what DuckDB can read: files, or rows in Arrow."""
+    """Gives tables by their names, as what DuckDB can read: paths, or something of Arrow."""
 
     def dataset(self, name: str) -> Any:
-        """Return a table."""
+        """Return a table: a list of Parquet files on this machine, rows or a dataset."""
 
 
 class GivenTables:
@@ -72,7 +72,7 @@ class Questions(ExitStack):
         """Return the rows that a question gives.
 
         Args:
-            sql: The question, with the names of tables in braces.
+            sql: The question.
         """
         found: list[tuple[Any, ...]] = self._ask(sql).fetchall()
         return found
@@ -81,7 +81,7 @@ class Questions(ExitStack):
         """Return the rows that a question gives, each by the names of its columns.
 
         Args:
-            sql: The question, with the names of tables in braces.
+            sql: The question.
         """
         found: pa.Table = self._ask(sql).to_arrow_table()
         return list(found.to_pylist())
@@ -90,7 +90,7 @@ class Questions(ExitStack):
         """Return what a question gives, as columns.
 
         Args:
-            sql: The question, with the names of tables in braces.
+            sql: The question.
             schema: The columns that are wanted of it.
         """
         found: pa.Table = self._ask(sql).to_arrow_table()
@@ -100,15 +100,26 @@ class Questions(ExitStack):
         """Return what a question gives, many rows at a time.
 
         Args:
-            sql: The question, with the names of tables in braces.
+            sql: The question.
         """
         found: pa.RecordBatchReader = self._ask(sql).to_arrow_reader(ROWS_PER_BATCH)
         yield from found
 
     def _ask(self, sql: str) -> duckdb.DuckDBPyRelation:
-        names = names_in(sql)
-        for name in names:
+        self._prepare(sql)
+        return self._connection.sql(sql)
+
+    def _prepare(self, sql: str) -> None:
+        """Add the tables that a question reads."""
+        for name in names_in(sql):
             if name not in self._known:
-                self._connection.register(name, self._tables.dataset(name))
+                self._add(name)
                 self._known.add(name)
-        return self._connection.sql(sql.format_map({name: name for name in names}))
+
+    def _add(self, name: str) -> None:
+        """Let a question read a table."""
+        found = self._tables.dataset(name)
+        if isinstance(found, list):
+            self._connection.read_parquet(found).create_view(name)
+        else:
+            self._connection.register(name, found)

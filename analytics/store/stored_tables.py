@@ -34,14 +34,19 @@ class StoredTables:
         self.folder_of = folder_of
         self.names = names
 
-    def dataset(self, name: str) -> pa.dataset.Dataset:
-        """Return a table for somebody to read, who takes of it what is needed."""
-        # It brings pandas, which no task needs.
-        from pyarrow import dataset
+    def dataset(self, name: str) -> list[str] | pa.dataset.Dataset:
+        """Return a table for somebody to read, who takes of it what is needed.
 
+        That is a list of files where DuckDB can read them by itself, and a dataset elsewhere.
+        """
         table = self.tables[name]
         store = Store(self.folder_of(table))
         paths = [store.path(one.name) for one in files_of(store, "", self.names.get(name))]
+        if paths and store.local is not None:
+            return paths
+        # To import it takes as long as all else that a replay imports: it brings pandas.
+        from pyarrow import dataset
+
         return dataset.dataset(paths, table.schema, format="parquet", filesystem=store.files)
 
     def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:

@@ -1,11 +1,20 @@
-"""Names of tables as they stand in a question: in braces."""
+"""Names of tables as they stand in a question."""
 
 from __future__ import annotations
 
-import string
+import re
+from functools import cache
+
+_READ = re.compile(r"(?<!DISTINCT )\b(?:FROM|JOIN)\s+([a-z_]+)\b(?!\()")
+_DEFINED = re.compile(r"(?:\bWITH|,)\s+([a-z_]+) AS \(")
 
 
+@cache
 def names_in(sql: str) -> tuple[str, ...]:
-    """Return the names in braces, in the order of their first use."""
-    fields = (field for _, field, _, _ in string.Formatter().parse(sql) if field)
-    return tuple(dict.fromkeys(fields))
+    """Return the names of the tables that a question reads, in the order of their first use.
+
+    Keywords are in capitals and names are not; each table follows a FROM or a JOIN of its own.
+    DuckDB's parser says the same in two milliseconds, and a report asks sixty questions.
+    """
+    defined = set(_DEFINED.findall(sql))
+    return tuple(dict.fromkeys(name for name in _READ.findall(sql) if name not in defined))
