@@ -20,10 +20,9 @@ from jbodlab.metadata.records.cluster_records import (
     UnregisterBrokerRecord,
 )
 from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord, ProducerIdsRecord
-from jbodlab.metadata.records.json_form import json_text
-from jbodlab.metadata.records.raw import RawRecord
+from jbodlab.metadata.records.json_form import json_text, to_json
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import Record, to_json
+from jbodlab.metadata.records.schema import RawRecord, Record
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,

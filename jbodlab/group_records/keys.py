@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from jbodlab.metadata.records.kinds import INT32, STRING
-from jbodlab.metadata.records.schema import Struct, wire
-
-_NEVER = 1 << 15
+from jbodlab.kafka_wire.kinds import INT32, STRING
+from jbodlab.kafka_wire.schema import NEVER_FLEXIBLE, Struct, wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKey(Struct):
     """Base of the keys."""
 
-    FIRST_FLEXIBLE_VERSION: ClassVar[int] = _NEVER
+    FIRST_FLEXIBLE_VERSION: ClassVar[int] = NEVER_FLEXIBLE
     RECORD_TYPE: ClassVar[int] = -1
 
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from jbodlab.group_records import keys
-from jbodlab.metadata.records.kinds import (
+from jbodlab.kafka_wire.kinds import (
     BYTES,
     INT8,
     INT32,
@@ -26,7 +26,7 @@ from jbodlab.metadata.records.kinds import (
     nullable,
     struct_of,
 )
-from jbodlab.metadata.records.schema import Struct, wire
+from jbodlab.kafka_wire.schema import Struct, wire
 from jbodlab.vocabulary.ids import TopicId
 
 _NULLABLE_STRING = nullable(STRING)

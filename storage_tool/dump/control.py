@@ -18,8 +18,7 @@ from jbodlab.metadata.records.control_records import (
     decode_control,
     decode_end_transaction,
 )
-from jbodlab.metadata.records.json_form import JsonValue, json_text
-from jbodlab.metadata.records.schema import to_json
+from jbodlab.metadata.records.json_form import JsonValue, json_text, to_json
 from jbodlab.record_batch.record_batch import BatchRecord
 from storage_tool.dump.report import members_text
 

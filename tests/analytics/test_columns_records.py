@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.decode.record_columns import Lists, Values, decode_columns, reads
+from jbodlab.kafka_wire.codec import decode_body, encode_body
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.schema import EncodeError, field_specs
 from jbodlab.metadata.records import frame
-from jbodlab.metadata.records.codec import decode_body, encode_body
-from jbodlab.metadata.records.kinds import Form, Kind
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import EncodeError, Record, field_specs
+from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 from jbodlab.vocabulary.errors import DecodeError
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
-from jbodlab.metadata.records.kinds import (
+from jbodlab.kafka_wire.kinds import (
     BOOL,
     BROKER_EPOCH,
     BROKER_ID,
@@ -28,7 +28,8 @@ from jbodlab.metadata.records.kinds import (
     nullable,
     struct_of,
 )
-from jbodlab.metadata.records.schema import Record, Struct, wire
+from jbodlab.kafka_wire.schema import Struct, wire
+from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 
 FENCE = 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jbodlab.metadata.records.kinds import (
+from jbodlab.kafka_wire.kinds import (
     BOOL,
     BROKER_EPOCH,
     BROKER_ID,
@@ -25,7 +25,8 @@ from jbodlab.metadata.records.kinds import (
     nullable,
     struct_of,
 )
-from jbodlab.metadata.records.schema import Record, Struct, wire
+from jbodlab.kafka_wire.schema import Struct, wire
+from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 
 TOPIC_RESOURCE = 2

@@ -15,11 +15,11 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, cast
+from typing import ClassVar
 from uuid import UUID
 
-from jbodlab.metadata.records.codec import decode_body, encode_body
-from jbodlab.metadata.records.kinds import (
+from jbodlab.kafka_wire.codec import decode_body, encode_body
+from jbodlab.kafka_wire.kinds import (
     INT16,
     INT32,
     INT64,
@@ -29,7 +29,7 @@ from jbodlab.metadata.records.kinds import (
     array,
     struct_of,
 )
-from jbodlab.metadata.records.schema import Struct, wire
+from jbodlab.kafka_wire.schema import Struct, wire
 from jbodlab.vocabulary.errors import DecodeError
 
 _KEY = struct.Struct(">hh")
@@ -197,7 +197,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     record, end = decode_body(cls, version, value)
     if end != len(value):
         raise DecodeError(f"{len(value) - end} unexpected bytes after {cls.NAME}")
-    return cast("ControlRecord", record)
+    return record
 
 
 def decode_end_transaction(key: bytes | None, value: bytes | None) -> EndTransactionMarker:

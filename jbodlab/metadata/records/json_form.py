@@ -8,13 +8,11 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 from uuid import UUID
 
+from jbodlab.kafka_wire.schema import Struct, field_specs
 from jbodlab.vocabulary import kafka_uuid
-
-if TYPE_CHECKING:
-    from jbodlab.metadata.records.schema import Struct
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -27,6 +25,39 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord("\f"): "\\f",
     ord("\r"): "\\r",
 }
+
+
+def to_json(
+    record: Struct, version: int, *, with_unknown_tags: bool = False
+) -> dict[str, JsonValue]:
+    """Return the fields as Kafka's dump tool prints them.
+
+    Keys are Kafka's names with a lower-case first letter in declaration order. Untagged fields are
+    always present, tagged ones only when they differ from their default. Ids are text, bytes are
+    base64 with padding, infinite and undefined doubles are strings.
+
+    Args:
+        record: A record, or a struct in one.
+        version: Schema version whose fields are wanted.
+        with_unknown_tags: Add `unknownTaggedFields`, a list of tag and data, to each struct that
+            has some; the dump tool does not show them.
+    """
+    result: dict[str, JsonValue] = {}
+    for spec in field_specs(type(record)):
+        if not spec.is_in(version):
+            continue
+        value: object = getattr(record, spec.name)
+        if spec.tag is None or value != spec.omitted:
+            result[spec.json_key] = json_value(
+                value,
+                lambda inner: to_json(inner, version, with_unknown_tags=with_unknown_tags),
+            )
+    if with_unknown_tags and record.unknown_tags:
+        result["unknownTaggedFields"] = [
+            {"tag": tag, "data": json_value(data, lambda _: None)}
+            for tag, data in record.unknown_tags
+        ]
+    return result
 
 
 def json_value(value: object, struct_to_json: Callable[[Struct], JsonValue]) -> JsonValue:

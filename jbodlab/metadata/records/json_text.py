@@ -13,9 +13,9 @@ from functools import lru_cache, partial
 from typing import cast
 from uuid import UUID
 
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.schema import Struct, field_specs
 from jbodlab.metadata.records.json_form import double_text, string_text
-from jbodlab.metadata.records.kinds import Form, Kind
-from jbodlab.metadata.records.schema import Struct, field_specs
 from jbodlab.vocabulary import kafka_uuid
 
 Renderer = Callable[[Struct], str]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
-from jbodlab.metadata.records.kinds import BYTES, INT8, INT32, INT64, STRING, UUID_KIND, array
-from jbodlab.metadata.records.schema import Record, wire
+from jbodlab.kafka_wire.kinds import BYTES, INT8, INT32, INT64, STRING, UUID_KIND, array
+from jbodlab.kafka_wire.schema import wire
+from jbodlab.metadata.records.schema import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jbodlab.metadata.records.kinds import (
+from jbodlab.kafka_wire.kinds import (
     BROKER_ID,
     DIRECTORY_ID,
     INT8,
@@ -24,7 +24,8 @@ from jbodlab.metadata.records.kinds import (
     array,
     nullable,
 )
-from jbodlab.metadata.records.schema import Record, wire
+from jbodlab.kafka_wire.schema import wire
+from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.ids import (
     NO_LEADER,
     UNKNOWN_LEADER_EPOCH,

@@ -6,9 +6,10 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from jbodlab.metadata.records.kinds import Form, Kind
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.schema import Struct, field_specs
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import Record, Struct, field_specs
+from jbodlab.metadata.records.schema import Record
 
 _NUMBERS = {
     "?": st.booleans(),

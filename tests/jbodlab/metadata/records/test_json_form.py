@@ -14,8 +14,7 @@ from jbodlab.metadata.records.config_records import (
     ConfigRecord,
 )
 from jbodlab.metadata.records.frame import VersionedRecord, payload_text
-from jbodlab.metadata.records.json_form import json_text
-from jbodlab.metadata.records.schema import to_json
+from jbodlab.metadata.records.json_form import json_text, to_json
 from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId

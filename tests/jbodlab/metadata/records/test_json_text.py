@@ -8,10 +8,9 @@ from hypothesis import given, settings
 
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.frame import VersionedRecord
-from jbodlab.metadata.records.json_form import JsonValue, json_text
+from jbodlab.metadata.records.json_form import JsonValue, json_text, to_json
 from jbodlab.metadata.records.json_text import data_text
-from jbodlab.metadata.records.raw import RawRecord
-from jbodlab.metadata.records.schema import Record, to_json
+from jbodlab.metadata.records.schema import RawRecord, Record
 from tests.jbodlab.metadata.records.every_record import UNKNOWN_TAGS, every_record, every_version
 from tests.jbodlab.metadata.records.strategies import versioned_records
 
