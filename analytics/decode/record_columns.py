@@ -226,7 +226,7 @@ class _Reader:
         self.plain |= bad
 
     def _read_field(
-        self, kind: Kind[object], position: Longs, mark: Callable[[Bools], None]
+        self, kind: Kind, position: Longs, mark: Callable[[Bools], None]
     ) -> tuple[Longs, Longs | None, Bools | None, Longs]:
         """Find a field: where it stands, its elements, which are null, and what follows it."""
         if kind.form in (Form.FIXED, Form.UUID):
@@ -296,14 +296,14 @@ class _Reader:
         return Lists(offsets_of(counts), values_of, present)
 
 
-def _is_readable(kind: Kind[object]) -> bool:
+def _is_readable(kind: Kind) -> bool:
     if kind.form is Form.STRUCT:
         return False
     element = kind.element
     return element is None or element.form in (Form.FIXED, Form.UUID)
 
 
-def _width(kind: Kind[object]) -> int:
+def _width(kind: Kind) -> int:
     """Return the bytes of a value, or of one element of a list."""
     kind = kind.element or kind
     if kind.form is Form.UUID:
@@ -311,7 +311,7 @@ def _width(kind: Kind[object]) -> int:
     return np.dtype(_CODES[kind.code]).itemsize if kind.form is Form.FIXED else 1
 
 
-def _values(kind: Kind[object], data: Bytes, position: Longs) -> Column:
+def _values(kind: Kind, data: Bytes, position: Longs) -> Column:
     """Return the value, or element, of a kind that stands at each position."""
     kind = kind.element or kind
     if kind.form is Form.UUID:

@@ -4,17 +4,13 @@ Their clients write and read it; for the classic protocol it is bytes. Both begi
 version, and are never flexible. The messages are Kafka's of the same names.
 """
 
-# wire() returns a dataclasses.field, so no value is shared between records.
-
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from jbodlab.kafka_wire.codec import decode_body, encode_body
-from jbodlab.kafka_wire.kinds import BYTES, INT32, STRING, array, nullable, struct_of
-from jbodlab.kafka_wire.schema import NEVER_FLEXIBLE, Struct, wire
+from jbodlab.kafka_wire.kinds import Int32
+from jbodlab.kafka_wire.schema import NEVER_FLEXIBLE, Struct, field
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 HIGHEST_VERSION = 3
@@ -22,37 +18,37 @@ _VERSION = struct.Struct(">h")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerProtocol(Struct):
+class ConsumerProtocol(Struct, first_flexible_version=NEVER_FLEXIBLE):
     """Base of both."""
-
-    FIRST_FLEXIBLE_VERSION: ClassVar[int] = NEVER_FLEXIBLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitions(Struct):
     """Partitions of one topic."""
 
-    topic: str = wire(STRING)
-    partitions: tuple[int, ...] = wire(array(INT32))
+    topic: str = field("name of the topic")
+    partitions: tuple[Int32, ...] = field("numbers of the partitions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolSubscription(ConsumerProtocol):
     """What a member wants, and has."""
 
-    topics: tuple[str, ...] = wire(array(STRING))
-    user_data: bytes | None = wire(nullable(BYTES), default=None)
-    owned_partitions: tuple[TopicPartitions, ...] = wire(array(struct_of(TopicPartitions)), since=1)
-    generation_id: int = wire(INT32, since=2, default=-1)
-    rack_id: str | None = wire(nullable(STRING), since=3, default=None)
+    topics: tuple[str, ...] = field("names of the topics that the member wants")
+    user_data: bytes | None = field("bytes of the assignor, or null", default=None)
+    owned_partitions: tuple[TopicPartitions, ...] = field("partitions that the member has", since=1)
+    generation_id: Int32 = field(
+        "generation in which the member got them; -1: not known", since=2, default=-1
+    )
+    rack_id: str | None = field("rack of the member, or null", since=3, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolAssignment(ConsumerProtocol):
     """What a member was given."""
 
-    assigned_partitions: tuple[TopicPartitions, ...] = wire(array(struct_of(TopicPartitions)))
-    user_data: bytes | None = wire(nullable(BYTES), default=None)
+    assigned_partitions: tuple[TopicPartitions, ...] = field("partitions that the member gets")
+    user_data: bytes | None = field("bytes of the assignor, or null", default=None)
 
 
 ProtocolT = TypeVar("ProtocolT", bound=ConsumerProtocol)

@@ -77,12 +77,11 @@ def decode_value(key_type: type[AnyKey], value: bytes) -> tuple[GroupValue, int]
     """
     value_type = VALUE_TYPES[key_type]
     version = _number(value, "version")
-    if not 0 <= version <= value_type.HIGHEST_VERSION:
-        raise DecodeError(
-            f"expected {value_type.NAME} of version 0-{value_type.HIGHEST_VERSION}, got {version}"
-        )
+    name, highest = value_type.__name__, value_type.HIGHEST_VERSION
+    if not 0 <= version <= highest:
+        raise DecodeError(f"expected {name} of version 0-{highest}, got {version}")
     decoded, end = decode_body(value_type, version, value, _NUMBER.size)
-    _check_end(end, value, f"{value_type.NAME} v{version}")
+    _check_end(end, value, f"{name} v{version}")
     return decoded, version
 
 

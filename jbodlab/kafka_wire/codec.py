@@ -176,7 +176,7 @@ class Source:
         self.names[name] = value
         return name
 
-    def length(self, indent: int, kind: Kind[Any]) -> None:
+    def length(self, indent: int, kind: Kind) -> None:
         """Read a length into `n`: -1 for null, at most what is left of the message."""
         if self.flexible:
             self.line(indent, "n = d[p] - 1; p += 1")
@@ -228,7 +228,7 @@ class _EncoderSource(Source):
             self._tags(indent, found.tagged, value)
         self.line(indent, "pass")
 
-    def field(self, indent: int, kind: Kind[Any], value: str, null: bytes = NULL) -> None:
+    def field(self, indent: int, kind: Kind, value: str, null: bytes = NULL) -> None:
         """Write a field; one of fixed size later, together with its neighbours."""
         if kind.is_fixed:
             self._pending.append((kind.code, kind.packed.format(value)))
@@ -243,7 +243,7 @@ class _EncoderSource(Source):
         else:
             self._sized(indent, kind, value)
 
-    def _sized(self, indent: int, kind: Kind[Any], value: str) -> None:
+    def _sized(self, indent: int, kind: Kind, value: str) -> None:
         """Write what has a size before it, or null."""
         data, element = self.name(), kind.element
         self.line(indent, f"{data} = {value}")
@@ -274,7 +274,7 @@ class _EncoderSource(Source):
             self.field(indent + 1, element, item)
             self.flush(indent + 1)
 
-    def _flat(self, kind: Kind[Any], value: str) -> str:
+    def _flat(self, kind: Kind, value: str) -> str:
         """Return an expression for the bytes of a value that is not null and has no structs."""
         if kind.is_fixed:
             pack = self.name(struct.Struct(f">{kind.code}").pack)
@@ -322,17 +322,17 @@ class _EncoderSource(Source):
             self.line(indent, f"if {unknown}: {tags} = sorted((*{tags}, *{unknown}))")
         self.line(indent, f"write(tag_section({tags}) if {tags} else {ZERO!r})")
 
-    def _size(self, value: str, kind: Kind[Any]) -> str:
+    def _size(self, value: str, kind: Kind) -> str:
         if self.flexible:
             return f"uvarint(len({value}) + 1)"
         return f"{'int16' if kind.form is Form.STRING else 'int32'}(len({value}))"
 
-    def _null_size(self, kind: Kind[Any]) -> bytes:
+    def _null_size(self, kind: Kind) -> bytes:
         if self.flexible:
             return ZERO
         return b"\xff" * (2 if kind.form is Form.STRING else 4)
 
-    def _tag_encoder(self, kind: Kind[Any]) -> Callable[[Any], bytes]:
+    def _tag_encoder(self, kind: Kind) -> Callable[[Any], bytes]:
         source = _EncoderSource(self.cls, self.version)
         source.line(0, "def encode(value, write):")
         source.field(1, kind, "value", null=ZERO)
@@ -430,7 +430,7 @@ class _DecoderSource(Source):
                 self.line(indent, "if n < 0: refuse_null()")
             self._read_sized(indent + kind.nullable, kind, name)
 
-    def _read_sized(self, indent: int, kind: Kind[Any], name: str) -> None:
+    def _read_sized(self, indent: int, kind: Kind, name: str) -> None:
         """Read what has `n` bytes or elements."""
         if kind.form is Form.BYTES:
             self.line(indent, f"{name} = d[p:p + n]; p += n")
@@ -441,7 +441,7 @@ class _DecoderSource(Source):
             assert kind.element is not None
             self._read_elements(indent, kind.element, name)
 
-    def _read_elements(self, indent: int, element: Kind[Any], name: str) -> None:
+    def _read_elements(self, indent: int, element: Kind, name: str) -> None:
         if element.is_fixed:
             size = struct.calcsize(f">{element.code}")
             made = element.unpacked and self.name(element.unpacked)
@@ -467,7 +467,7 @@ class _DecoderSource(Source):
         self.line(indent + 1, "items.append(item)")
         self.line(indent, f"{name} = tuple(items)")
 
-    def _nested(self, kind: Kind[Any]) -> str:
+    def _nested(self, kind: Kind) -> str:
         assert kind.struct is not None
         return self.name(decoder(kind.struct, self.version, self.flexible))
 

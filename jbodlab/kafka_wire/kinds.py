@@ -17,11 +17,12 @@ Source: `org.apache.kafka.common.protocol.types`, KIP-482.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Generic, TypeVar, cast
+from types import MappingProxyType
+from typing import Annotated, Any, get_args
 from uuid import UUID
 
 from jbodlab.vocabulary.ids import (
@@ -34,8 +35,11 @@ from jbodlab.vocabulary.ids import (
 )
 from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
+Int8 = Annotated[int, "int8"]
+Int16 = Annotated[int, "int16"]
+UInt16 = Annotated[int, "uint16"]
+Int32 = Annotated[int, "int32"]
+Int64 = Annotated[int, "int64"]
 
 
 class Form(Enum):
@@ -50,14 +54,14 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T_co]):
+class Kind:
     """Type of a field; ``default`` is what a field of this kind has unless it says otherwise."""
 
     form: Form
-    default: T_co
+    default: Any
     code: str = ""
     """Format of `struct`, for fixed sizes."""
-    element: Kind[object] | None = None
+    element: Kind | None = None
     struct: type[Any] | None = None
     nullable: bool = False
     packed: str = "{0}"
@@ -81,40 +85,40 @@ uuid_from_bytes: Callable[[bytes], UUID] = lru_cache(maxsize=1 << 16)(
 )
 """One object per id: metadata names the same topics and directories again and again."""
 
-_ID = "{0}.bytes"
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "bool": Kind(Form.FIXED, False, "?"),
+        "int8": Kind(Form.FIXED, 0, "b"),
+        "int16": Kind(Form.FIXED, 0, "h"),
+        "uint16": Kind(Form.FIXED, 0, "H"),
+        "int32": Kind(Form.FIXED, 0, "i"),
+        "uint32": Kind(Form.FIXED, 0, "I"),
+        "int64": Kind(Form.FIXED, 0, "q"),
+        "float64": Kind(Form.FIXED, 0.0, "d"),
+        "uuid": Kind(Form.UUID, ZERO_UUID, "16s", packed="{0}.bytes", unpacked=uuid_from_bytes),
+        "string": Kind(Form.STRING, ""),
+        "bytes": Kind(Form.BYTES, b""),
+    }
+)
+"""Kinds by Kafka's names of their types."""
 
-BOOL = Kind(Form.FIXED, False, "?")
-INT8 = Kind(Form.FIXED, 0, "b")
-INT16 = Kind(Form.FIXED, 0, "h")
-INT32 = Kind(Form.FIXED, 0, "i")
-INT64 = Kind(Form.FIXED, 0, "q")
-UINT16 = Kind(Form.FIXED, 0, "H")
-FLOAT64 = Kind(Form.FIXED, 0.0, "d")
-STRING = Kind(Form.STRING, "")
-BYTES = Kind(Form.BYTES, b"")
-UUID_KIND: Kind[UUID] = Kind(Form.UUID, ZERO_UUID, "16s", packed=_ID, unpacked=uuid_from_bytes)
-
-BROKER_ID = Kind(Form.FIXED, BrokerId(0), "i")
-BROKER_EPOCH = Kind(Form.FIXED, BrokerEpoch(0), "q")
-LEADER_EPOCH = Kind(Form.FIXED, LeaderEpoch(0), "i")
-PARTITION_EPOCH = Kind(Form.FIXED, PartitionEpoch(0), "i")
-TOPIC_ID = Kind(Form.UUID, TopicId(ZERO_UUID), "16s", packed=_ID, unpacked=uuid_from_bytes)
-DIRECTORY_ID = Kind(Form.UUID, DirectoryId(ZERO_UUID), "16s", packed=_ID, unpacked=uuid_from_bytes)
-
-
-def array(element: Kind[T]) -> Kind[tuple[T, ...]]:
-    """Return the kind of a list, which is a tuple in memory; empty by default."""
-    return Kind(Form.ARRAY, (), element=element)
-
-
-def struct_of(cls: type[T]) -> Kind[T]:
-    """Return the kind of a nested struct that stands inline, without a presence byte."""
-    return Kind(Form.STRUCT, cls(), struct=cls)
-
-
-def nullable(kind: Kind[T]) -> Kind[T | None]:
-    """Return the kind that also knows null; the default stays the one of the plain kind."""
-    return replace(cast("Kind[T | None]", kind), nullable=True)
+TYPES: Mapping[Any, str] = MappingProxyType(
+    {
+        bool: "bool",
+        float: "float64",
+        str: "string",
+        bytes: "bytes",
+        UUID: "uuid",
+        BrokerId: "int32",
+        BrokerEpoch: "int64",
+        LeaderEpoch: "int32",
+        PartitionEpoch: "int32",
+        TopicId: "uuid",
+        DirectoryId: "uuid",
+        **{each: get_args(each)[1] for each in (Int8, Int16, UInt16, Int32, Int64)},
+    }
+)
+"""Kafka's names of the types that annotate the fields of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +126,14 @@ class FieldSpec:
     """One field as declared; ``tag`` is None for an untagged field."""
 
     name: str
-    kind: Kind[Any]
+    kind: Kind
     since: int = 0
     until: int | None = None
     tag: int | None = None
     default: Any = None
     omitted: Any = None
     """With a tag: the value that has none."""
+    meaning: str = ""
 
     def is_in(self, version: int) -> bool:
         """Return whether a schema version has the field."""

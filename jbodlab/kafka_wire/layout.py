@@ -1,4 +1,4 @@
-"""What the codec asks of kio's classes: the types, tags and defaults of their fields."""
+"""What kio's classes and declared ones say of their fields: types, tags and defaults."""
 
 from __future__ import annotations
 
@@ -9,20 +9,7 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Any, get_args, get_origin
 from uuid import UUID
 
-from jbodlab.kafka_wire.kinds import (
-    BOOL,
-    BYTES,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    STRING,
-    UINT16,
-    FieldSpec,
-    Form,
-    Kind,
-)
+from jbodlab.kafka_wire.kinds import KINDS, TYPES, FieldSpec, Form, Kind
 
 EntityClass = Any
 """A class that kio generated for one version of a message; these classes have no common base."""
@@ -61,29 +48,29 @@ def default_of(field: Field[Any]) -> Any:
     if is_dataclass(annotation):
         assert isinstance(annotation, type)
         return annotation(**{nested.name: default_of(nested) for nested in fields(annotation)})
-    return _kind(field.type, field.metadata.get("kafka_type")).default
+    return kind_of(field.type, field.metadata.get("kafka_type")).default
 
 
 def spec_of(field: Field[Any]) -> FieldSpec:
     """Return what a field of kio is."""
-    kind = _kind(field.type, field.metadata.get("kafka_type"))
-    tag = tag_of(field)
+    kind = kind_of(field.type, field.metadata.get("kafka_type"))
     default = default_of(field)
-    return FieldSpec(field.name, kind, tag=tag, default=default, omitted=default)
+    return FieldSpec(field.name, kind, tag=tag_of(field), default=default, omitted=default)
 
 
-def _kind(annotation: Any, name: str | None) -> Kind[Any]:
+def kind_of(annotation: Any, kafka_type: str | None = None) -> Kind:
+    """Return the kind of a field by its annotation; one of kio has a name for its type, too."""
     inner, optional = unwrap(annotation)
     if get_origin(inner) is tuple:
-        element = _kind(unwrap(get_args(inner)[0])[0], name)
+        element = kind_of(unwrap(get_args(inner)[0])[0], kafka_type)
         return Kind(Form.ARRAY, (), element=element, nullable=optional)
     if is_struct(inner):
-        return Kind(Form.STRUCT, None, struct=inner, nullable=optional)
-    if name == "error_code":
+        default = None if hasattr(inner, "__flexible__") else inner()
+        return Kind(Form.STRUCT, default, struct=inner, nullable=optional)
+    if kafka_type == "error_code":
         return Kind(Form.FIXED, 0, "h", packed="{0}.value", unpacked=inner)
-    assert name is not None
-    kind = _KINDS[name]
-    return replace(kind, nullable=optional or name == "records") if not kind.is_fixed else kind
+    kind = KINDS[TYPES[inner]] if kafka_type is None else _KIO_KINDS[kafka_type]
+    return kind if kind.is_fixed else replace(kind, nullable=optional or kafka_type == "records")
 
 
 def _milliseconds(value: int) -> datetime.timedelta:
@@ -95,19 +82,10 @@ def _timestamp(value: int) -> datetime.datetime | None:
 
 
 _MILLISECONDS = "round({0}.total_seconds() * 1000)"
-_KINDS: Mapping[str, Kind[Any]] = MappingProxyType(
+_KIO_KINDS: Mapping[str, Kind] = MappingProxyType(
     {
-        "bool": BOOL,
-        "int8": INT8,
-        "int16": INT16,
-        "uint16": UINT16,
-        "int32": INT32,
-        "uint32": Kind(Form.FIXED, 0, "I"),
-        "int64": INT64,
-        "float64": FLOAT64,
-        "string": STRING,
-        "bytes": BYTES,
-        "records": BYTES,
+        **KINDS,
+        "records": KINDS["bytes"],
         # The zero id is None.
         "uuid": Kind(
             Form.UUID,
@@ -131,4 +109,4 @@ _KINDS: Mapping[str, Kind[Any]] = MappingProxyType(
         ),
     }
 )
-"""Kinds by the names that kio has for them."""
+"""Kinds by the names that kio has for them, which has values of Python's types."""

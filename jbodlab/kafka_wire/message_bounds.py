@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
 from jbodlab.kafka_wire.codec import NULL, PRESENT, READING, Source, refuse_length, refuse_null
 from jbodlab.kafka_wire.kinds import Form, Kind
@@ -101,7 +101,7 @@ class _WalkSource(Source):
             self.line(indent, "t = d[p]; p += 1")
             self.line(indent, f"if t: p, a = {self.name(_tags_walk(walks))}(d, p - 1, a)")
 
-    def field(self, indent: int, kind: Kind[Any]) -> None:
+    def field(self, indent: int, kind: Kind) -> None:
         """Walk over a field; one of fixed size later, together with its neighbours."""
         if kind.is_fixed:
             self._skip += struct.calcsize(f">{kind.code}")
@@ -130,7 +130,7 @@ class _WalkSource(Source):
             self.line(indent, "for _ in range(n):")
             self.field(indent + 1, kind.element)
 
-    def _tag_walk(self, kind: Kind[Any]) -> Walk:
+    def _tag_walk(self, kind: Kind) -> Walk:
         source = _WalkSource(self._entity_class)
         # The struct in a tagged field has no null mark: the tag is absent instead.
         source.field(1, replace(kind, nullable=False) if kind.form is Form.STRUCT else kind)

@@ -1,38 +1,79 @@
 """How a record is declared, and the fields that a class has in one version.
 
 Two families of classes follow Kafka's message language. Client messages are those of kio, with a
-class for each version. Records have one class for all versions, a frozen dataclass whose fields
-are made by `wire`, in Kafka's declaration order:
+class for each version. Records have one class for all versions, a frozen dataclass with Kafka's
+fields in Kafka's order:
 
-    leader_recovery_state: int = wire(INT8, tag=0)
-    directories: tuple[DirectoryId, ...] = wire(array(DIRECTORY_ID), since=1)
-    expire_timestamp: int = wire(INT64, since=1, until=1)
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class TopicRecord(Record, api_key=2):
+        name: str = field("name of the topic")
+        topic_id: TopicId = field("id of the topic", since=1)
 
 Declaration order is the order on the wire for untagged fields, and the order of keys in JSON for
-all of them; tagged fields stand on the wire in the order of their tags. `field_specs` says of both
-families what `jbodlab.kafka_wire.codec` makes encoders and decoders from.
+all of them; tagged fields stand on the wire in the order of their tags. The annotation is the type
+on the wire, too, so that modules of records do not postpone annotations. Keywords of a class are
+its constants. `field_specs` says of both families what `jbodlab.kafka_wire.codec` makes encoders
+and decoders from.
 """
 
-from __future__ import annotations
+import dataclasses
+from dataclasses import dataclass
+from inspect import get_annotations
+from typing import Any, ClassVar, NamedTuple
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
-
-from jbodlab.kafka_wire.kinds import FieldSpec, Kind
-from jbodlab.kafka_wire.layout import spec_of
+from jbodlab.kafka_wire.kinds import FieldSpec
+from jbodlab.kafka_wire.layout import kind_of, spec_of
 from jbodlab.vocabulary.errors import JbodlabError
-
-T = TypeVar("T")
-
-_MISSING = object()
 
 NEVER_FLEXIBLE = 1 << 15
 """First flexible version of a class that has none."""
 
+_MISSING = object()
+
 
 class EncodeError(JbodlabError):
     """A value that the schema cannot hold in the version asked for."""
+
+
+class _Stated(NamedTuple):
+    """What `field` was given."""
+
+    meaning: str
+    since: int
+    until: int | None
+    tag: int | None
+    default: Any
+    omitted: Any
+
+    def spec(self, name: str, annotation: Any) -> FieldSpec:
+        kind = kind_of(annotation)
+        default = kind.default if self.default is _MISSING else self.default
+        omitted = default if self.omitted is _MISSING else self.omitted
+        return FieldSpec(
+            name, kind, self.since, self.until, self.tag, default, omitted, self.meaning
+        )
+
+
+def field(
+    meaning: str,
+    *,
+    since: int = 0,
+    until: int | None = None,
+    tag: int | None = None,
+    default: Any = _MISSING,
+    omitted: Any = _MISSING,
+) -> Any:
+    """Declare a field of a record.
+
+    Args:
+        meaning: What its value says, for a reader who knows the record's purpose.
+        since: First schema version that has it; in older ones it has its default.
+        until: Last schema version that has it; None for all that follow.
+        tag: Tag number if it stands in the tagged section, where it is left out at its default.
+        default: Value when absent, if it is not the zero of its type.
+        omitted: Value that is left out of the tagged section, if that is not the default.
+    """
+    return _Stated(meaning, since, until, tag, default, omitted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +86,34 @@ class Struct:
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
     """Tagged fields that this schema does not know, as (tag, data); written back as they are."""
 
+    def __init_subclass__(cls, **constants: int | str) -> None:
+        """Set the constants, and make fields of a dataclass from what was declared."""
+        for name, value in constants.items():
+            assert hasattr(cls, name.upper()), f"{cls.__name__} has no constant {name}"
+            setattr(cls, name.upper(), value)
+        for name, annotation in get_annotations(cls).items():
+            stated = cls.__dict__.get(name)
+            if isinstance(stated, _Stated):
+                spec = stated.spec(name, annotation)
+                made = dataclasses.field(default=spec.default, metadata={"spec": spec})
+                setattr(cls, name, made)
+
+
+_SPECS: dict[type[Any], tuple[FieldSpec, ...]] = {}
+
+
+def field_specs(cls: type[Any]) -> tuple[FieldSpec, ...]:
+    """Return the declared fields of a record, or those of a class of kio, in declaration order."""
+    found = _SPECS.get(cls)
+    if found is None:
+        fields = dataclasses.fields(cls)
+        if issubclass(cls, Struct):
+            found = tuple(each.metadata["spec"] for each in fields if "spec" in each.metadata)
+        else:
+            found = tuple(map(spec_of, fields))
+        _SPECS[cls] = found
+    return found
+
 
 class VersionFields(NamedTuple):
     """The fields of a class in one version, in the order of their bytes."""
@@ -53,69 +122,6 @@ class VersionFields(NamedTuple):
     tagged: tuple[FieldSpec, ...]
     absent: tuple[FieldSpec, ...]
     """Fields of other versions."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Wire:
-    kind: Kind[object]
-    since: int
-    until: int | None
-    tag: int | None
-    omitted: object
-
-
-_SPECS: dict[type[Any], tuple[FieldSpec, ...]] = {}
-
-
-def wire(
-    kind: Kind[T],
-    *,
-    since: int = 0,
-    until: int | None = None,
-    tag: int | None = None,
-    default: object = _MISSING,
-    omitted: object = _MISSING,
-) -> T:
-    """Declare a field of a record.
-
-    Args:
-        kind: Its type on the wire.
-        since: First schema version that has it; in older ones it has its default.
-        until: Last schema version that has it; None for all that follow.
-        tag: Tag number if it stands in the tagged section, where it is left out at its default.
-        default: Value when absent, if it differs from the default of the kind.
-        omitted: Value that is left out of the tagged section, if that is not the default.
-    """
-    value = kind.default if default is _MISSING else default
-    left_out = value if omitted is _MISSING else omitted
-    declared = field(default=value, metadata={"wire": _Wire(kind, since, until, tag, left_out)})
-    return cast("T", declared)
-
-
-def field_specs(cls: type[Any]) -> tuple[FieldSpec, ...]:
-    """Return the declared fields of a record, or those of a class of kio, in declaration order."""
-    found = _SPECS.get(cls)
-    if found is None:
-        found = _SPECS[cls] = tuple(_specs(cls))
-    return found
-
-
-def _specs(cls: type[Any]) -> Iterator[FieldSpec]:
-    if not issubclass(cls, Struct):
-        yield from map(spec_of, fields(cls))
-        return
-    for item in fields(cls):
-        stated = cast("_Wire | None", item.metadata.get("wire"))
-        if stated is not None:
-            yield FieldSpec(
-                item.name,
-                stated.kind,
-                stated.since,
-                stated.until,
-                stated.tag,
-                item.default,
-                stated.omitted,
-            )
 
 
 def fields_in(cls: type[Any], version: int) -> VersionFields:

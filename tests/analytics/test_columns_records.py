@@ -34,7 +34,7 @@ _NULL = object()
 BY_COLUMNS = [(cls, version) for cls, version in VERSIONS if reads(cls, version)]
 
 
-def _value(kind: Kind[object]) -> st.SearchStrategy[Any]:
+def _value(kind: Kind) -> st.SearchStrategy[Any]:
     values: st.SearchStrategy[Any]
     match kind.form:
         case Form.FIXED if kind.code == "?":
@@ -98,7 +98,7 @@ def _plain(cls: type[Record], version: int, body: bytes) -> Record | None:
     return record if end == len(body) and not record.unknown_tags else None
 
 
-def _read(column: Values | Lists, kind: Kind[object], row: int, default: object) -> object:
+def _read(column: Values | Lists, kind: Kind, row: int, default: object) -> object:
     if not column.present[row]:
         if isinstance(column, Lists):
             assert column.offsets[row] == column.offsets[row + 1]

@@ -77,7 +77,7 @@ def _generate(cls: type[Struct], version: int, with_unknown_tags: bool) -> Rende
     return cast("Renderer", names["render"])
 
 
-def _expression(kind: Kind[object], value: str, names: dict[str, object]) -> str:
+def _expression(kind: Kind, value: str, names: dict[str, object]) -> str:
     """Return an expression for the JSON text of a value."""
     match kind.form:
         case Form.FIXED if kind.code == "?":

@@ -1,7 +1,6 @@
 """Bases of the records of the metadata log."""
 
-from __future__ import annotations
-
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,14 +13,19 @@ class Record(Struct):
 
     API_KEY: ClassVar[int] = -1
     NAME: ClassVar[str] = ""
+    """Name in the output of Kafka's dump tool: PARTITION_RECORD of PartitionRecord."""
     HIGHEST_VERSION: ClassVar[int] = 0
+
+    def __init_subclass__(cls, **constants: int | str) -> None:
+        """Name the record."""
+        super(Record, cls).__init_subclass__(**constants)
+        if "NAME" not in vars(cls):
+            cls.NAME = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RawRecord(Record):
+class RawRecord(Record, name="UNKNOWN"):
     """The bytes of a record of an unknown type; a replay must stop at it."""
-
-    NAME: ClassVar[str] = "UNKNOWN"
 
     api_key: int
     version: int

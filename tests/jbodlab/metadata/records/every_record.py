@@ -29,7 +29,7 @@ _NUMBERS: dict[str, list[object]] = {
 _IDS = [UUID(int=0), UUID(int=1), UUID(int=2**127 + 77), UUID(int=2**126 + 5)]
 
 
-def values(kind: Kind[object], version: int) -> list[object]:
+def values(kind: Kind, version: int) -> list[object]:
     """Return values of a kind: an ordinary one first, null last."""
     found: list[object]
     match kind.form:

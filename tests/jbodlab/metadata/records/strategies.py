@@ -23,7 +23,7 @@ _NUMBERS = {
 _FEW_IDS = st.sampled_from([UUID(int=0), UUID(int=1), UUID(int=(1 << 127) + 5)])
 
 
-def values(kind: Kind[object], version: int) -> st.SearchStrategy[object]:
+def values(kind: Kind, version: int) -> st.SearchStrategy[object]:
     """Return values of a kind."""
     strategy: st.SearchStrategy[object]
     match kind.form:
