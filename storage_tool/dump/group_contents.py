@@ -20,7 +20,7 @@ from jbodlab.group_records.consumer_protocol import (
 )
 from jbodlab.group_records.records import GroupRecord, UnknownRecordTypeError, decode
 from jbodlab.group_records.values import GroupMetadataValue
-from jbodlab.metadata.records.json_form import JsonValue, json_text, to_json
+from jbodlab.metadata.records.json_text import JsonValue, json_text, to_json
 from jbodlab.record_batch.record_batch import BatchRecord
 from jbodlab.vocabulary.errors import DecodeError
 from storage_tool.dump.contents import Content

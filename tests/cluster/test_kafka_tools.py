@@ -13,7 +13,7 @@ from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.snapshots import latest_snapshot, read_snapshot
 from jbodlab.metadata.records.features import SUPPORTED
-from jbodlab.metadata.records.json_form import to_json
+from jbodlab.metadata.records.json_text import to_json
 from jbodlab.vocabulary import kafka_uuid
 from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, wait_for
 from tests.cluster.scenes import SETTINGS, Scene, Stages
