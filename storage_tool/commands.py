@@ -133,6 +133,26 @@ def _dump(options: Namespace, output: Output) -> int:
     return dump_log.run(options, output)
 
 
+def _add_explain(parser: Parser) -> None:
+    parser.description = (
+        "Show what the fields of a record mean, and in which of its versions they are.\n"
+        "Without TYPE: the types of all records of the metadata log and of __consumer_offsets."
+    )
+    parser.add_argument(
+        "type",
+        nargs="?",
+        metavar="TYPE",
+        help="as `storage dump` prints it, such as PARTITION_RECORD, or 1 for a committed offset",
+    )
+
+
+def _explain(options: Namespace, output: Output) -> int:
+    from storage_tool import explain
+
+    explain.run(options.type, output)
+    return 0
+
+
 def _size(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) <= SIZE_MAX):
         raise ArgumentTypeError(f"expected a number of bytes from 0 to {SIZE_MAX}, got {text!r}")
@@ -172,5 +192,12 @@ VERBS = {
             "storage dump --cluster-metadata-decoder meta/__cluster_metadata-0/*.log",
             "storage dump --print-data-log /data/d1/orders-0/00000000000000000000.log",
         ),
+    ),
+    "explain": Command(
+        help="show what the fields of a record mean",
+        arguments=_add_explain,
+        run=_explain,
+        reads=True,
+        examples=("storage explain PARTITION_RECORD", "storage explain 1"),
     ),
 }

@@ -29,6 +29,7 @@ from analytics.bytes.arrays import (
 )
 from analytics.bytes.batch_headers import MAX_OFFSET, Batches
 from jbodlab.record_batch.record_batch import HEADER_SIZE
+from jbodlab.record_batch.varint import varint
 
 LANE_RECORDS = 64
 """Records of one lane; lanes are stepped through side by side."""
@@ -251,21 +252,10 @@ def _read_fields(
     return delta, own_time, value, size, bad
 
 
-def _varint(number: int) -> bytes:
-    """Return the zig-zag varint of a number that is not negative."""
-    zigzag = number << 1
-    result = bytearray()
-    while zigzag > 0x7F:
-        result.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    result.append(zigzag)
-    return bytes(result)
-
-
 @lru_cache(maxsize=1 << 14)
 def _head(number: int) -> bytes:
     """Return the bytes between length and value size of a record, by its number in the batch."""
-    return b"\x00\x00" + _varint(number) + bytes([_NULL_KEY])
+    return b"\x00\x00" + varint(number) + bytes([_NULL_KEY])
 
 
 @lru_cache(maxsize=32)

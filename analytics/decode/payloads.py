@@ -28,8 +28,9 @@ from analytics.decode.texts import (
     distinct_numbers,
     strings,
 )
-from jbodlab.metadata.records.kinds import Form
-from jbodlab.metadata.records.schema import FieldSpec, Record, field_specs
+from jbodlab.kafka_wire.kinds import FieldSpec, Form
+from jbodlab.kafka_wire.schema import field_specs
+from jbodlab.metadata.records.schema import Record
 
 Encoded = tuple[Pieces, pa.Array]
 

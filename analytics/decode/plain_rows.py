@@ -20,10 +20,9 @@ from jbodlab.metadata.records.cluster_records import (
     UnregisterBrokerRecord,
 )
 from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord, ProducerIdsRecord
-from jbodlab.metadata.records.json_form import json_text
-from jbodlab.metadata.records.raw import RawRecord
+from jbodlab.metadata.records.json_text import data_text
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import Record, to_json
+from jbodlab.metadata.records.schema import RawRecord, Record
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -214,9 +213,7 @@ def _control_row(row: SourceRow, record: BatchRecord) -> SourceRow:
             raise
         return row._replace(type=unknown_type(number), version=version)
     version = control_records.body_version(control)
-    return row._replace(
-        type=control.NAME, version=version, payload=json_text(to_json(control, version))
-    )
+    return row._replace(type=control.NAME, version=version, payload=data_text(control, version))
 
 
 def unknown_type(number: int) -> str:

@@ -3,7 +3,7 @@
     decode_columns(PartitionChangeRecord, 2, data, starts, ends).fields["leader"].values
 
 The reader walks over the declared fields, as the generated decoder of
-`jbodlab.metadata.records.codec` does, but each step reads that field of all rows: rows differ only
+`jbodlab.kafka_wire.codec` does, but each step reads that field of all rows: rows differ only
 in where they stand. Tagged fields are read slot by slot: the first tag of every row, the second of
 every row that has one, and so on.
 
@@ -32,9 +32,10 @@ from analytics.bytes.arrays import (
     spread,
     unsigned_varints,
 )
-from jbodlab.metadata.records.kinds import Form, Kind
-from jbodlab.metadata.records.schema import FieldSpec, Record, field_specs
-from jbodlab.metadata.records.wire import MAX_STRING_BYTES
+from jbodlab.kafka_wire.codec import STRING_BYTES_MAX
+from jbodlab.kafka_wire.kinds import FieldSpec, Form, Kind
+from jbodlab.kafka_wire.schema import field_specs
+from jbodlab.metadata.records.schema import Record
 
 UUID_BYTES = 16
 _CODES = {
@@ -46,7 +47,7 @@ _CODES = {
     "H": ">u2",
     "d": ">f8",
 }
-"""NumPy's name of each fixed type of `jbodlab.metadata.records.kinds`."""
+"""NumPy's name of each fixed type of `jbodlab.kafka_wire.kinds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,7 @@ class _Reader:
         self.plain |= bad
 
     def _read_field(
-        self, kind: Kind[object], position: Longs, mark: Callable[[Bools], None]
+        self, kind: Kind, position: Longs, mark: Callable[[Bools], None]
     ) -> tuple[Longs, Longs | None, Bools | None, Longs]:
         """Find a field: where it stands, its elements, which are null, and what follows it."""
         if kind.form in (Form.FIXED, Form.UUID):
@@ -238,8 +239,8 @@ class _Reader:
             count[null] = 0
             if not kind.nullable:
                 mark(null)
-        if kind.form is Form.STRING and len(count) and count.max() > MAX_STRING_BYTES:
-            mark(count > MAX_STRING_BYTES)
+        if kind.form is Form.STRING and len(count) and count.max() > STRING_BYTES_MAX:
+            mark(count > STRING_BYTES_MAX)
         if bad is not None:
             mark(bad)
         return start, count, null, start + count * _width(kind)
@@ -295,14 +296,14 @@ class _Reader:
         return Lists(offsets_of(counts), values_of, present)
 
 
-def _is_readable(kind: Kind[object]) -> bool:
+def _is_readable(kind: Kind) -> bool:
     if kind.form is Form.STRUCT:
         return False
     element = kind.element
     return element is None or element.form in (Form.FIXED, Form.UUID)
 
 
-def _width(kind: Kind[object]) -> int:
+def _width(kind: Kind) -> int:
     """Return the bytes of a value, or of one element of a list."""
     kind = kind.element or kind
     if kind.form is Form.UUID:
@@ -310,7 +311,7 @@ def _width(kind: Kind[object]) -> int:
     return np.dtype(_CODES[kind.code]).itemsize if kind.form is Form.FIXED else 1
 
 
-def _values(kind: Kind[object], data: Bytes, position: Longs) -> Column:
+def _values(kind: Kind, data: Bytes, position: Longs) -> Column:
     """Return the value, or element, of a kind that stands at each position."""
     kind = kind.element or kind
     if kind.form is Form.UUID:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from analytics.fold.key_history import Event, Held, History, Moment, Row, Sync, duration_ms
 from analytics.fold.state_difference import disagreement
+from jbodlab.kafka_wire.schema import field_specs
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -24,7 +25,6 @@ from jbodlab.metadata.records.cluster_records import (
     BrokerFeature,
     RegisterBrokerRecord,
 )
-from jbodlab.metadata.records.schema import field_specs
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId

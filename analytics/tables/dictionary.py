@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 from analytics.tables import catalog
 from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import CLUSTER
+from jbodlab.kafka_wire.field_table import field_rows
+from jbodlab.metadata.records.control_records import CONTROL_TYPES
+from jbodlab.metadata.records.registry import RECORD_TYPES
+
+_FIELDS_OF_RECORDS = """\
+The `payload` of a record is JSON with these fields; `a[].b` is the field `b` of each struct in the
+list `a`. A record lacks the fields that its `version` has not, and those with a tag that are at
+their default. Where no default is named, it is zero, empty or false."""
+_HEAD = "| field | type | versions | tag | default | meaning |\n|---|---|---|---|---|---|"
 
 _ROOT = Path(__file__).parents[2]
 
@@ -27,4 +37,11 @@ def dictionary() -> str:
         parts += [f"## {table.name}", f"One row: {table.row}.", "\n".join(lines)]
         if table.name in sql:
             parts.append(f"Derived by [`{table.name}.sql`](../{sql[table.name]}).")
+    parts += ["## Fields of records", _FIELDS_OF_RECORDS]
+    for cls in (*RECORD_TYPES.values(), *CONTROL_TYPES.values()):
+        assert cls.__doc__ is not None
+        rows = [f"| `{row.field}` | {' | '.join(row[1:])} |" for row in field_rows(cls)]
+        parts += [f"### {cls.NAME}", inspect.cleandoc(cls.__doc__)]
+        if rows:
+            parts.append("\n".join([_HEAD, *rows]))
     return "\n\n".join(parts) + "\n"

@@ -4,140 +4,106 @@ Fields and their names are those of Kafka's schemas `OffsetCommitKey`, `GroupMet
 `ConsumerGroupMetadataKey` and so on; the number of a type is the schema's `apiKey`.
 """
 
-# wire() returns a dataclasses.field, so no value is shared between records.
-
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, get_args
 
-from jbodlab.metadata.records.kinds import INT32, STRING
-from jbodlab.metadata.records.schema import Struct, wire
-
-_NEVER = 1 << 15
+from jbodlab.kafka_wire.kinds import Int32
+from jbodlab.kafka_wire.schema import NEVER_FLEXIBLE, Struct, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKey(Struct):
+class GroupKey(Struct, first_flexible_version=NEVER_FLEXIBLE):
     """Base of the keys."""
 
-    FIRST_FLEXIBLE_VERSION: ClassVar[int] = _NEVER
     RECORD_TYPE: ClassVar[int] = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyOffsetCommitKey(GroupKey):
+class KeyOfClassicGroup(GroupKey):
+    """Base of the keys that have the group under its old name."""
+
+    group: str = field("id of the group")
+
+    @property
+    def group_id(self) -> str:
+        """Id of the group."""
+        return self.group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOfOffset(KeyOfClassicGroup):
+    """Base of the keys of committed offsets."""
+
+    topic: str = field("name of the topic")
+    partition: Int32 = field("number of the partition in its topic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOfGroup(GroupKey):
+    """Base of the keys of groups of KIP-848."""
+
+    group_id: str = field("id of the group")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOfMember(KeyOfGroup):
+    """Base of the keys of their members."""
+
+    member_id: str = field("id of the member")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyOffsetCommitKey(KeyOfOffset, record_type=0):
     """An offset that a broker of long ago committed; read, never written."""
 
-    RECORD_TYPE: ClassVar[int] = 0
-
-    group: str = wire(STRING)
-    topic: str = wire(STRING)
-    partition: int = wire(INT32)
-
-    @property
-    def group_id(self) -> str:
-        """Id of the group."""
-        return self.group
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitKey(GroupKey):
+class OffsetCommitKey(KeyOfOffset, record_type=1):
     """An offset that a group committed."""
 
-    RECORD_TYPE: ClassVar[int] = 1
-
-    group: str = wire(STRING)
-    topic: str = wire(STRING)
-    partition: int = wire(INT32)
-
-    @property
-    def group_id(self) -> str:
-        """Id of the group."""
-        return self.group
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMetadataKey(GroupKey):
+class GroupMetadataKey(KeyOfClassicGroup, record_type=2):
     """A classic group."""
 
-    RECORD_TYPE: ClassVar[int] = 2
-
-    group: str = wire(STRING)
-
-    @property
-    def group_id(self) -> str:
-        """Id of the group."""
-        return self.group
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupMetadataKey(GroupKey):
+class ConsumerGroupMetadataKey(KeyOfGroup, record_type=3):
     """A group of KIP-848: its epoch."""
 
-    RECORD_TYPE: ClassVar[int] = 3
-
-    group_id: str = wire(STRING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupPartitionMetadataKey(GroupKey):
+class ConsumerGroupPartitionMetadataKey(KeyOfGroup, record_type=4):
     """Metadata of the topics that a group subscribed to; only brokers up to 4.0 write it."""
 
-    RECORD_TYPE: ClassVar[int] = 4
-
-    group_id: str = wire(STRING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupMemberMetadataKey(GroupKey):
+class ConsumerGroupMemberMetadataKey(KeyOfMember, record_type=5):
     """What a member of a group of KIP-848 says about itself."""
 
-    RECORD_TYPE: ClassVar[int] = 5
-
-    group_id: str = wire(STRING)
-    member_id: str = wire(STRING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupTargetAssignmentMetadataKey(GroupKey):
+class ConsumerGroupTargetAssignmentMetadataKey(KeyOfGroup, record_type=6):
     """The epoch of a group's target assignment."""
 
-    RECORD_TYPE: ClassVar[int] = 6
-
-    group_id: str = wire(STRING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupTargetAssignmentMemberKey(GroupKey):
+class ConsumerGroupTargetAssignmentMemberKey(KeyOfMember, record_type=7):
     """What a member shall have."""
 
-    RECORD_TYPE: ClassVar[int] = 7
-
-    group_id: str = wire(STRING)
-    member_id: str = wire(STRING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupCurrentMemberAssignmentKey(GroupKey):
+class ConsumerGroupCurrentMemberAssignmentKey(KeyOfMember, record_type=8):
     """What a member has."""
 
-    RECORD_TYPE: ClassVar[int] = 8
-
-    group_id: str = wire(STRING)
-    member_id: str = wire(STRING)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupRegularExpressionKey(GroupKey):
+class ConsumerGroupRegularExpressionKey(KeyOfGroup, record_type=16):
     """A regular expression that some member of the group subscribed to."""
 
-    RECORD_TYPE: ClassVar[int] = 16
-
-    group_id: str = wire(STRING)
-    regular_expression: str = wire(STRING)
+    regular_expression: str = field("the expression, in the syntax of RE2")
 
 
 AnyOffsetKey = OffsetCommitKey | LegacyOffsetCommitKey
@@ -153,20 +119,6 @@ ConsumerGroupKey = (
 AnyKey = AnyOffsetKey | GroupMetadataKey | ConsumerGroupKey
 
 KEY_TYPES: Mapping[int, type[AnyKey]] = MappingProxyType(
-    {
-        cls.RECORD_TYPE: cls
-        for cls in (
-            LegacyOffsetCommitKey,
-            OffsetCommitKey,
-            GroupMetadataKey,
-            ConsumerGroupMetadataKey,
-            ConsumerGroupPartitionMetadataKey,
-            ConsumerGroupMemberMetadataKey,
-            ConsumerGroupTargetAssignmentMetadataKey,
-            ConsumerGroupTargetAssignmentMemberKey,
-            ConsumerGroupCurrentMemberAssignmentKey,
-            ConsumerGroupRegularExpressionKey,
-        )
-    }
+    {cls.RECORD_TYPE: cls for cls in get_args(AnyKey)}
 )
 """Types 9 to 15, and those above 16, are of share and streams groups."""

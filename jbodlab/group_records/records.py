@@ -8,11 +8,11 @@ Source: `org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde`.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from jbodlab.group_records.keys import KEY_TYPES, AnyKey
 from jbodlab.group_records.values import VALUE_TYPES, GroupValue
-from jbodlab.metadata.records.codec import decode_body, encode_body
+from jbodlab.kafka_wire.codec import decode_body, encode_body
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 _NUMBER = struct.Struct(">h")
@@ -66,8 +66,7 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
         raise UnknownRecordTypeError(record_type)
     decoded_key, end = decode_body(key_type, 0, key, _NUMBER.size)
     _check_end(end, key, key_type.__name__)
-    named = cast("AnyKey", decoded_key)
-    return GroupRecord(named, None if value is None else decode_value(key_type, value)[0])
+    return GroupRecord(decoded_key, None if value is None else decode_value(key_type, value)[0])
 
 
 def decode_value(key_type: type[AnyKey], value: bytes) -> tuple[GroupValue, int]:
@@ -78,13 +77,12 @@ def decode_value(key_type: type[AnyKey], value: bytes) -> tuple[GroupValue, int]
     """
     value_type = VALUE_TYPES[key_type]
     version = _number(value, "version")
-    if not 0 <= version <= value_type.HIGHEST_VERSION:
-        raise DecodeError(
-            f"expected {value_type.NAME} of version 0-{value_type.HIGHEST_VERSION}, got {version}"
-        )
+    name, highest = value_type.__name__, value_type.HIGHEST_VERSION
+    if not 0 <= version <= highest:
+        raise DecodeError(f"expected {name} of version 0-{highest}, got {version}")
     decoded, end = decode_body(value_type, version, value, _NUMBER.size)
-    _check_end(end, value, f"{value_type.NAME} v{version}")
-    return cast("GroupValue", decoded), version
+    _check_end(end, value, f"{name} v{version}")
+    return decoded, version
 
 
 def _number(data: bytes, what: str) -> int:

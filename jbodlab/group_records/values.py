@@ -4,39 +4,21 @@ Fields, versions, tags and defaults are those of Kafka's schemas of the same nam
 `metadata` are what the client committed; times are milliseconds since 1970.
 """
 
-# wire() returns a dataclasses.field, so no value is shared between records.
-# ruff: noqa: RUF009
-
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
 from jbodlab.group_records import keys
-from jbodlab.metadata.records.kinds import (
-    BYTES,
-    INT8,
-    INT32,
-    INT64,
-    STRING,
-    TOPIC_ID,
-    array,
-    nullable,
-    struct_of,
-)
-from jbodlab.metadata.records.schema import Struct, wire
+from jbodlab.kafka_wire.kinds import Int8, Int32, Int64
+from jbodlab.kafka_wire.schema import Struct, field
 from jbodlab.vocabulary.ids import TopicId
-
-_NULLABLE_STRING = nullable(STRING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValue(Struct):
     """Base of the values."""
 
-    NAME: ClassVar[str] = ""
     HIGHEST_VERSION: ClassVar[int] = 0
 
     @property
@@ -46,23 +28,21 @@ class GroupValue(Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitValue(GroupValue):
+class OffsetCommitValue(GroupValue, highest_version=4, first_flexible_version=4):
     """A committed offset.
 
     Version 1 alone has an expire timestamp, and neither leader epoch nor topic id: it is written
     where the client said how long the offset is to be kept.
     """
 
-    NAME: ClassVar[str] = "OffsetCommitValue"
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FIRST_FLEXIBLE_VERSION: ClassVar[int] = 4
-
-    offset: int = wire(INT64)
-    leader_epoch: int = wire(INT32, since=3, default=-1)
-    metadata: str = wire(STRING)
-    commit_timestamp: int = wire(INT64)
-    expire_timestamp: int = wire(INT64, since=1, until=1, default=-1)
-    topic_id: TopicId = wire(TOPIC_ID, since=4, tag=0)
+    offset: Int64 = field("offset of the next record to be read")
+    leader_epoch: Int32 = field("that of the last record read; -1: not known", since=3, default=-1)
+    metadata: str = field("text that the client keeps with the offset")
+    commit_timestamp: Int64 = field("when the offset was committed, ms since 1970")
+    expire_timestamp: Int64 = field(
+        "ms since 1970; -1: the broker's retention", since=1, until=1, default=-1
+    )
+    topic_id: TopicId = field("id of the topic; zero: not known", since=4, tag=0)
 
     @property
     def written_version(self) -> int:
@@ -74,32 +54,30 @@ class OffsetCommitValue(GroupValue):
 class GroupMetadataMember(Struct):
     """A member of a classic group; `subscription` is its metadata for the chosen protocol."""
 
-    FIRST_FLEXIBLE_VERSION: ClassVar[int] = 4
-
-    member_id: str = wire(STRING)
-    group_instance_id: str | None = wire(_NULLABLE_STRING, since=3, default=None)
-    client_id: str = wire(STRING)
-    client_host: str = wire(STRING)
-    rebalance_timeout: int = wire(INT32, since=1, default=-1)
-    session_timeout: int = wire(INT32)
-    subscription: bytes = wire(BYTES)
-    assignment: bytes = wire(BYTES)
+    member_id: str = field("id of the member, made by the coordinator")
+    group_instance_id: str | None = field(
+        "id of a static member (KIP-345), or null", since=3, default=None
+    )
+    client_id: str = field("client id of the member")
+    client_host: str = field("address of the member")
+    rebalance_timeout: Int32 = field(
+        "how long the member may take to join again, ms", since=1, default=-1
+    )
+    session_timeout: Int32 = field("how long the member may be silent, ms")
+    subscription: bytes = field("metadata of the member for the chosen protocol")
+    assignment: bytes = field("what the leader assigned to the member")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMetadataValue(GroupValue):
+class GroupMetadataValue(GroupValue, highest_version=4, first_flexible_version=4):
     """A classic group with its members."""
 
-    NAME: ClassVar[str] = "GroupMetadataValue"
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FIRST_FLEXIBLE_VERSION: ClassVar[int] = 4
-
-    protocol_type: str = wire(STRING)
-    generation: int = wire(INT32)
-    protocol: str | None = wire(_NULLABLE_STRING, default=None)
-    leader: str | None = wire(_NULLABLE_STRING, default=None)
-    current_state_timestamp: int = wire(INT64, since=2, default=-1)
-    members: tuple[GroupMetadataMember, ...] = wire(array(struct_of(GroupMetadataMember)))
+    protocol_type: str = field("what kind of group it is, such as consumer or connect")
+    generation: Int32 = field("number of the last rebalance")
+    protocol: str | None = field("protocol that all members chose, or null", default=None)
+    leader: str | None = field("id of the member that assigns, or null", default=None)
+    current_state_timestamp: Int64 = field("ms since 1970; -1: not known", since=2, default=-1)
+    members: tuple[GroupMetadataMember, ...] = field("members of the group")
 
     @property
     def written_version(self) -> int:
@@ -111,29 +89,27 @@ class GroupMetadataValue(GroupValue):
 class ConsumerGroupMetadataValue(GroupValue):
     """Epoch of a group, and the hash of the metadata of its topics."""
 
-    NAME: ClassVar[str] = "ConsumerGroupMetadataValue"
-
-    epoch: int = wire(INT32)
-    metadata_hash: int = wire(INT64, tag=0)
+    epoch: Int32 = field("rises when members or topics change")
+    metadata_hash: Int64 = field("hash of the metadata of the topics that are subscribed to", tag=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedPartition(Struct):
     """A partition and the racks of its replicas."""
 
-    partition: int = wire(INT32)
-    racks: tuple[str, ...] = wire(array(STRING))
+    partition: Int32 = field("number of the partition in its topic")
+    racks: tuple[str, ...] = field("racks of its replicas")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedTopic(Struct):
     """A topic that a group subscribed to."""
 
-    topic_id: TopicId = wire(TOPIC_ID)
-    topic_name: str = wire(STRING)
-    num_partitions: int = wire(INT32)
-    partition_metadata: tuple[SubscribedPartition, ...] = wire(
-        array(struct_of(SubscribedPartition))
+    topic_id: TopicId = field("id of the topic")
+    topic_name: str = field("name of the topic")
+    num_partitions: Int32 = field("number of its partitions")
+    partition_metadata: tuple[SubscribedPartition, ...] = field(
+        "partitions of which the racks are known"
     )
 
 
@@ -141,25 +117,25 @@ class SubscribedTopic(Struct):
 class ConsumerGroupPartitionMetadataValue(GroupValue):
     """What brokers up to 4.0 keep instead of the hash."""
 
-    NAME: ClassVar[str] = "ConsumerGroupPartitionMetadataValue"
-
-    topics: tuple[SubscribedTopic, ...] = wire(array(struct_of(SubscribedTopic)))
+    topics: tuple[SubscribedTopic, ...] = field("topics that are subscribed to")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicProtocol(Struct):
     """A protocol that a member supports."""
 
-    name: str = wire(STRING)
-    metadata: bytes = wire(BYTES)
+    name: str = field("name of the assignor")
+    metadata: bytes = field("subscription, as the client encoded it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata(Struct):
     """What is known of a member that speaks the classic protocol in a group of KIP-848."""
 
-    session_timeout_ms: int = wire(INT32)
-    supported_protocols: tuple[ClassicProtocol, ...] = wire(array(struct_of(ClassicProtocol)))
+    session_timeout_ms: Int32 = field("how long the member may be silent, ms")
+    supported_protocols: tuple[ClassicProtocol, ...] = field(
+        "protocols of the member, the preferred one first"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,18 +146,24 @@ class ConsumerGroupMemberMetadataValue(GroupValue):
     for its session, so that null is always written.
     """
 
-    NAME: ClassVar[str] = "ConsumerGroupMemberMetadataValue"
-
-    instance_id: str | None = wire(_NULLABLE_STRING, default=None)
-    rack_id: str | None = wire(_NULLABLE_STRING, default=None)
-    client_id: str = wire(STRING)
-    client_host: str = wire(STRING)
-    subscribed_topic_names: tuple[str, ...] = wire(array(STRING))
-    subscribed_topic_regex: str | None = wire(_NULLABLE_STRING, default=None)
-    rebalance_timeout_ms: int = wire(INT32, default=-1)
-    server_assignor: str | None = wire(_NULLABLE_STRING, default=None)
-    classic_member_metadata: ClassicMemberMetadata | None = wire(
-        nullable(struct_of(ClassicMemberMetadata)),
+    instance_id: str | None = field("id of a static member, or null", default=None)
+    rack_id: str | None = field("rack of the member, or null", default=None)
+    client_id: str = field("client id of the member")
+    client_host: str = field("address of the member")
+    subscribed_topic_names: tuple[str, ...] = field(
+        "names of the topics that it subscribed to, sorted"
+    )
+    subscribed_topic_regex: str | None = field(
+        "expression that it subscribed with, or null", default=None
+    )
+    rebalance_timeout_ms: Int32 = field(
+        "how long it may take to give up partitions, ms", default=-1
+    )
+    server_assignor: str | None = field(
+        "assignor of the broker that it asks for, or null", default=None
+    )
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        "of a member that speaks the classic protocol",
         tag=0,
         default=None,
         omitted=ClassicMemberMetadata(),
@@ -192,28 +174,26 @@ class ConsumerGroupMemberMetadataValue(GroupValue):
 class ConsumerGroupTargetAssignmentMetadataValue(GroupValue):
     """Epoch of the target assignment, and when it was computed."""
 
-    NAME: ClassVar[str] = "ConsumerGroupTargetAssignmentMetadataValue"
-
-    assignment_epoch: int = wire(INT32)
-    assignment_timestamp: int = wire(INT64, tag=0)
+    assignment_epoch: Int32 = field("epoch of the group that the assignment was made for")
+    assignment_timestamp: Int64 = field(
+        "when the assignment was made, ms since 1970; 0: not known", tag=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTopicPartitions(Struct):
     """Partitions of one topic."""
 
-    topic_id: TopicId = wire(TOPIC_ID)
-    partitions: tuple[int, ...] = wire(array(INT32))
+    topic_id: TopicId = field("id of the topic")
+    partitions: tuple[Int32, ...] = field("numbers of the partitions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMemberValue(GroupValue):
     """What a member shall have."""
 
-    NAME: ClassVar[str] = "ConsumerGroupTargetAssignmentMemberValue"
-
-    topic_partitions: tuple[TargetTopicPartitions, ...] = wire(
-        array(struct_of(TargetTopicPartitions))
+    topic_partitions: tuple[TargetTopicPartitions, ...] = field(
+        "partitions that the member shall have"
     )
 
 
@@ -221,25 +201,25 @@ class ConsumerGroupTargetAssignmentMemberValue(GroupValue):
 class CurrentTopicPartitions(Struct):
     """Partitions of one topic, each with the epoch in which it was assigned, or none of them."""
 
-    topic_id: TopicId = wire(TOPIC_ID)
-    partitions: tuple[int, ...] = wire(array(INT32))
-    assignment_epochs: tuple[int, ...] = wire(array(INT32), tag=0)
+    topic_id: TopicId = field("id of the topic")
+    partitions: tuple[Int32, ...] = field("numbers of the partitions")
+    assignment_epochs: tuple[Int32, ...] = field(
+        "epoch in which each partition was assigned; empty: not known", tag=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentValue(GroupValue):
     """What a member has, and what it was told to give up."""
 
-    NAME: ClassVar[str] = "ConsumerGroupCurrentMemberAssignmentValue"
-
-    member_epoch: int = wire(INT32)
-    previous_member_epoch: int = wire(INT32)
-    state: int = wire(INT8)
-    assigned_partitions: tuple[CurrentTopicPartitions, ...] = wire(
-        array(struct_of(CurrentTopicPartitions))
+    member_epoch: Int32 = field("epoch that the member has reached")
+    previous_member_epoch: Int32 = field("epoch of the member before")
+    state: Int8 = field("0 stable, 1 has to give up partitions, 2 waits for partitions of others")
+    assigned_partitions: tuple[CurrentTopicPartitions, ...] = field(
+        "partitions that the member has"
     )
-    partitions_pending_revocation: tuple[CurrentTopicPartitions, ...] = wire(
-        array(struct_of(CurrentTopicPartitions))
+    partitions_pending_revocation: tuple[CurrentTopicPartitions, ...] = field(
+        "partitions that the member has to give up"
     )
 
 
@@ -247,11 +227,9 @@ class ConsumerGroupCurrentMemberAssignmentValue(GroupValue):
 class ConsumerGroupRegularExpressionValue(GroupValue):
     """Topics that an expression matched, as of a version of the metadata."""
 
-    NAME: ClassVar[str] = "ConsumerGroupRegularExpressionValue"
-
-    topics: tuple[str, ...] = wire(array(STRING))
-    version: int = wire(INT64)
-    timestamp: int = wire(INT64)
+    topics: tuple[str, ...] = field("names of the topics that the expression matches, sorted")
+    version: Int64 = field("offset of the metadata that it was resolved with")
+    timestamp: Int64 = field("when it was resolved, ms since 1970")
 
 
 VALUE_TYPES: Mapping[type[keys.AnyKey], type[GroupValue]] = MappingProxyType(

@@ -18,7 +18,7 @@ from typing import get_args
 import msgspec
 
 from jbodlab.kafka_wire import fetch_response, produce_response
-from jbodlab.kafka_wire.encoder import Encoder, ResponseEncoder, encoder, in_one_piece
+from jbodlab.kafka_wire.codec import Encoder, ResponseEncoder, encoder, in_one_piece
 from jbodlab.kafka_wire.layout import EntityClass, unwrap
 from jbodlab.kafka_wire.reader import EntityReader, reader
 from jbodlab.vocabulary.errors import UnsupportedVersionError

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from jbodlab.kafka_wire.encoder import Buffer, ResponseEncoder, uvarint
+from jbodlab.kafka_wire.codec import Buffer, ResponseEncoder
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.kafka_wire.leader_hints import (
     CurrentLeader,
@@ -42,6 +42,7 @@ from jbodlab.kafka_wire.leader_hints import (
     endpoint_tags,
     tagged,
 )
+from jbodlab.record_batch.varint import uvarint
 
 TOPIC_IDS_FROM = 13
 ENDPOINTS_FROM = 16

@@ -20,7 +20,7 @@ from functools import cache
 import msgspec
 
 from jbodlab.kafka_wire.api_table import ApiKey, is_flexible
-from jbodlab.kafka_wire.layout import read_uvarint
+from jbodlab.record_batch.varint import read_uvarint
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 MAX_TAGS = 100
@@ -117,13 +117,16 @@ def read_response_header(
 
 
 def _skip_tags(data: bytes | memoryview, position: int) -> int:
-    count, position = read_uvarint(data, position)
-    if count > MAX_TAGS:
-        raise DecodeError(f"expected at most {MAX_TAGS} header tags, got {count}")
-    for _ in range(count):
-        _, position = read_uvarint(data, position)
-        size, position = read_uvarint(data, position)
-        position += size
-        if position > len(data):
-            raise BufferUnderflowError("a header tag reaches beyond the message")
+    try:
+        count, position = read_uvarint(data, position)
+        if count > MAX_TAGS:
+            raise DecodeError(f"expected at most {MAX_TAGS} header tags, got {count}")
+        for _ in range(count):
+            _, position = read_uvarint(data, position)
+            size, position = read_uvarint(data, position)
+            position += size
+    except IndexError:
+        position = len(data) + 1
+    if position > len(data):
+        raise BufferUnderflowError("a header tag reaches beyond the message")
     return position

@@ -1,57 +1,22 @@
-"""What the generated codecs ask of kio's classes: field types, tags, sizes on the wire."""
+"""What kio's classes and declared ones say of their fields: types, tags and defaults."""
 
 from __future__ import annotations
 
 import datetime
-from dataclasses import MISSING, Field, fields, is_dataclass
-from types import NoneType, UnionType
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, get_args, get_origin
+from uuid import UUID
 
-from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
+from jbodlab.kafka_wire.kinds import KINDS, TYPES, FieldSpec, Form, Kind
 
 EntityClass = Any
 """A class that kio generated for one version of a message; these classes have no common base."""
 
-FIXED_FORMATS = {
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-}
-"""Types whose value goes unchanged into a struct format."""
-
-FIXED_SIZES = {
-    "bool": 1,
-    "int8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "int64": 8,
-    "float64": 8,
-    "error_code": 2,
-    "uuid": 16,
-    "timedelta_i32": 4,
-    "timedelta_i64": 8,
-    "datetime_i64": 8,
-}
-"""Every type that has one size; strings, bytes and records have a length before them."""
-
-MAX_VARINT_BYTES = 5
-
-
-def primitive_kind(kind: str | None) -> str:
-    """Return the type of a field that is neither a struct nor an array of them."""
-    assert kind is not None
-    return kind
-
 
 def is_struct(annotation: Any) -> bool:
-    """Return whether a field or an array item is a struct with fields of its own."""
+    """Return whether a field or an array item of a class of kio is a struct with its own fields."""
     return is_dataclass(annotation)
 
 
@@ -64,13 +29,13 @@ def unwrap(annotation: Any) -> tuple[Any, bool]:
 
 
 def tag_of(field: Field[Any]) -> int | None:
-    """Return the tag of a tagged field, None for an ordinary one."""
+    """Return the tag of a tagged field of kio, None for an ordinary one."""
     tag: int | None = field.metadata.get("tag")
     return tag
 
 
 def default_of(field: Field[Any]) -> Any:
-    """Return what a field means where it is absent.
+    """Return what a field of kio means where it is absent.
 
     The zero value of the type where the schema names no default; for a struct, the defaults of
     its fields.
@@ -83,26 +48,65 @@ def default_of(field: Field[Any]) -> Any:
     if is_dataclass(annotation):
         assert isinstance(annotation, type)
         return annotation(**{nested.name: default_of(nested) for nested in fields(annotation)})
-    if get_origin(annotation) is tuple:
-        return ()
-    kind = primitive_kind(field.metadata.get("kafka_type"))
-    if kind in ("timedelta_i32", "timedelta_i64"):
-        return datetime.timedelta(0)
-    return {"string": "", "bytes": b"", "bool": False, "uuid": None}.get(kind, 0)
+    return kind_of(field.type, field.metadata.get("kafka_type")).default
 
 
-def read_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Return an unsigned varint and the position after it.
+def spec_of(field: Field[Any]) -> FieldSpec:
+    """Return what a field of kio is."""
+    kind = kind_of(field.type, field.metadata.get("kafka_type"))
+    default = default_of(field)
+    return FieldSpec(field.name, kind, tag=tag_of(field), default=default, omitted=default)
 
-    Raises:
-        DecodeError: the bytes end inside it, or it is longer than five bytes.
-    """
-    value = 0
-    for index in range(MAX_VARINT_BYTES):
-        if position + index >= len(data):
-            raise BufferUnderflowError("a varint reaches beyond the message")
-        byte = data[position + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value, position + index + 1
-    raise DecodeError(f"varint at {position} is longer than {MAX_VARINT_BYTES} bytes")
+
+def kind_of(annotation: Any, kafka_type: str | None = None) -> Kind:
+    """Return the kind of a field by its annotation; one of kio has a name for its type, too."""
+    inner, optional = unwrap(annotation)
+    if get_origin(inner) is tuple:
+        element = kind_of(unwrap(get_args(inner)[0])[0], kafka_type)
+        return Kind(Form.ARRAY, (), element=element, nullable=optional)
+    if is_struct(inner):
+        default = None if hasattr(inner, "__flexible__") else inner()
+        return Kind(Form.STRUCT, default, struct=inner, nullable=optional)
+    if kafka_type == "error_code":
+        return Kind(Form.FIXED, 0, "h", packed="{0}.value", unpacked=inner)
+    kind = KINDS[TYPES[inner]] if kafka_type is None else _KIO_KINDS[kafka_type]
+    return kind if kind.is_fixed else replace(kind, nullable=optional or kafka_type == "records")
+
+
+def _milliseconds(value: int) -> datetime.timedelta:
+    return datetime.timedelta(milliseconds=value)
+
+
+def _timestamp(value: int) -> datetime.datetime | None:
+    return None if value < 0 else datetime.datetime.fromtimestamp(value / 1000, datetime.UTC)
+
+
+_MILLISECONDS = "round({0}.total_seconds() * 1000)"
+_KIO_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        **KINDS,
+        "records": KINDS["bytes"],
+        # The zero id is None.
+        "uuid": Kind(
+            Form.UUID,
+            None,
+            "16s",
+            packed="(b'' if {0} is None else {0}.bytes)",
+            unpacked=lambda raw: UUID(bytes=raw) if any(raw) else None,
+        ),
+        "timedelta_i32": Kind(
+            Form.FIXED, datetime.timedelta(0), "i", packed=_MILLISECONDS, unpacked=_milliseconds
+        ),
+        "timedelta_i64": Kind(
+            Form.FIXED, datetime.timedelta(0), "q", packed=_MILLISECONDS, unpacked=_milliseconds
+        ),
+        "datetime_i64": Kind(
+            Form.FIXED,
+            0,
+            "q",
+            packed="(-1 if {0} is None else round({0}.timestamp() * 1000))",
+            unpacked=_timestamp,
+        ),
+    }
+)
+"""Kinds by the names that kio has for them, which has values of Python's types."""

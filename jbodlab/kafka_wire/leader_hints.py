@@ -11,7 +11,7 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
-from jbodlab.kafka_wire.encoder import uvarint
+from jbodlab.record_batch.varint import uvarint
 
 NODE_ENDPOINTS_TAG = 0
 

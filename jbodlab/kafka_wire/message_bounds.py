@@ -15,19 +15,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import replace
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import cast
 
-from jbodlab.kafka_wire.layout import (
-    FIXED_SIZES,
-    EntityClass,
-    is_struct,
-    primitive_kind,
-    read_uvarint,
-    tag_of,
-    unwrap,
-)
+from jbodlab.kafka_wire.codec import NULL, PRESENT, READING, Source, refuse_length, refuse_null
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.layout import EntityClass
+from jbodlab.kafka_wire.schema import fields_in
+from jbodlab.record_batch.varint import read_uvarint
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 Walk = Callable[[bytes | memoryview, int, int], tuple[int, int]]
@@ -40,9 +36,6 @@ Check = Callable[[bytes | memoryview, int], None]
 """(message, position): raises DecodeError and nothing else."""
 
 ANY_NUMBER = 1 << 62
-
-NULL_STRUCT = 0xFF
-PRESENT_STRUCT = 1
 
 
 def bounds_check(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> Check:
@@ -68,14 +61,9 @@ def bounds_check(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> Chec
 @cache
 def walker(entity_class: EntityClass) -> Walk:
     """Return the generated walk over one entity class."""
-    generator = _Generator()
-    generator.entity(entity_class)
-    return generator.compiled(entity_class.__module__)
-
-
-def refuse_length(length: int, left: int) -> None:
-    """Raise for a length that the rest of the message cannot hold."""
-    raise BufferUnderflowError(f"length {length} with {left} bytes left in the message")
+    source = _WalkSource(entity_class)
+    source.struct(1, entity_class)
+    return source.walk()
 
 
 def refuse_count(excess: int) -> None:
@@ -83,132 +71,78 @@ def refuse_count(excess: int) -> None:
     raise DecodeError(f"{excess} items more than allowed")
 
 
-def refuse_null() -> None:
-    """Raise for an array that must be there."""
-    raise DecodeError("an array that must be present is null")
+class _WalkSource(Source):
+    """Source of `walk(d, p, a)`, where `a` is the number of items that are still allowed."""
 
-
-class _Generator:
-    """Source text of one walk: `d` the message, `p` the position, `s` the message's size.
-
-    `a` is the number of items that are still allowed.
-    """
-
-    def __init__(self) -> None:
-        self._source = ["def walk(d, p, a):", "    s = len(d)"]
-        self._indent = 1
+    def __init__(self, entity_class: EntityClass) -> None:
+        super().__init__(entity_class)
+        self.names = {**READING, "refuse_count": refuse_count, "refuse_null": refuse_null}
+        self.line(0, "def walk(d, p, a):")
+        self.line(1, "s = len(d)")
+        self._entity_class = entity_class
         self._skip = 0
         """Bytes of fixed-size fields not yet stepped over."""
-        self._names: dict[str, Any] = {
-            "refuse": refuse_length,
-            "refuse_count": refuse_count,
-            "refuse_null": refuse_null,
-            "read_uvarint": read_uvarint,
-            "int16": struct.Struct(">h").unpack_from,
-            "int32": struct.Struct(">i").unpack_from,
-        }
 
-    def compiled(self, name: str) -> Walk:
-        self._step()
-        self._line("return p, a")
-        exec(compile("\n".join(self._source), f"<bounds of {name}>", "exec"), self._names)
-        walk: Walk = self._names["walk"]
-        return walk
+    def walk(self) -> Walk:
+        """Return the function."""
+        self._step(1)
+        self.line(1, "return p, a")
+        return cast("Walk", self.compiled("walk"))
 
-    def entity(self, entity_class: EntityClass) -> None:
-        flexible = entity_class.__flexible__
-        tagged: dict[int, Walk] = {}
-        for field in fields(entity_class):
-            tag = tag_of(field)
-            if tag is None:
-                self.field(field.type, field.metadata.get("kafka_type"), flexible)
-                continue
-            generator = _Generator()
-            # The struct in a tagged field has no null mark: the tag is absent instead.
-            annotation, _ = unwrap(field.type)
-            bare = annotation if is_struct(annotation) else field.type
-            generator.field(bare, field.metadata.get("kafka_type"), flexible)
-            tagged[tag] = generator.compiled(field.name)
-        if flexible:
-            self._step()
-            self._line("t = d[p]; p += 1")
-            self._line(f"if t: p, a = {self._name(_tag_walk(tagged))}(d, p - 1, a)")
+    def struct(self, indent: int, entity_class: EntityClass) -> None:
+        """Walk over the fields of a struct, and step behind it."""
+        self.line(indent, "pass")
+        plain, tagged, _ = fields_in(entity_class, 0)
+        for spec in plain:
+            self.field(indent, spec.kind)
+        self._step(indent)
+        if self.flexible:
+            walks = {spec.tag: self._tag_walk(spec.kind) for spec in tagged}
+            self.line(indent, "t = d[p]; p += 1")
+            self.line(indent, f"if t: p, a = {self.name(_tags_walk(walks))}(d, p - 1, a)")
 
-    def field(self, annotation: Any, kind: str | None, flexible: bool) -> None:
-        annotation, optional = unwrap(annotation)
-        if get_origin(annotation) is tuple:
-            self._array(unwrap(get_args(annotation)[0])[0], kind, flexible, optional)
-        elif is_struct(annotation):
-            self._struct(annotation, optional)
-        elif primitive_kind(kind) in FIXED_SIZES:
-            self._skip += FIXED_SIZES[primitive_kind(kind)]
-        else:
-            self._step()
-            self._length(flexible, short=kind == "string")
-            self._line("if n > 0: p += n")
-
-    def _struct(self, entity_class: EntityClass, optional: bool) -> None:
-        if not optional:
-            self.entity(entity_class)
+    def field(self, indent: int, kind: Kind) -> None:
+        """Walk over a field; one of fixed size later, together with its neighbours."""
+        if kind.is_fixed:
+            self._skip += struct.calcsize(f">{kind.code}")
             return
-        self._step()
-        self._line("n = d[p]; p += 1")
-        self._line(f"if n not in ({NULL_STRUCT}, {PRESENT_STRUCT}): refuse(n, s - p)")
-        self._line(f"if n == {PRESENT_STRUCT}:")
-        self._nested(entity_class)
-
-    def _array(self, item: EntityClass, kind: str | None, flexible: bool, optional: bool) -> None:
-        self._step()
-        self._length(flexible, short=False)
-        if not optional:
+        self._step(indent)
+        if kind.form is Form.STRUCT:
+            if kind.nullable:
+                self.line(indent, "n = d[p]; p += 1")
+                self.line(indent, f"if n != {PRESENT[0]} and n != {NULL[0]}: refuse(n, s - p)")
+                self.line(indent, f"if n == {PRESENT[0]}:")
+            self.struct(indent + kind.nullable, kind.struct)
+            return
+        self.length(indent, kind)
+        if kind.form is not Form.ARRAY:
+            self.line(indent, "if n > 0: p += n")
+            return
+        assert kind.element is not None
+        if not kind.nullable:
             # kio reads None there, which nobody expects.
-            self._line("if n < 0: refuse_null()")
-        self._line("if n > 0: a -= n")
-        self._line("if a < 0: refuse_count(-a)")
-        size = None if is_struct(item) else FIXED_SIZES.get(primitive_kind(kind))
-        if size is not None:
-            self._line(f"if n > 0: p += n * {size}")
-            return
-        self._line("for _ in range(n):")
-        if is_struct(item):
-            self._nested(item)
+            self.line(indent, "if n < 0: refuse_null()")
+        self.line(indent, "if n > 0: a -= n")
+        self.line(indent, "if a < 0: refuse_count(-a)")
+        if kind.element.is_fixed:
+            self.line(indent, f"if n > 0: p += n * {struct.calcsize(f'>{kind.element.code}')}")
         else:
-            self._indent += 1
-            self._length(flexible, short=kind == "string")
-            self._line("if n > 0: p += n")
-            self._indent -= 1
+            self.line(indent, "for _ in range(n):")
+            self.field(indent + 1, kind.element)
 
-    def _nested(self, entity_class: EntityClass) -> None:
-        self._indent += 1
-        self._line("pass")
-        self.entity(entity_class)
-        self._step()
-        self._indent -= 1
+    def _tag_walk(self, kind: Kind) -> Walk:
+        source = _WalkSource(self._entity_class)
+        # The struct in a tagged field has no null mark: the tag is absent instead.
+        source.field(1, replace(kind, nullable=False) if kind.form is Form.STRUCT else kind)
+        return source.walk()
 
-    def _length(self, flexible: bool, *, short: bool) -> None:
-        """Read a length into `n`: -1 for null, at most what is left of the message."""
-        if flexible:
-            self._line("n = d[p] - 1; p += 1")
-            self._line("if n > 126: n, p = read_uvarint(d, p - 1); n -= 1")
-        else:
-            self._line(f"n = {'int16' if short else 'int32'}(d, p)[0]; p += {2 if short else 4}")
-        self._line("if n > s - p or n < -1: refuse(n, s - p)")
-
-    def _step(self) -> None:
+    def _step(self, indent: int) -> None:
         if self._skip:
-            self._line(f"p += {self._skip}")
+            self.line(indent, f"p += {self._skip}")
             self._skip = 0
 
-    def _line(self, text: str) -> None:
-        self._source.append("    " * self._indent + text)
 
-    def _name(self, referred: Any) -> str:
-        name = f"_{len(self._names)}"
-        self._names[name] = referred
-        return name
-
-
-def _tag_walk(tagged: dict[int, Walk]) -> Walk:
+def _tags_walk(tagged: dict[int | None, Walk]) -> Walk:
     def walk(data: bytes | memoryview, position: int, allowed: int) -> tuple[int, int]:
         count, position = read_uvarint(data, position)
         allowed -= count

@@ -28,7 +28,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jbodlab.kafka_wire.encoder import Buffer, ResponseEncoder, uvarint
+from jbodlab.kafka_wire.codec import Buffer, ResponseEncoder
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.kafka_wire.leader_hints import (
     CurrentLeader,
@@ -36,6 +36,7 @@ from jbodlab.kafka_wire.leader_hints import (
     current_leader_tag,
     endpoint_tags,
 )
+from jbodlab.record_batch.varint import uvarint
 
 LEADER_HINTS_FROM = 10
 CURRENT_LEADER_TAG = 0

@@ -38,6 +38,7 @@ import msgspec
 
 from jbodlab.record_batch.compression import decompress
 from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.varint import read_varint, varint
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 HEADER_SIZE = 61
@@ -252,15 +253,15 @@ def build_batch(
     body = bytearray()
     for offset_delta, (key, value) in enumerate(records):
         record = bytearray(b"\x00\x00")  # attributes, timestamp delta
-        _write_varint(record, offset_delta)
+        record += varint(offset_delta)
         for part in (key, value):
             if part is None:
                 record.append(1)
             else:
-                _write_varint(record, len(part))
+                record += varint(len(part))
                 record += part
         record.append(0)  # no headers
-        _write_varint(body, len(record))
+        body += varint(len(record))
         body += record
     last_delta = len(records) - 1
     batch = bytearray(
@@ -294,13 +295,13 @@ def _read_record(
     data: bytes, start: int, header: BatchHeader, log_append_time: bool
 ) -> tuple[BatchRecord, int]:
     try:
-        size, position = _read_varint(data, start)
+        size, position = read_varint(data, start)
         end = position + size
         if size <= 0 or end > len(data):
             raise DecodeError(f"record of {size} bytes where {len(data) - position} are left")
         position += 1  # attributes, unused
-        timestamp_delta, position = _read_varlong(data, position)
-        offset_delta, position = _read_varint(data, position)
+        timestamp_delta, position = read_varint(data, position, 10)
+        offset_delta, position = read_varint(data, position)
         key, position = _read_bytes(data, position, end)
         value, position = _read_bytes(data, position, end)
         headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -319,7 +320,7 @@ def _read_record(
 def _read_headers(
     data: bytes, position: int, end: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, position = _read_varint(data, position)
+    count, position = read_varint(data, position)
     if count < 0 or count > end - position:
         raise DecodeError(f"record with {count} headers in {end - position} bytes")
     headers = []
@@ -342,7 +343,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
         size = (size >> 1) ^ -(size & 1)
         position += 1
     else:
-        size, position = _read_varint(data, position)
+        size, position = read_varint(data, position)
     if size < 0:
         if size != -1:
             raise DecodeError(f"invalid field size {size} in a record")
@@ -350,34 +351,3 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     if position + size > end:
         raise BufferUnderflowError(f"field of {size} bytes where {end - position} are left")
     return data[position : position + size], position + size
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    return _read_zigzag(data, position, max_bytes=5)
-
-
-def _read_varlong(data: bytes, position: int) -> tuple[int, int]:
-    return _read_zigzag(data, position, max_bytes=10)
-
-
-def _read_zigzag(data: bytes, position: int, max_bytes: int) -> tuple[int, int]:
-    byte = data[position]
-    position += 1
-    number = byte & 0x7F
-    shift = 7
-    while byte & 0x80:
-        if shift == 7 * max_bytes:
-            raise DecodeError(f"varint is longer than {max_bytes} bytes")
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    return (number >> 1) ^ -(number & 1), position
-
-
-def _write_varint(target: bytearray, number: int) -> None:
-    zigzag = number << 1 if number >= 0 else (-number << 1) - 1
-    while zigzag > 0x7F:
-        target.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    target.append(zigzag)

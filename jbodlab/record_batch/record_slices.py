@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jbodlab.record_batch.varint import read_varint
 from jbodlab.vocabulary.errors import DecodeError
 
 
@@ -52,48 +53,22 @@ def slice_records(records: bytes, count: int) -> list[RecordSlice]:
     return found
 
 
-def encode_zigzag(number: int) -> bytes:
-    """Return a signed number as a varint or varlong of records."""
-    zigzag = number << 1 if number >= 0 else (-number << 1) - 1
-    encoded = bytearray()
-    while zigzag > 0x7F:
-        encoded.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    encoded.append(zigzag)
-    return bytes(encoded)
-
-
 def _slice(data: bytes, start: int) -> RecordSlice:
-    size, position = _zigzag(data, start)
+    size, position = read_varint(data, start)
     end = position + size
     if size <= 0 or end > len(data):
         raise DecodeError(f"record of {size} bytes where {len(data) - position} are left")
     delta_at = position + 1
-    timestamp_delta, rest_at = _zigzag(data, delta_at)
-    offset_delta, position = _zigzag(data, rest_at)
+    timestamp_delta, rest_at = read_varint(data, delta_at, 10)
+    offset_delta, position = read_varint(data, rest_at)
     key: bytes | None = None
-    key_size, position = _zigzag(data, position)
+    key_size, position = read_varint(data, position)
     if key_size >= 0:
         key = data[position : position + key_size]
         position += key_size
-    value_size, position = _zigzag(data, position)
+    value_size, position = read_varint(data, position)
     if position + max(value_size, 0) >= end:
         raise DecodeError(f"record of {size} bytes has longer fields")
     return RecordSlice(
         start, delta_at, rest_at, end, timestamp_delta, offset_delta, key, value_size >= 0
     )
-
-
-def _zigzag(data: bytes, position: int) -> tuple[int, int]:
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    number, shift = byte & 0x7F, 7
-    while byte & 0x80:
-        if shift > 63:
-            raise DecodeError("varint is longer than 10 bytes")
-        position += 1
-        byte = data[position]
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    return (number >> 1) ^ -(number & 1), position + 1

@@ -28,6 +28,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
+from jbodlab.record_batch.varint import read_bits
 from jbodlab.vocabulary.errors import DecodeError
 
 RECORD_BYTES_MIN = 7
@@ -192,8 +193,8 @@ class _Walk:
         self._before = self.position
         size, position = _size(body, self.position)
         end = position + size
-        delta, position = _varint(body, position + 1, 10)
-        offset_delta, position = _varint(body, position)
+        delta, position = read_bits(body, position + 1, 10)
+        offset_delta, position = read_bits(body, position)
         if offset_delta != number << 1:
             raise DecodeError(f"record {number} has another offset delta")
         self.deltas.add(delta)
@@ -372,26 +373,12 @@ def _end(body: bytes, position: int) -> int:
     return position + 1
 
 
-def _varint(body: bytes, position: int, bytes_max: int = 5) -> tuple[int, int]:
-    """Read a varint, zig-zag as it is, and where it ends."""
-    byte = body[position]
-    number, shift = byte & 0x7F, 7
-    while byte >= 0x80:
-        if shift == 7 * bytes_max:
-            raise DecodeError(f"varint is longer than {bytes_max} bytes")
-        position += 1
-        byte = body[position]
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    return number, position + 1
-
-
 def _size(body: bytes, position: int) -> tuple[int, int]:
     """Read a varint that must not be negative."""
     byte = body[position]
     if not byte & 0x81:
         return byte >> 1, position + 1
-    size, position = _varint(body, position)
+    size, position = read_bits(body, position)
     if size & 1:
         raise DecodeError("negative record size")
     return size >> 1, position

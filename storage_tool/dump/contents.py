@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from jbodlab.metadata.records import frame
-from jbodlab.metadata.records.json_form import JsonValue
-from jbodlab.metadata.records.json_text import data_text
-from jbodlab.metadata.records.raw import RawRecord
+from jbodlab.metadata.records.json_text import JsonValue, data_text
+from jbodlab.metadata.records.schema import RawRecord
 from jbodlab.record_batch.record_batch import BatchRecord
 from jbodlab.vocabulary.errors import DecodeError, FormatError
 from storage_tool.dump.report import members_text

@@ -18,8 +18,7 @@ from jbodlab.metadata.records.control_records import (
     decode_control,
     decode_end_transaction,
 )
-from jbodlab.metadata.records.json_form import JsonValue, json_text
-from jbodlab.metadata.records.schema import to_json
+from jbodlab.metadata.records.json_text import JsonValue, data_text, to_json
 from jbodlab.record_batch.record_batch import BatchRecord
 from storage_tool.dump.report import members_text
 
@@ -45,7 +44,7 @@ def control_text(record: BatchRecord) -> str:
     if number not in CONTROL_TYPES:
         return f" controlType: UNKNOWN({number})"
     control = decode_control(record.key, record.value)
-    return f" {_WORDS[type(control)]} {json_text(to_json(control, body_version(control)))}"
+    return f" {_WORDS[type(control)]} {data_text(control, body_version(control))}"
 
 
 def control_members(record: BatchRecord) -> str:

@@ -3,23 +3,24 @@
     key: {"type":"1","data":{...}} payload: {"version":"4","data":{...}}
 
 In a group of consumers, what the members sent as bytes, their subscription and assignment, is read
-as well: int16 version, then the fields of Kafka's schemas `ConsumerProtocolSubscription` and
-`ConsumerProtocolAssignment`, which are never flexible. A tombstone has the payload `<DELETE>`.
+as well. A tombstone has the payload `<DELETE>`.
 """
 
 from __future__ import annotations
 
 import base64
 import struct
-from dataclasses import dataclass
-from typing import ClassVar
 
+from jbodlab.group_records import consumer_protocol
+from jbodlab.group_records.consumer_protocol import (
+    HIGHEST_VERSION,
+    ConsumerProtocol,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from jbodlab.group_records.records import GroupRecord, UnknownRecordTypeError, decode
 from jbodlab.group_records.values import GroupMetadataValue
-from jbodlab.metadata.records.codec import decode_body
-from jbodlab.metadata.records.json_form import JsonValue, json_text
-from jbodlab.metadata.records.kinds import BYTES, INT32, STRING, array, nullable, struct_of
-from jbodlab.metadata.records.schema import Struct, to_json, wire
+from jbodlab.metadata.records.json_text import JsonValue, json_text, to_json
 from jbodlab.record_batch.record_batch import BatchRecord
 from jbodlab.vocabulary.errors import DecodeError
 from storage_tool.dump.contents import Content
@@ -27,41 +28,7 @@ from storage_tool.dump.report import members_text
 
 DELETED = "<DELETE>"
 CONSUMER = "consumer"
-PROTOCOL_VERSION_MAX = 3
 _VERSION = struct.Struct(">h")
-_NEVER = 1 << 15
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Unflexible(Struct):
-    FIRST_FLEXIBLE_VERSION: ClassVar[int] = _NEVER
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtocolTopic(_Unflexible):
-    """Partitions of one topic."""
-
-    topic: str = wire(STRING)
-    partitions: tuple[int, ...] = wire(array(INT32))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerProtocolSubscription(_Unflexible):
-    """What a member wants."""
-
-    topics: tuple[str, ...] = wire(array(STRING))
-    user_data: bytes | None = wire(nullable(BYTES), default=None)
-    owned_partitions: tuple[ProtocolTopic, ...] = wire(array(struct_of(ProtocolTopic)), since=1)
-    generation_id: int = wire(INT32, since=2, default=-1)
-    rack_id: str | None = wire(nullable(STRING), since=3, default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerProtocolAssignment(_Unflexible):
-    """What a member was given."""
-
-    assigned_partitions: tuple[ProtocolTopic, ...] = wire(array(struct_of(ProtocolTopic)))
-    user_data: bytes | None = wire(nullable(BYTES), default=None)
 
 
 class GroupContents:
@@ -115,19 +82,13 @@ def _value_json(record: GroupRecord, raw: bytes | None) -> JsonValue:
     return {"version": str(version), "data": data}
 
 
-def _protocol(name: str, cls: type[Struct], data: bytes) -> dict[str, JsonValue]:
+def _protocol(name: str, cls: type[ConsumerProtocol], data: bytes) -> dict[str, JsonValue]:
     """Return a field of a member as JSON; nothing where it is not what consumers send."""
-    if len(data) < _VERSION.size:
-        return {}
-    (version,) = _VERSION.unpack_from(data)
-    if not 0 <= version <= PROTOCOL_VERSION_MAX:
-        return {}
     try:
-        # What follows the fields known here is of a later version, and left out.
-        found, _ = decode_body(cls, version, data, _VERSION.size)
+        found, version = consumer_protocol.decode(cls, data)
     except DecodeError:
         return {}
-    return {name: to_json(found, version)}
+    return {name: to_json(found, version)} if version <= HIGHEST_VERSION else {}
 
 
 def _base64(data: bytes | None) -> str | None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
-from jbodlab.metadata.records.json_form import JsonValue
+from jbodlab.metadata.records.json_text import JsonValue
 from jbodlab.record_batch.compression import CODEC_NAMES
 from jbodlab.record_batch.record_batch import (
     LOG_APPEND_TIME,

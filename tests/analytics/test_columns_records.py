@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.decode.record_columns import Lists, Values, decode_columns, reads
+from jbodlab.kafka_wire.codec import decode_body, encode_body
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.schema import EncodeError, field_specs
 from jbodlab.metadata.records import frame
-from jbodlab.metadata.records.codec import decode_body, encode_body
-from jbodlab.metadata.records.kinds import Form, Kind
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import EncodeError, Record, field_specs
+from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 from jbodlab.vocabulary.errors import DecodeError
 
@@ -33,7 +34,7 @@ _NULL = object()
 BY_COLUMNS = [(cls, version) for cls, version in VERSIONS if reads(cls, version)]
 
 
-def _value(kind: Kind[object]) -> st.SearchStrategy[Any]:
+def _value(kind: Kind) -> st.SearchStrategy[Any]:
     values: st.SearchStrategy[Any]
     match kind.form:
         case Form.FIXED if kind.code == "?":
@@ -97,7 +98,7 @@ def _plain(cls: type[Record], version: int, body: bytes) -> Record | None:
     return record if end == len(body) and not record.unknown_tags else None
 
 
-def _read(column: Values | Lists, kind: Kind[object], row: int, default: object) -> object:
+def _read(column: Values | Lists, kind: Kind, row: int, default: object) -> object:
     if not column.present[row]:
         if isinstance(column, Lists):
             assert column.offsets[row] == column.offsets[row + 1]

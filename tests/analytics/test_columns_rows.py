@@ -14,10 +14,10 @@ from analytics.bytes.layout import SnapshotFile, Split, read_layout
 from analytics.decode.arrow_rows import ALL, Selection, decode_batches
 from analytics.decode.payloads import has_payload
 from analytics.decode.plain_rows import SourceRow
+from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import EncodeError
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,

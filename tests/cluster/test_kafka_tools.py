@@ -12,7 +12,7 @@ import pytest
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.snapshots import latest_snapshot, read_snapshot
-from jbodlab.metadata.records.schema import to_json
+from jbodlab.metadata.records.json_text import to_json
 from tests.cluster.harness import CONTROLLER_ID, Cluster, wait_for
 from tests.cluster.scenes import SETTINGS, Scene, Stages
 from tests.kafka.tools import (

@@ -15,7 +15,7 @@ from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.cluster.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
-from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage

@@ -40,8 +40,7 @@ from jbodlab.metadata.records.config_records import (
     ProducerIdsRecord,
     ZkMigrationStateRecord,
 )
-from jbodlab.metadata.records.raw import RawRecord
-from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.schema import RawRecord, Record
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,

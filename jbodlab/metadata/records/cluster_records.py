@@ -4,32 +4,15 @@ Fields, versions, tags and defaults are those of Kafka's message schemas of the 
 (KIP-631, KIP-858 for the directories, KIP-919 for controllers, KIP-1066 for cordoned directories).
 """
 
-# wire() returns a dataclasses.field, so no value is shared between records.
-# ruff: noqa: RUF009
-
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 from uuid import UUID
 
-from jbodlab.metadata.records.kinds import (
-    BOOL,
-    BROKER_EPOCH,
-    BROKER_ID,
-    DIRECTORY_ID,
-    INT8,
-    INT16,
-    INT32,
-    STRING,
-    UINT16,
-    UUID_KIND,
-    array,
-    nullable,
-    struct_of,
-)
-from jbodlab.metadata.records.schema import Record, Struct, wire
+from jbodlab.kafka_wire.kinds import Int8, Int16, Int32, UInt16
+from jbodlab.kafka_wire.schema import Struct, field
+from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
+
+Directories = tuple[DirectoryId, ...]
 
 FENCE = 1
 UNFENCE = -1
@@ -42,114 +25,93 @@ NO_CHANGE = 0
 class BrokerEndpoint(Struct):
     """One listener of a broker or controller; the name is unique among its listeners."""
 
-    name: str = wire(STRING)
-    host: str = wire(STRING)
-    port: int = wire(UINT16)
-    security_protocol: int = wire(INT16)
+    name: str = field("name of the listener")
+    host: str = field("host name that clients are told")
+    port: UInt16 = field("port that clients are told")
+    security_protocol: Int16 = field("0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFeature(Struct):
     """A feature and the levels of it that a node supports."""
 
-    name: str = wire(STRING)
-    min_supported_version: int = wire(INT16)
-    max_supported_version: int = wire(INT16)
+    name: str = field("name of the feature, such as metadata.version")
+    min_supported_version: Int16 = field("lowest level that the node supports")
+    max_supported_version: Int16 = field("highest level that the node supports")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBrokerRecord(Record):
+class RegisterBrokerRecord(Record, api_key=0, highest_version=4):
     """A whole registration, replacing an earlier one; `log_dirs` are the online directories."""
 
-    API_KEY: ClassVar[int] = 0
-    NAME: ClassVar[str] = "REGISTER_BROKER_RECORD"
-    HIGHEST_VERSION: ClassVar[int] = 4
-
-    broker_id: BrokerId = wire(BROKER_ID)
-    is_migrating_zk_broker: bool = wire(BOOL, since=2)
-    incarnation_id: UUID = wire(UUID_KIND)
-    broker_epoch: BrokerEpoch = wire(BROKER_EPOCH)
-    end_points: tuple[BrokerEndpoint, ...] = wire(array(struct_of(BrokerEndpoint)))
-    features: tuple[BrokerFeature, ...] = wire(array(struct_of(BrokerFeature)))
-    rack: str | None = wire(nullable(STRING))
-    fenced: bool = wire(BOOL, default=True)
-    in_controlled_shutdown: bool = wire(BOOL, since=1)
-    log_dirs: tuple[DirectoryId, ...] = wire(array(DIRECTORY_ID), since=3, tag=0)
-    cordoned_log_dirs: tuple[DirectoryId, ...] | None = wire(
-        nullable(array(DIRECTORY_ID)), since=4, tag=1, default=None
+    broker_id: BrokerId = field("id of the broker")
+    is_migrating_zk_broker: bool = field("whether the broker still works with ZooKeeper", since=2)
+    incarnation_id: UUID = field("random id of the broker's process")
+    broker_epoch: BrokerEpoch = field("offset at which the broker registered; changes name it")
+    end_points: tuple[BrokerEndpoint, ...] = field("listeners of the broker")
+    features: tuple[BrokerFeature, ...] = field("features that the broker supports")
+    rack: str | None = field("rack of the broker, or null")
+    fenced: bool = field("whether it is out of service: it leads nothing", default=True)
+    in_controlled_shutdown: bool = field("whether the broker has asked to be shut down", since=1)
+    log_dirs: Directories = field("ids of those that are online; KIP-858", since=3, tag=0)
+    cordoned_log_dirs: Directories | None = field(
+        "those that get no new replicas; KIP-1066", since=4, tag=1, default=None
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationChangeRecord(Record):
+class BrokerRegistrationChangeRecord(Record, api_key=17, highest_version=3):
     """A difference to a registration; an empty `log_dirs` means no change."""
 
-    API_KEY: ClassVar[int] = 17
-    NAME: ClassVar[str] = "BROKER_REGISTRATION_CHANGE_RECORD"
-    HIGHEST_VERSION: ClassVar[int] = 3
-
-    broker_id: BrokerId = wire(BROKER_ID)
-    broker_epoch: BrokerEpoch = wire(BROKER_EPOCH)
-    fenced: int = wire(INT8, tag=0)
-    in_controlled_shutdown: int = wire(INT8, since=1, tag=1)
-    log_dirs: tuple[DirectoryId, ...] = wire(array(DIRECTORY_ID), since=2, tag=2)
-    cordoned_log_dirs: tuple[DirectoryId, ...] | None = wire(
-        nullable(array(DIRECTORY_ID)), since=3, tag=3, default=None
+    broker_id: BrokerId = field("id of the broker")
+    broker_epoch: BrokerEpoch = field("epoch of the registration that is changed")
+    fenced: Int8 = field("-1 unfences the broker, 1 fences it, 0 changes nothing", tag=0)
+    in_controlled_shutdown: Int8 = field("1: it begins, 0: no change", since=1, tag=1)
+    log_dirs: Directories = field("ids of those that are online; empty: no change", since=2, tag=2)
+    cordoned_log_dirs: Directories | None = field(
+        "those that get no new replicas; null: no change", since=3, tag=3, default=None
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRecord(Record):
+class UnregisterBrokerRecord(Record, api_key=1):
     """A broker leaves the cluster for good."""
 
-    API_KEY: ClassVar[int] = 1
-    NAME: ClassVar[str] = "UNREGISTER_BROKER_RECORD"
-
-    broker_id: BrokerId = wire(BROKER_ID)
-    broker_epoch: BrokerEpoch = wire(BROKER_EPOCH)
+    broker_id: BrokerId = field("id of the broker")
+    broker_epoch: BrokerEpoch = field("epoch of the registration that ends")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FenceBrokerRecord(Record):
+class FenceBrokerRecord(Record, api_key=7):
     """A broker is fenced; written below metadata.version 6."""
 
-    API_KEY: ClassVar[int] = 7
-    NAME: ClassVar[str] = "FENCE_BROKER_RECORD"
-
-    id: BrokerId = wire(BROKER_ID)
-    epoch: BrokerEpoch = wire(BROKER_EPOCH)
+    id: BrokerId = field("id of the broker")
+    epoch: BrokerEpoch = field("epoch of its registration")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnfenceBrokerRecord(Record):
+class UnfenceBrokerRecord(Record, api_key=8):
     """A broker is no longer fenced; written below metadata.version 6."""
 
-    API_KEY: ClassVar[int] = 8
-    NAME: ClassVar[str] = "UNFENCE_BROKER_RECORD"
-
-    id: BrokerId = wire(BROKER_ID)
-    epoch: BrokerEpoch = wire(BROKER_EPOCH)
+    id: BrokerId = field("id of the broker")
+    epoch: BrokerEpoch = field("epoch of its registration")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterControllerRecord(Record):
+class RegisterControllerRecord(Record, api_key=27):
     """A controller announces itself, replacing its earlier registration."""
 
-    API_KEY: ClassVar[int] = 27
-    NAME: ClassVar[str] = "REGISTER_CONTROLLER_RECORD"
-
-    controller_id: int = wire(INT32)
-    incarnation_id: UUID = wire(UUID_KIND)
-    zk_migration_ready: bool = wire(BOOL)
-    end_points: tuple[BrokerEndpoint, ...] = wire(array(struct_of(BrokerEndpoint)))
-    features: tuple[BrokerFeature, ...] = wire(array(struct_of(BrokerFeature)))
+    controller_id: Int32 = field("id of the controller")
+    incarnation_id: UUID = field("random id of the controller's process")
+    zk_migration_ready: bool = field(
+        "whether the controller is configured to migrate from ZooKeeper"
+    )
+    end_points: tuple[BrokerEndpoint, ...] = field("listeners of the controller")
+    features: tuple[BrokerFeature, ...] = field("features that the controller supports")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterControllerRecord(Record):
+class UnregisterControllerRecord(Record, api_key=29):
     """A controller's registration is removed."""
 
-    API_KEY: ClassVar[int] = 29
-    NAME: ClassVar[str] = "UNREGISTER_CONTROLLER_RECORD"
-
-    controller_id: int = wire(INT32)
+    controller_id: Int32 = field("id of the controller")

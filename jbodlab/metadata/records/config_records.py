@@ -4,28 +4,11 @@ Fields, versions, tags and defaults are those of Kafka's message schemas of the 
 (KIP-631, KIP-584 for features, KIP-868 for metadata transactions).
 """
 
-# wire() returns a dataclasses.field, so no value is shared between records.
-# ruff: noqa: RUF009
-
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 
-from jbodlab.metadata.records.kinds import (
-    BOOL,
-    BROKER_EPOCH,
-    BROKER_ID,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT64,
-    STRING,
-    array,
-    nullable,
-    struct_of,
-)
-from jbodlab.metadata.records.schema import Record, Struct, wire
+from jbodlab.kafka_wire.kinds import Int8, Int16, Int64
+from jbodlab.kafka_wire.schema import Struct, field
+from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 
 TOPIC_RESOURCE = 2
@@ -44,103 +27,78 @@ def unserved_resource(resource_type: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigRecord(Record):
+class ConfigRecord(Record, api_key=4):
     """A config is set, or deleted when the value is None."""
 
-    API_KEY: ClassVar[int] = 4
-    NAME: ClassVar[str] = "CONFIG_RECORD"
-
-    resource_type: int = wire(INT8)
-    resource_name: str = wire(STRING)
-    name: str = wire(STRING)
-    value: str | None = wire(nullable(STRING))
+    resource_type: Int8 = field("2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group")
+    resource_name: str = field("topic, group or id of a broker; empty: all brokers")
+    name: str = field("key of the config")
+    value: str | None = field("its value; null deletes the config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureLevelRecord(Record):
+class FeatureLevelRecord(Record, api_key=12):
     """The level of a feature; 0 switches it off."""
 
-    API_KEY: ClassVar[int] = 12
-    NAME: ClassVar[str] = "FEATURE_LEVEL_RECORD"
-
-    name: str = wire(STRING)
-    feature_level: int = wire(INT16)
+    name: str = field("name of the feature")
+    feature_level: Int16 = field("level that is finalized; 0: the feature is off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaEntity(Struct):
     """One part of whom a quota is for; the name is None for the default entity."""
 
-    entity_type: str = wire(STRING)
-    entity_name: str | None = wire(nullable(STRING))
+    entity_type: str = field("user, client-id or ip")
+    entity_name: str | None = field("name of the entity; null: its default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientQuotaRecord(Record):
+class ClientQuotaRecord(Record, api_key=14):
     """A quota is set or removed."""
 
-    API_KEY: ClassVar[int] = 14
-    NAME: ClassVar[str] = "CLIENT_QUOTA_RECORD"
-
-    entity: tuple[QuotaEntity, ...] = wire(array(struct_of(QuotaEntity)))
-    key: str = wire(STRING)
-    value: float = wire(FLOAT64)
-    remove: bool = wire(BOOL)
+    entity: tuple[QuotaEntity, ...] = field("who the quota is for, such as a user with a client id")
+    key: str = field("key of the quota, such as producer_byte_rate")
+    value: float = field("limit, in the unit of the key; without meaning in a removal")
+    remove: bool = field("whether the quota is removed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdsRecord(Record):
+class ProducerIdsRecord(Record, api_key=15):
     """A block of producer ids was handed out; the next one begins at `next_producer_id`."""
 
-    API_KEY: ClassVar[int] = 15
-    NAME: ClassVar[str] = "PRODUCER_IDS_RECORD"
-
-    broker_id: BrokerId = wire(BROKER_ID)
-    broker_epoch: BrokerEpoch = wire(BROKER_EPOCH, default=UNKNOWN_BROKER_EPOCH)
-    next_producer_id: int = wire(INT64)
+    broker_id: BrokerId = field("broker that asked for the block")
+    broker_epoch: BrokerEpoch = field("epoch of its registration", default=UNKNOWN_BROKER_EPOCH)
+    next_producer_id: Int64 = field("first id behind the block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoOpRecord(Record):
+class NoOpRecord(Record, api_key=20):
     """Changes nothing; an idle controller shows with it that it is alive."""
 
-    API_KEY: ClassVar[int] = 20
-    NAME: ClassVar[str] = "NO_OP_RECORD"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZkMigrationStateRecord(Record):
+class ZkMigrationStateRecord(Record, api_key=21):
     """State of a migration from ZooKeeper; 0 in a cluster that never had one."""
 
-    API_KEY: ClassVar[int] = 21
-    NAME: ClassVar[str] = "ZK_MIGRATION_STATE_RECORD"
-
-    zk_migration_state: int = wire(INT8)
+    zk_migration_state: Int8 = field("0 none, 1 before, 2 in progress, 3 done, 4 not yet known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeginTransactionRecord(Record):
+class BeginTransactionRecord(Record, api_key=23):
     """The records that follow become visible together, or not at all."""
 
-    API_KEY: ClassVar[int] = 23
-    NAME: ClassVar[str] = "BEGIN_TRANSACTION_RECORD"
-
-    name: str | None = wire(nullable(STRING), tag=0, default=None)
+    name: str | None = field("what the transaction is for, in words, or null", tag=0, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndTransactionRecord(Record):
+class EndTransactionRecord(Record, api_key=24):
     """The records since the begin become visible."""
 
-    API_KEY: ClassVar[int] = 24
-    NAME: ClassVar[str] = "END_TRANSACTION_RECORD"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AbortTransactionRecord(Record):
+class AbortTransactionRecord(Record, api_key=25):
     """The records since the begin never happened."""
 
-    API_KEY: ClassVar[int] = 25
-    NAME: ClassVar[str] = "ABORT_TRANSACTION_RECORD"
-
-    reason: str | None = wire(nullable(STRING), tag=0, default=None)
+    reason: str | None = field(
+        "why the transaction is aborted, in words, or null", tag=0, default=None
+    )

@@ -6,30 +6,16 @@ the envelope of data records, and begins with its own version.
 Source: `org.apache.kafka.common.record.ControlRecordType`, KIP-595, KIP-630, KIP-853.
 """
 
-# wire() returns a dataclasses.field, so no value is shared between records.
-# ruff: noqa: RUF009
-
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, cast
+from typing import ClassVar
 from uuid import UUID
 
-from jbodlab.metadata.records.codec import decode_body, encode_body
-from jbodlab.metadata.records.kinds import (
-    INT16,
-    INT32,
-    INT64,
-    STRING,
-    UINT16,
-    UUID_KIND,
-    array,
-    struct_of,
-)
-from jbodlab.metadata.records.schema import Struct, wire
+from jbodlab.kafka_wire.codec import decode_body, encode_body
+from jbodlab.kafka_wire.kinds import Int16, Int32, Int64, UInt16
+from jbodlab.kafka_wire.schema import Struct, field
 from jbodlab.vocabulary.errors import DecodeError
 
 _KEY = struct.Struct(">hh")
@@ -51,91 +37,78 @@ class ControlRecord(Struct):
 class Voter(Struct):
     """One member of the controller quorum."""
 
-    voter_id: int = wire(INT32)
-    voter_directory_id: UUID = wire(UUID_KIND, since=1)
+    voter_id: Int32 = field("node id of the voter")
+    voter_directory_id: UUID = field("id of the directory with its metadata log; KIP-853", since=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderChangeMessage(ControlRecord):
+class LeaderChangeMessage(ControlRecord, control_type=2, name="LEADER_CHANGE"):
     """First record of every leader epoch."""
 
-    CONTROL_TYPE: ClassVar[int] = 2
-    NAME: ClassVar[str] = "LEADER_CHANGE"
-
-    version: int = wire(INT16)
-    leader_id: int = wire(INT32)
-    voters: tuple[Voter, ...] = wire(array(struct_of(Voter)))
-    granting_voters: tuple[Voter, ...] = wire(array(struct_of(Voter)))
+    version: Int16 = field("version of this message")
+    leader_id: Int32 = field("node id of the leader")
+    voters: tuple[Voter, ...] = field("voters of the quorum")
+    granting_voters: tuple[Voter, ...] = field("voters that the leader was elected by")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotHeaderRecord(ControlRecord):
+class SnapshotHeaderRecord(ControlRecord, control_type=3, name="SNAPSHOT_HEADER"):
     """First record of a snapshot; the time is 0 in bootstrap files."""
 
-    CONTROL_TYPE: ClassVar[int] = 3
-    NAME: ClassVar[str] = "SNAPSHOT_HEADER"
-
-    version: int = wire(INT16)
-    last_contained_log_timestamp: int = wire(INT64)
+    version: Int16 = field("version of this message")
+    last_contained_log_timestamp: Int64 = field("ms since 1970; 0 in bootstrap files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFooterRecord(ControlRecord):
+class SnapshotFooterRecord(ControlRecord, control_type=4, name="SNAPSHOT_FOOTER"):
     """Last record of a snapshot; a file without it is incomplete."""
 
-    CONTROL_TYPE: ClassVar[int] = 4
-    NAME: ClassVar[str] = "SNAPSHOT_FOOTER"
-
-    version: int = wire(INT16)
+    version: Int16 = field("version of this message")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KRaftVersionRecord(ControlRecord):
+class KRaftVersionRecord(ControlRecord, control_type=5, name="KRAFT_VERSION"):
     """Level of the feature kraft.version."""
 
-    CONTROL_TYPE: ClassVar[int] = 5
-    NAME: ClassVar[str] = "KRAFT_VERSION"
-
-    version: int = wire(INT16)
-    k_raft_version: int = wire(INT16)
+    version: Int16 = field("version of this message")
+    k_raft_version: Int16 = field("level of kraft.version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVoterEndpoint(Struct):
     """One address of a voter."""
 
-    name: str = wire(STRING)
-    host: str = wire(STRING)
-    port: int = wire(UINT16)
+    name: str = field("name of the listener")
+    host: str = field("host name of the listener")
+    port: UInt16 = field("port of the listener")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVersionFeature(Struct):
     """Levels of kraft.version that a voter supports."""
 
-    min_supported_version: int = wire(INT16)
-    max_supported_version: int = wire(INT16)
+    min_supported_version: Int16 = field("lowest level that the voter supports")
+    max_supported_version: Int16 = field("highest level that the voter supports")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVoter(Struct):
     """One voter with everything needed to reach it."""
 
-    voter_id: int = wire(INT32)
-    voter_directory_id: UUID = wire(UUID_KIND)
-    endpoints: tuple[KRaftVoterEndpoint, ...] = wire(array(struct_of(KRaftVoterEndpoint)))
-    k_raft_version_feature: KRaftVersionFeature = wire(struct_of(KRaftVersionFeature))
+    voter_id: Int32 = field("node id of the voter")
+    voter_directory_id: UUID = field("id of the directory with its metadata log")
+    endpoints: tuple[KRaftVoterEndpoint, ...] = field(
+        "listeners that other voters and observers reach it at"
+    )
+    k_raft_version_feature: KRaftVersionFeature = field("levels of kraft.version that it supports")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KRaftVotersRecord(ControlRecord):
+class KRaftVotersRecord(ControlRecord, control_type=6, name="KRAFT_VOTERS"):
     """The whole voter set, with kraft.version 1."""
 
-    CONTROL_TYPE: ClassVar[int] = 6
-    NAME: ClassVar[str] = "KRAFT_VOTERS"
-
-    version: int = wire(INT16)
-    voters: tuple[KRaftVoter, ...] = wire(array(struct_of(KRaftVoter)))
+    version: Int16 = field("version of this message")
+    voters: tuple[KRaftVoter, ...] = field("all voters")
 
 
 CONTROL_TYPES: Mapping[int, type[ControlRecord]] = MappingProxyType(
@@ -197,7 +170,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     record, end = decode_body(cls, version, value)
     if end != len(value):
         raise DecodeError(f"{len(value) - end} unexpected bytes after {cls.NAME}")
-    return cast("ControlRecord", record)
+    return record
 
 
 def decode_end_transaction(key: bytes | None, value: bytes | None) -> EndTransactionMarker:

@@ -10,14 +10,14 @@ Source: `org.apache.kafka.server.common.serialization.AbstractApiMessageSerde`.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from jbodlab.metadata.records import wire
-from jbodlab.metadata.records.codec import decode_body, encode_body
+from jbodlab.kafka_wire.codec import decode_body, encode_body
+from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records.json_text import data_text
-from jbodlab.metadata.records.raw import RawRecord
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import EncodeError, Record
+from jbodlab.metadata.records.schema import RawRecord, Record
+from jbodlab.record_batch.varint import read_uvarint, uvarint
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 FRAME_VERSION = 1
@@ -68,7 +68,7 @@ def decode(value: bytes | memoryview | None) -> VersionedRecord:
     record, end = decode_body(cls, min(version, cls.HIGHEST_VERSION), data, position)
     if end != len(data):
         raise DecodeError(f"{len(data) - end} unexpected bytes after {cls.NAME} v{version}")
-    return VersionedRecord(cast("Record", record), version)
+    return VersionedRecord(record, version)
 
 
 def type_and_version(value: bytes) -> tuple[int, int]:
@@ -94,7 +94,7 @@ def _read_envelope(data: bytes) -> tuple[int, int, int]:
     numbers = []
     for name in ("frame version", "type", "version"):
         try:
-            number, position = wire.read_varint(data, position)
+            number, position = read_uvarint(data, position)
         except IndexError:
             raise BufferUnderflowError("metadata record is cut short in its envelope") from None
         if number > MAX_NUMBER:
@@ -107,4 +107,4 @@ def _read_envelope(data: bytes) -> tuple[int, int, int]:
 
 
 def _envelope(api_key: int, version: int) -> bytes:
-    return wire.varint(FRAME_VERSION) + wire.varint(api_key) + wire.varint(version)
+    return uvarint(FRAME_VERSION) + uvarint(api_key) + uvarint(version)

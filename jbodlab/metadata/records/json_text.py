@@ -1,24 +1,37 @@
-"""The JSON text of a record, generated from its declaration.
+"""Records as the JSON that Kafka's dump tool prints.
 
-What `json_text(to_json(record, version))` says, without the objects in between: a dump of a
-metadata log spends most of its time here.
+The text is made by a function that is generated from the declaration: a dump of a metadata log
+spends most of its time here.
+
+Source: Kafka's generated `...JsonConverter` classes, printed by Jackson.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from base64 import b64encode
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import cast
+from typing import TypeAlias, cast
 from uuid import UUID
 
-from jbodlab.metadata.records.json_form import double_text, string_text
-from jbodlab.metadata.records.kinds import Form, Kind
-from jbodlab.metadata.records.schema import Struct, field_specs
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.schema import Struct, field_specs
 from jbodlab.vocabulary import kafka_uuid
 
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Renderer = Callable[[Struct], str]
+
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    ord('"'): '\\"',
+    ord("\\"): "\\\\",
+    ord("\b"): "\\b",
+    ord("\t"): "\\t",
+    ord("\n"): "\\n",
+    ord("\f"): "\\f",
+    ord("\r"): "\\r",
+}
 
 _RENDERERS: dict[tuple[type[Struct], int, bool], Renderer] = {}
 
@@ -28,14 +41,75 @@ _uuid_text: Callable[[UUID], str] = lru_cache(maxsize=1 << 16)(
 
 
 def data_text(record: Struct, version: int, *, with_unknown_tags: bool = False) -> str:
-    """Return the fields of a record as Kafka's dump tool prints them, on one line.
+    """Return the fields as Kafka's dump tool prints them, on one line.
+
+    Keys are Kafka's names with a lower-case first letter in declaration order. Untagged fields are
+    always present, tagged ones only when they differ from their default. Ids are text, bytes are
+    base64 with padding, infinite and undefined doubles are strings.
 
     Args:
         record: A record, or a struct in one.
         version: Schema version whose fields are wanted.
-        with_unknown_tags: Show them, too, as `to_json` does.
+        with_unknown_tags: Add `unknownTaggedFields`, a list of tag and data, to each struct that
+            has some; the dump tool does not show them.
     """
     return renderer(type(record), version, with_unknown_tags=with_unknown_tags)(record)
+
+
+def to_json(
+    record: Struct, version: int, *, with_unknown_tags: bool = False
+) -> dict[str, JsonValue]:
+    """Return what `data_text` says as a value."""
+    text = data_text(record, version, with_unknown_tags=with_unknown_tags)
+    found: dict[str, JsonValue] = json.loads(text)
+    return found
+
+
+def json_text(value: JsonValue) -> str:
+    """Return JSON on one line without blanks, with doubles as Java prints them."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return double_text(value)
+        case str():
+            return string_text(value)
+        case list():
+            return f"[{','.join(map(json_text, value))}]"
+        case dict():
+            members = (f"{json_text(key)}:{json_text(item)}" for key, item in value.items())
+            return f"{{{','.join(members)}}}"
+
+
+def string_text(value: str) -> str:
+    """Return a JSON string in which only what must be escaped is."""
+    return f'"{value.translate(_ESCAPES)}"'
+
+
+def double_text(number: float) -> str:
+    """Return what `Double.toString` returns: E notation below 10^-3 and from 10^7 on."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    text = f"{number!r}"
+    if len(text.partition("e")[0].strip("-.0")) == 1:
+        # Java knows no single digit and takes the two that are nearest: 4.9E-324, not 5.0E-324.
+        text = f"{number:.1e}"
+    mantissa, _, exponent = text.partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    power = int(exponent or 0) + len(whole) - 1
+    digits = whole + fraction
+    leading_zeros = len(digits) - len(digits.lstrip("0"))
+    digits = digits.lstrip("0").rstrip("0")
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power - leading_zeros}"
 
 
 def renderer(cls: type[Struct], version: int, *, with_unknown_tags: bool = False) -> Renderer:
@@ -77,7 +151,7 @@ def _generate(cls: type[Struct], version: int, with_unknown_tags: bool) -> Rende
     return cast("Renderer", names["render"])
 
 
-def _expression(kind: Kind[object], value: str, names: dict[str, object]) -> str:
+def _expression(kind: Kind, value: str, names: dict[str, object]) -> str:
     """Return an expression for the JSON text of a value."""
     match kind.form:
         case Form.FIXED if kind.code == "?":

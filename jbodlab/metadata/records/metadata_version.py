@@ -12,8 +12,7 @@ from jbodlab.metadata.records.cluster_records import (
     RegisterBrokerRecord,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
-from jbodlab.metadata.records.raw import RawRecord
-from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.schema import RawRecord, Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 
 FEATURE_NAME = "metadata.version"

@@ -13,38 +13,14 @@ from jbodlab.metadata.records import (
 )
 from jbodlab.metadata.records.schema import Record
 
+_MODULES = (cluster_records, config_records, security_records, topic_records)
+
 RECORD_TYPES: Mapping[int, type[Record]] = MappingProxyType(
     {
         cls.API_KEY: cls
-        for cls in (
-            cluster_records.RegisterBrokerRecord,
-            cluster_records.UnregisterBrokerRecord,
-            topic_records.TopicRecord,
-            topic_records.PartitionRecord,
-            config_records.ConfigRecord,
-            topic_records.PartitionChangeRecord,
-            cluster_records.FenceBrokerRecord,
-            cluster_records.UnfenceBrokerRecord,
-            topic_records.RemoveTopicRecord,
-            security_records.DelegationTokenRecord,
-            security_records.UserScramCredentialRecord,
-            config_records.FeatureLevelRecord,
-            config_records.ClientQuotaRecord,
-            config_records.ProducerIdsRecord,
-            cluster_records.BrokerRegistrationChangeRecord,
-            security_records.AccessControlEntryRecord,
-            security_records.RemoveAccessControlEntryRecord,
-            config_records.NoOpRecord,
-            config_records.ZkMigrationStateRecord,
-            security_records.RemoveUserScramCredentialRecord,
-            config_records.BeginTransactionRecord,
-            config_records.EndTransactionRecord,
-            config_records.AbortTransactionRecord,
-            security_records.RemoveDelegationTokenRecord,
-            cluster_records.RegisterControllerRecord,
-            topic_records.ClearElrRecord,
-            cluster_records.UnregisterControllerRecord,
-        )
+        for module in _MODULES
+        for cls in vars(module).values()
+        if isinstance(cls, type) and issubclass(cls, Record) and cls is not Record
     }
 )
 """Every type that Kafka 4.4 knows, by the number in the envelope; 6, 13 and 16 are unused."""

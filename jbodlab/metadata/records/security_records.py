@@ -4,90 +4,70 @@ They are kept and written back; nothing here is enforced by this project. Fields
 Kafka's message schemas of the same names.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 from uuid import UUID
 
-from jbodlab.metadata.records.kinds import BYTES, INT8, INT32, INT64, STRING, UUID_KIND, array
-from jbodlab.metadata.records.schema import Record, wire
+from jbodlab.kafka_wire.kinds import Int8, Int32, Int64
+from jbodlab.kafka_wire.schema import field
+from jbodlab.metadata.records.schema import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessControlEntryRecord(Record):
+class AccessControlEntryRecord(Record, api_key=18):
     """One access control entry."""
 
-    API_KEY: ClassVar[int] = 18
-    NAME: ClassVar[str] = "ACCESS_CONTROL_ENTRY_RECORD"
-
-    id: UUID = wire(UUID_KIND)
-    resource_type: int = wire(INT8)
-    resource_name: str = wire(STRING)
-    pattern_type: int = wire(INT8)
-    principal: str = wire(STRING)
-    host: str = wire(STRING)
-    operation: int = wire(INT8)
-    permission_type: int = wire(INT8)
+    id: UUID = field("id of the entry")
+    resource_type: Int8 = field("code of the resource type, such as 2 topic, 3 group, 4 cluster")
+    resource_name: str = field("name of the resource; * stands for all")
+    pattern_type: Int8 = field("3 the name itself, 4 all names with this prefix")
+    principal: str = field("who the entry is for, such as User:alice")
+    host: str = field("address the principal comes from; * stands for all")
+    operation: Int8 = field("code of the operation, such as 3 READ, 4 WRITE")
+    permission_type: Int8 = field("2 DENY, 3 ALLOW")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveAccessControlEntryRecord(Record):
+class RemoveAccessControlEntryRecord(Record, api_key=19):
     """An access control entry is removed."""
 
-    API_KEY: ClassVar[int] = 19
-    NAME: ClassVar[str] = "REMOVE_ACCESS_CONTROL_ENTRY_RECORD"
-
-    id: UUID = wire(UUID_KIND)
+    id: UUID = field("id of the entry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserScramCredentialRecord(Record):
+class UserScramCredentialRecord(Record, api_key=11):
     """A user's credential for one SCRAM mechanism."""
 
-    API_KEY: ClassVar[int] = 11
-    NAME: ClassVar[str] = "USER_SCRAM_CREDENTIAL_RECORD"
-
-    name: str = wire(STRING)
-    mechanism: int = wire(INT8)
-    salt: bytes = wire(BYTES)
-    stored_key: bytes = wire(BYTES)
-    server_key: bytes = wire(BYTES)
-    iterations: int = wire(INT32)
+    name: str = field("name of the user")
+    mechanism: Int8 = field("1 SCRAM-SHA-256, 2 SCRAM-SHA-512")
+    salt: bytes = field("random bytes that the password was salted with")
+    stored_key: bytes = field("hash of the client key; RFC 5802")
+    server_key: bytes = field("key that the server proves itself with; RFC 5802")
+    iterations: Int32 = field("how often the password was hashed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveUserScramCredentialRecord(Record):
+class RemoveUserScramCredentialRecord(Record, api_key=22):
     """A user's credential for one SCRAM mechanism is removed."""
 
-    API_KEY: ClassVar[int] = 22
-    NAME: ClassVar[str] = "REMOVE_USER_SCRAM_CREDENTIAL_RECORD"
-
-    name: str = wire(STRING)
-    mechanism: int = wire(INT8)
+    name: str = field("name of the user")
+    mechanism: Int8 = field("1 SCRAM-SHA-256, 2 SCRAM-SHA-512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationTokenRecord(Record):
+class DelegationTokenRecord(Record, api_key=10):
     """A delegation token; timestamps in ms."""
 
-    API_KEY: ClassVar[int] = 10
-    NAME: ClassVar[str] = "DELEGATION_TOKEN_RECORD"
-
-    owner: str = wire(STRING)
-    requester: str = wire(STRING)
-    renewers: tuple[str, ...] = wire(array(STRING))
-    issue_timestamp: int = wire(INT64)
-    max_timestamp: int = wire(INT64)
-    expiration_timestamp: int = wire(INT64)
-    token_id: str = wire(STRING)
+    owner: str = field("principal that the token stands for")
+    requester: str = field("principal that asked for the token")
+    renewers: tuple[str, ...] = field("principals that may renew the token")
+    issue_timestamp: Int64 = field("when the token was issued, ms since 1970")
+    max_timestamp: Int64 = field("when it can be renewed no longer, ms since 1970")
+    expiration_timestamp: Int64 = field("when it expires unless renewed, ms since 1970")
+    token_id: str = field("id of the token")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveDelegationTokenRecord(Record):
+class RemoveDelegationTokenRecord(Record, api_key=26):
     """A delegation token is removed."""
 
-    API_KEY: ClassVar[int] = 26
-    NAME: ClassVar[str] = "REMOVE_DELEGATION_TOKEN_RECORD"
-
-    token_id: str = wire(STRING)
+    token_id: str = field("id of the token")

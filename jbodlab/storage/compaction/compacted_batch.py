@@ -35,7 +35,8 @@ from jbodlab.record_batch.record_batch import (
     BatchHeader,
     crc_is_valid,
 )
-from jbodlab.record_batch.record_slices import RecordSlice, encode_zigzag, slice_records
+from jbodlab.record_batch.record_slices import RecordSlice, slice_records
+from jbodlab.record_batch.varint import varint
 from jbodlab.storage.compaction.cleaned_transactions import CleanedTransactions
 from jbodlab.storage.compaction.offset_map import OffsetMap
 from jbodlab.storage.log.producer_state import ProducerState
@@ -210,9 +211,9 @@ def empty(header: BatchHeader) -> bytes:
 
 
 def _with_delta(records: bytes, record: RecordSlice, timestamp_delta: int) -> bytes:
-    delta = encode_zigzag(timestamp_delta)
+    delta = varint(timestamp_delta)
     rest = records[record.rest_at : record.end]
-    size = encode_zigzag(1 + len(delta) + len(rest))
+    size = varint(1 + len(delta) + len(rest))
     return size + records[record.delta_at - 1 : record.delta_at] + delta + rest
 
 

@@ -16,7 +16,7 @@ from broker.metadata_cache import MetadataCache
 from broker.traffic import Traffic
 from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import APIS, ApiKey
-from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
 from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
 from jbodlab.runtime.outside import real

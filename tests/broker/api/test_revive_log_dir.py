@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.kafka_wire.encoder import encode
+from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest, ReviveLogDirResponse
 from jbodlab.peers.admin_requests import revive_log_dir
 from jbodlab.peers.client import KafkaConnection

@@ -17,9 +17,9 @@ from jbodlab.group_records.records import (
     encode,
 )
 from jbodlab.group_records.values import VALUE_TYPES, OffsetCommitValue
-from jbodlab.metadata.records.codec import encode_body
+from jbodlab.kafka_wire.codec import encode_body
+from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records.json_text import data_text
-from jbodlab.metadata.records.schema import EncodeError
 from jbodlab.vocabulary.errors import DecodeError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "group_records_4.3.1.tsv"

@@ -73,7 +73,7 @@ def test_requests_are_read_up_to_the_limit_of_their_api(key: ApiKey) -> None:
 
 def test_null_array_that_must_be_present_is_refused() -> None:
     check = bounds_check(request_class(ApiKey.LIST_OFFSETS, 2))
-    with pytest.raises(DecodeError, match="an array that must be present is null"):
+    with pytest.raises(DecodeError, match="a field that must be present is null"):
         check(struct.pack(">ibi", -1, 0, -1), 0)
 
     bounds_check(request_class(ApiKey.METADATA, 1))(struct.pack(">i", -1), 0)

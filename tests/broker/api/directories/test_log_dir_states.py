@@ -12,8 +12,8 @@ from broker.disk.directory.condition import Condition
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from jbodlab.kafka_wire.api_table import ApiKey, response_class, response_reader
+from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
-from jbodlab.kafka_wire.encoder import encode
 from jbodlab.kafka_wire.headers import read_request_header, request_header
 from jbodlab.vocabulary.ids import DirectoryId
 

@@ -27,9 +27,8 @@ from jbodlab.metadata.records.config_records import (
     QuotaEntity,
     ZkMigrationStateRecord,
 )
-from jbodlab.metadata.records.raw import RawRecord
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.schema import RawRecord, Record
 from jbodlab.metadata.records.security_records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,

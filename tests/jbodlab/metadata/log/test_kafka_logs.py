@@ -28,8 +28,7 @@ from jbodlab.metadata.records.control_records import (
     encode_control,
 )
 from jbodlab.metadata.records.frame import payload_text
-from jbodlab.metadata.records.json_form import json_text
-from jbodlab.metadata.records.schema import to_json
+from jbodlab.metadata.records.json_text import json_text, to_json
 from jbodlab.record_batch.record_batch import crc_is_valid, iterate_headers, iterate_records
 from tests.snapshot_files import image_records
 

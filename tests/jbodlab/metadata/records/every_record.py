@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from jbodlab.metadata.records.kinds import Form, Kind
+from jbodlab.kafka_wire.kinds import FieldSpec, Form, Kind
+from jbodlab.kafka_wire.schema import Struct, field_specs
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import FieldSpec, Record, Struct, field_specs
+from jbodlab.metadata.records.schema import Record
 
 TEXT = 'a"b\\c\n\t\b\f\r\x00\x01\x1f\x7f/ä€\U0001f600\u2028'
 UNKNOWN_TAGS = ((50, b"xyz"), (200, b""))
@@ -28,7 +29,7 @@ _NUMBERS: dict[str, list[object]] = {
 _IDS = [UUID(int=0), UUID(int=1), UUID(int=2**127 + 77), UUID(int=2**126 + 5)]
 
 
-def values(kind: Kind[object], version: int) -> list[object]:
+def values(kind: Kind, version: int) -> list[object]:
     """Return values of a kind: an ordinary one first, null last."""
     found: list[object]
     match kind.form:

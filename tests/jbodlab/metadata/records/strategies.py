@@ -6,9 +6,10 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from jbodlab.metadata.records.kinds import Form, Kind
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.schema import Struct, field_specs
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import Record, Struct, field_specs
+from jbodlab.metadata.records.schema import Record
 
 _NUMBERS = {
     "?": st.booleans(),
@@ -22,7 +23,7 @@ _NUMBERS = {
 _FEW_IDS = st.sampled_from([UUID(int=0), UUID(int=1), UUID(int=(1 << 127) + 5)])
 
 
-def values(kind: Kind[object], version: int) -> st.SearchStrategy[object]:
+def values(kind: Kind, version: int) -> st.SearchStrategy[object]:
     """Return values of a kind."""
     strategy: st.SearchStrategy[object]
     match kind.form:

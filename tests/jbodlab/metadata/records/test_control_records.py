@@ -23,7 +23,7 @@ from jbodlab.metadata.records.control_records import (
     decode_end_transaction,
     encode_control,
 )
-from jbodlab.metadata.records.schema import to_json
+from jbodlab.metadata.records.json_text import to_json
 from jbodlab.record_batch.record_batch import CONTROL, build_batch, iterate_records, read_header
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import DecodeError

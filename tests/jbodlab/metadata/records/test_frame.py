@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -15,9 +16,8 @@ from jbodlab.metadata.records.cluster_records import (
     UnregisterControllerRecord,
 )
 from jbodlab.metadata.records.config_records import BeginTransactionRecord, ConfigRecord, NoOpRecord
-from jbodlab.metadata.records.raw import RawRecord
 from jbodlab.metadata.records.registry import RECORD_TYPES
-from jbodlab.metadata.records.schema import EncodeError, Record
+from jbodlab.metadata.records.schema import RawRecord, Record
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -83,7 +83,7 @@ def test_every_type_of_the_catalogue_is_known() -> None:
         ("0114ffff0300", "version 65535"),
         ("010200 00 00000000000000000000000000000001 00", "null"),
         ("010200 02ff 00000000000000000000000000000001 00", "UTF-8"),
-        ("010500 00000000 00000000000000000000000000000001 01 00 05 ff 00000009", "elements"),
+        ("010500 00000000 00000000000000000000000000000001 01 00 05 ff 00000009", "length"),
     ],
 )
 def test_bytes_that_are_no_record_are_refused(text: str, error: str) -> None:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
+from jbodlab.kafka_wire.kinds import FieldSpec, Form
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import UnregisterControllerRecord
 from jbodlab.metadata.records.json_text import data_text
-from jbodlab.metadata.records.kinds import Form
-from jbodlab.metadata.records.schema import FieldSpec, Record
+from jbodlab.metadata.records.schema import Record
 from tests.jbodlab.metadata.records.every_record import every_record, every_version, tagged
 from tests.kafka.jars import RELEASE, NoKafkaError
 from tests.kafka.tools import KafkaTools

@@ -20,7 +20,7 @@ from jbodlab.metadata.records.metadata_version import (
     record_version,
     versioned,
 )
-from jbodlab.metadata.records.raw import RawRecord
+from jbodlab.metadata.records.schema import RawRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 from jbodlab.vocabulary.ids import DirectoryId
 from jbodlab.vocabulary.kafka_uuid import ONE_UUID

@@ -20,7 +20,8 @@ from jbodlab.record_batch.record_batch import (
     iterate_records,
     read_header,
 )
-from jbodlab.record_batch.record_slices import encode_zigzag, slice_records
+from jbodlab.record_batch.record_slices import slice_records
+from jbodlab.record_batch.varint import varint
 from jbodlab.storage.compaction.cleaned_transactions import CleanedTransactions
 from jbodlab.storage.compaction.compacted_batch import BatchFilter, LastBatch, empty, rewrite
 from jbodlab.storage.compaction.offset_map import OffsetMap
@@ -32,11 +33,11 @@ RETENTION = 86_400_000
 
 
 def record(offset_delta: int, timestamp_delta: int, key: bytes, value: bytes | None) -> bytes:
-    body = b"\0" + encode_zigzag(timestamp_delta) + encode_zigzag(offset_delta)
-    body += encode_zigzag(len(key)) + key
-    body += b"\x01" if value is None else encode_zigzag(len(value)) + value
+    body = b"\0" + varint(timestamp_delta) + varint(offset_delta)
+    body += varint(len(key)) + key
+    body += b"\x01" if value is None else varint(len(value)) + value
     body += b"\0"
-    return encode_zigzag(len(body)) + body
+    return varint(len(body)) + body
 
 
 def batch_of(*records: bytes, codec: int = 0, attributes: int = 0, **fields: int) -> bytes:

@@ -1,0 +1,52 @@
+"""`jbodlab storage explain`: what the fields of records mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from jbodlab.cli.output import Output
+from jbodlab.group_records.keys import KEY_TYPES
+from jbodlab.group_records.values import VALUE_TYPES
+from jbodlab.kafka_wire.field_table import field_rows
+from jbodlab.kafka_wire.schema import Struct
+from jbodlab.metadata.records.control_records import CONTROL_TYPES
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.vocabulary.errors import FormatError
+
+Row = Mapping[str, str]
+
+RECORDS: Mapping[str, tuple[type[Struct], ...]] = MappingProxyType(
+    {
+        **{cls.NAME: (cls,) for cls in (*RECORD_TYPES.values(), *CONTROL_TYPES.values())},
+        **{str(number): (key, VALUE_TYPES[key]) for number, key in sorted(KEY_TYPES.items())},
+    }
+)
+"""Classes by the type that `storage dump` prints; a record of a group has a key and a value."""
+
+
+def run(record_type: str | None, output: Output) -> None:
+    """Print the fields of a record, or the types of all records.
+
+    Raises:
+        FormatError: there is no such type.
+    """
+    if record_type is None:
+        output.rows([_summary(name) for name in RECORDS])
+        return
+    if record_type.upper() not in RECORDS:
+        raise FormatError(f"unknown record type {record_type!r}; `storage explain` lists all")
+    output.rows(
+        [
+            {"record": cls.__name__, **row._asdict()}
+            for cls in RECORDS[record_type.upper()]
+            for row in field_rows(cls)
+        ],
+        "The record has no fields.",
+    )
+
+
+def _summary(name: str) -> Row:
+    cls = RECORDS[name][0]
+    text = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
+    return {"type": name, "record": cls.__name__, "meaning": text.rstrip(".")}
