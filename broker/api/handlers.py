@@ -49,8 +49,9 @@ from broker.api.groups.offset_fetch import OffsetFetchApi
 from broker.api.groups.share_groups import ShareGroupHeartbeatApi
 from broker.api.helper_thread import HelperThread
 from broker.api.measured import MeasuredApi
-from broker.api.ports import Controller, Replicas, Revival
+from broker.api.ports import Replicas, Revival
 from broker.client_quotas import ClientQuotas
+from broker.controller_link.channel import ControllerChannel
 from broker.disk.directory.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
 from broker.produce.passing_on import PassingOn
@@ -69,7 +70,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     cache: MetadataCache
     replicas: Replicas
     groups: GroupCoordinators
-    controller: Controller
+    controller: ControllerChannel
     revival: Revival
     broker_epoch: Callable[[], BrokerEpoch]
     """Epoch of the current registration."""

@@ -134,7 +134,7 @@ class ControllerLink:
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Propose ISRs; raises ControllerUnavailableError."""
-        return await self.channel.alter_partition(request, self._config.request_timeout_ms / 1000)
+        return await self.channel.call(request, self._config.request_timeout_ms / 1000)
 
     def tell_degraded(self, degraded: DegradedLogDirs) -> None:
         """Tell the controller which online directories are full or slow."""

@@ -190,7 +190,7 @@ class BrokerLifecycle:
         if self.broker_epoch != UNKNOWN_BROKER_EPOCH:
             last_word = SendHeartbeat(want_fence=True, want_shut_down=True, offline_log_dirs=())
             try:
-                await self._channel.broker_heartbeat(self._heartbeat(last_word), timeout_s)
+                await self._channel.call(self._heartbeat(last_word), timeout_s)
             except (ControllerUnavailableError, DecodeError) as error:
                 logger.warning("cannot tell the controller that this broker stops: %s", error)
 
@@ -265,7 +265,7 @@ class BrokerLifecycle:
             cordoned_log_dirs=self._core.cordoned,
         )
         try:
-            response = await self._channel.broker_registration(request, self._timeout_s)
+            response = await self._channel.call(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("registration", str(error))
             self._handle(conversation.NoAnswer())
@@ -283,7 +283,7 @@ class BrokerLifecycle:
     async def _send_heartbeat(self, heartbeat: SendHeartbeat) -> None:
         request = self._heartbeat(heartbeat)
         try:
-            response = await self._channel.broker_heartbeat(request, self._timeout_s)
+            response = await self._channel.call(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("heartbeat", str(error))
             self._handle(conversation.NoAnswer())

@@ -19,7 +19,7 @@ from broker.api.admin.controller_call import Deadline
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.cluster.own_configs import OwnConfigs, check_broker
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import dynamic_keys, key_table, topic_keys
 from jbodlab.controller_api.requests import (
@@ -77,7 +77,7 @@ class _AlterApi(FailsBySchema):
 
     def __init__(
         self,
-        controller: Controller,
+        controller: ControllerChannel,
         cache: MetadataCache,
         broker_id: BrokerId,
         configs: OwnConfigs,
@@ -178,7 +178,7 @@ class IncrementalAlterConfigsApi(_AlterApi):
             deadline: Deadline, passed: tuple[ConfigResource, ...]
         ) -> ControllersResponse:
             return await deadline.call(
-                self._controller.incremental_alter_configs,
+                self._controller.call,
                 IncrementalAlterConfigsRequest(
                     resources=passed, validate_only=request.validate_only
                 ),
@@ -208,7 +208,7 @@ class AlterConfigsApi(_AlterApi):
             deadline: Deadline, passed: tuple[ConfigResource, ...]
         ) -> ControllersResponse:
             return await deadline.call(
-                self._controller.alter_configs,
+                self._controller.call,
                 AlterConfigsRequest(resources=passed, validate_only=request.validate_only),
             )
 

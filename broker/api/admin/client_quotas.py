@@ -11,7 +11,7 @@ import msgspec
 from broker.api.admin.controller_call import Deadline
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
     AlterClientQuotasRequest,
@@ -129,7 +129,7 @@ class DescribeClientQuotasApi:
 class AlterClientQuotasApi(FailsBySchema):
     """Has quotas changed; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -140,7 +140,7 @@ class AlterClientQuotasApi(FailsBySchema):
     async def _alter(self, request: KafkaAlterRequest) -> AlterClientQuotasResponse:
         deadline = Deadline(TIMEOUT)
         response = await deadline.call(
-            self._controller.alter_client_quotas,
+            self._controller.call,
             AlterClientQuotasRequest(
                 entries=tuple(
                     QuotaEntry(

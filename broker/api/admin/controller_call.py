@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from broker.api.answer import milliseconds
+from jbodlab.controller_api.requests import Request
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 
-R = TypeVar("R")
 T = TypeVar("T")
 
 IMMEDIATE_TIMEOUT_S = 5.0
@@ -43,7 +43,9 @@ class Deadline:
         """Seconds left for the call to the controller; never negative."""
         return max(self._end - self._loop.time(), 0.0)
 
-    async def call(self, method: Callable[[R, float], Awaitable[T]], request: R) -> T:
+    async def call(
+        self, method: Callable[[Request[T], float], Awaitable[T]], request: Request[T]
+    ) -> T:
         """Ask the controller, again and again while it cannot be reached and time is left.
 
         Like every retry over a network this may repeat what has been done already: the answer then

@@ -9,7 +9,7 @@ import msgspec
 from broker.api.admin.controller_call import Deadline
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import FeatureUpdate, UpdateFeaturesRequest
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -43,7 +43,7 @@ class UpdateFeaturesResponse(Response, frozen=True, kw_only=True):
 class UpdateFeaturesApi(FailsBySchema):
     """Has finalized levels raised and lowered; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -57,7 +57,7 @@ class UpdateFeaturesApi(FailsBySchema):
         # Since version 1.
         validate_only = getattr(request, "validate_only", False)
         response = await deadline.call(
-            self._controller.update_features,
+            self._controller.call,
             UpdateFeaturesRequest(
                 feature_updates=updates,
                 timeout_ms=milliseconds(request.timeout),

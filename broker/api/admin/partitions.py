@@ -11,7 +11,7 @@ from broker.api.admin.controller_call import Deadline
 from broker.api.admin.mutations import mutator, told_to_wait
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
     CreatePartitionsRequest,
@@ -76,7 +76,7 @@ class ElectLeadersResponse(Response, frozen=True, kw_only=True):
 class CreatePartitionsApi(FailsBySchema):
     """Adds partitions; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -89,7 +89,7 @@ class CreatePartitionsApi(FailsBySchema):
     ) -> CreatePartitionsResponse:
         deadline = Deadline(request.timeout)
         response = await deadline.call(
-            self._controller.create_partitions,
+            self._controller.call,
             CreatePartitionsRequest(
                 topics=tuple(map(_to_add, request.topics)),
                 timeout_ms=milliseconds(request.timeout),
@@ -123,7 +123,7 @@ class CreatePartitionsApi(FailsBySchema):
 class ElectLeadersApi:
     """Has leaders elected; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -160,7 +160,7 @@ class ElectLeadersApi:
             )
         before = self._cache.image
         response = await deadline.call(
-            self._controller.elect_leaders,
+            self._controller.call,
             ElectLeadersRequest(
                 election_type=getattr(request, "election_type", PREFERRED),
                 topic_partitions=wanted,

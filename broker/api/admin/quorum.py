@@ -12,7 +12,7 @@ import msgspec
 from broker.api.admin.controller_call import Deadline
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import DescribeQuorumRequest, QuorumReplica
 from jbodlab.controller_api.requests import DescribeQuorumResponse as Quorum
@@ -78,7 +78,7 @@ class DescribeQuorumResponse(Response, frozen=True, kw_only=True):
 class DescribeQuorumApi(FailsBySchema):
     """Describes the quorum of the metadata log; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -87,9 +87,7 @@ class DescribeQuorumApi(FailsBySchema):
         return in_background(self._describe(request))
 
     async def _describe(self, request: KafkaDescribeQuorumRequest) -> DescribeQuorumResponse:
-        quorum = await Deadline(TIMEOUT).call(
-            self._controller.describe_quorum, DescribeQuorumRequest()
-        )
+        quorum = await Deadline(TIMEOUT).call(self._controller.call, DescribeQuorumRequest())
         return DescribeQuorumResponse(
             topics=tuple(
                 TopicData(

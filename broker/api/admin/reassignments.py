@@ -10,7 +10,7 @@ import msgspec
 from broker.api.admin.controller_call import Deadline
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
@@ -82,7 +82,7 @@ class ListPartitionReassignmentsResponse(Response, frozen=True, kw_only=True):
 class AlterPartitionReassignmentsApi(FailsBySchema):
     """Gives partitions to other brokers, or cancels that; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -102,7 +102,7 @@ class AlterPartitionReassignmentsApi(FailsBySchema):
             for each in topic.partitions
         )
         response = await deadline.call(
-            self._controller.alter_partition_reassignments,
+            self._controller.call,
             AlterPartitionReassignmentsRequest(
                 partitions=wishes,
                 allow_replication_factor_change=_allows_factor_change(request),
@@ -134,7 +134,7 @@ class AlterPartitionReassignmentsApi(FailsBySchema):
 class ListPartitionReassignmentsApi(FailsBySchema):
     """Tells what is under way; any broker takes the request."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: ControllerChannel) -> None:
         self._controller = controller
 
     def answer(self, request: KafkaListRequest, context: RequestContext) -> Later:
@@ -150,7 +150,7 @@ class ListPartitionReassignmentsApi(FailsBySchema):
                 for index in topic.partition_indexes
             )
         response = await Deadline(request.timeout).call(
-            self._controller.list_partition_reassignments,
+            self._controller.call,
             ListPartitionReassignmentsRequest(topic_partitions=asked),
         )
         return ListPartitionReassignmentsResponse(

@@ -12,7 +12,7 @@ from broker.api.admin.controller_call import Deadline
 from broker.api.admin.mutations import mutator, told_to_wait
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
     RECORDS_PER_REQUEST_MAX,
@@ -87,7 +87,7 @@ class DeleteTopicsResponse(Response, frozen=True, kw_only=True):
 class CreateTopicsApi(FailsBySchema):
     """Creates topics; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -101,7 +101,7 @@ class CreateTopicsApi(FailsBySchema):
     ) -> CreateTopicsResponse:
         deadline = Deadline(request.timeout)
         response = await deadline.call(
-            self._controller.create_topics,
+            self._controller.call,
             CreateTopicsRequest(
                 topics=tuple(map(_new_topic, request.topics)),
                 timeout_ms=milliseconds(request.timeout),
@@ -126,7 +126,7 @@ class CreateTopicsApi(FailsBySchema):
 class DeleteTopicsApi(FailsBySchema):
     """Deletes topics; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -145,7 +145,7 @@ class DeleteTopicsApi(FailsBySchema):
         deadline = Deadline(request.timeout)
         by_name = self._cache.image.topics.by_name
         response = await deadline.call(
-            self._controller.delete_topics,
+            self._controller.call,
             DeleteTopicsRequest(
                 topics=wanted,
                 timeout_ms=milliseconds(request.timeout),

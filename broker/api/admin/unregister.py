@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from broker.api.admin.controller_call import Deadline
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import UnregisterBrokerRequest
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -34,7 +34,7 @@ class UnregisterBrokerResponse(Response, frozen=True, kw_only=True):
 class UnregisterBrokerApi(FailsBySchema):
     """Has a broker removed from the cluster; any broker takes the request."""
 
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+    def __init__(self, controller: ControllerChannel, cache: MetadataCache) -> None:
         self._controller = controller
         self._cache = cache
 
@@ -46,7 +46,7 @@ class UnregisterBrokerApi(FailsBySchema):
         deadline = Deadline(TIMEOUT)
         before = self._registered_epoch(broker_id)
         response = await deadline.call(
-            self._controller.unregister_broker, UnregisterBrokerRequest(broker_id=broker_id)
+            self._controller.call, UnregisterBrokerRequest(broker_id=broker_id)
         )
         if response.error_code != ErrorCode.NONE:
             raise KafkaError(response.error_code, response.error_message)

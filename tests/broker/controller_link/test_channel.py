@@ -31,7 +31,7 @@ def test_values_go_out_and_values_come_back() -> None:
         async with serving(controller) as port:
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
 
-            assert await channel.broker_heartbeat(HEARTBEAT, 5) == expected
+            assert await channel.call(HEARTBEAT, 5) == expected
 
             assert controller.requests == [HEARTBEAT]
             await channel.close()
@@ -50,7 +50,7 @@ def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadline() -
         async with serving(controller) as port:
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             with pytest.raises(ControllerUnavailableError, match="DEADLINE_EXCEEDED"):
-                await channel.broker_heartbeat(HEARTBEAT, 0.2)
+                await channel.call(HEARTBEAT, 0.2)
             await channel.close()
 
     run(body)
@@ -65,15 +65,15 @@ def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_bac
         controller.answers[BrokerHeartbeatRequest] = lambda _request: answer
         async with serving(controller, port):
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
-            await channel.broker_heartbeat(HEARTBEAT, 5)
+            await channel.call(HEARTBEAT, 5)
         with pytest.raises(ControllerUnavailableError):
-            await channel.broker_heartbeat(HEARTBEAT, 5)
+            await channel.call(HEARTBEAT, 5)
 
         async with serving(controller, port):
             async with asyncio.timeout(5):
                 while True:
                     with contextlib.suppress(ControllerUnavailableError):
-                        assert await channel.broker_heartbeat(HEARTBEAT, 5) == answer
+                        assert await channel.call(HEARTBEAT, 5) == answer
                         break
                     await asyncio.sleep(0.02)
         await channel.close()
@@ -88,7 +88,7 @@ def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None
         texts = set()
         for _ in range(4):
             with pytest.raises(ControllerUnavailableError) as raised:
-                await channel.broker_heartbeat(HEARTBEAT, 5)
+                await channel.call(HEARTBEAT, 5)
             texts.add(str(raised.value))
         assert texts == {"BrokerHeartbeat: no connection to the controller at localhost:1"}
         await channel.close()
@@ -101,7 +101,7 @@ def test_a_closed_channel_is_an_unavailable_controller() -> None:
         channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
         await channel.close()
         with pytest.raises(ControllerUnavailableError):
-            await channel.broker_heartbeat(HEARTBEAT, 1)
+            await channel.call(HEARTBEAT, 1)
 
     run(body)
 
