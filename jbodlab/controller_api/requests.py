@@ -479,7 +479,7 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
 
     name: str
-    operation: int = 0
+    config_operation: int = 0
     value: str | None = None
 
 
@@ -488,7 +488,7 @@ class ConfigResource(msgspec.Struct, frozen=True, kw_only=True):
 
     resource_type: int
     resource_name: str
-    changes: tuple[ConfigChange, ...] = ()
+    configs: tuple[ConfigChange, ...] = ()
 
 
 class IncrementalAlterConfigsRequest(Request["AlterConfigsResponse"], frozen=True, kw_only=True):
@@ -614,8 +614,8 @@ class QuorumReplica(msgspec.Struct, frozen=True, kw_only=True):
 
     replica_id: BrokerId
     log_end_offset: Offset
-    last_fetch_timestamp_ms: int = -1
-    last_caught_up_timestamp_ms: int = -1
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
     replica_directory_id: DirectoryId | None = None
     """Where it keeps that log; None for a voter of a quorum that never changes."""
 

@@ -191,8 +191,8 @@ def test_the_quorum_is_described_as_the_controller_sees_it(
                 requests.QuorumReplica(
                     replica_id=BrokerId(100),
                     log_end_offset=Offset(40),
-                    last_fetch_timestamp_ms=8,
-                    last_caught_up_timestamp_ms=9,
+                    last_fetch_timestamp=8,
+                    last_caught_up_timestamp=9,
                 ),
             ),
             observers=(requests.QuorumReplica(replica_id=BrokerId(1), log_end_offset=Offset(39)),),

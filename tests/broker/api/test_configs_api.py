@@ -137,8 +137,8 @@ def test_a_change_is_answered_when_it_has_arrived(run: Callable[..., None]) -> N
         result = await answering
         assert (result.error_code, result.error_message) == (ErrorCode.INVALID_CONFIG, "bad")
         (request,) = cluster.controller.calls
-        assert request.resources[0].changes == (
-            requests.ConfigChange(name="retention.ms", operation=0, value="5"),
+        assert request.resources[0].configs == (
+            requests.ConfigChange(name="retention.ms", config_operation=0, value="5"),
         )
 
     run(scenario)

@@ -283,7 +283,7 @@ def test_elections_are_waited_for_by_the_leader_epoch(run: Callable[..., None]) 
 def test_more_topics_than_the_controller_takes_at_once_are_refused_without_it(
     run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.api.admin.topics.RECORDS_PER_REQUEST_MAX", 4)
+    monkeypatch.setattr("broker.api.admin.forwarding.RECORDS_PER_REQUEST_MAX", 4)
 
     async def scenario(cluster: Any, client: Any) -> None:
         kio = import_module("kio.schema.create_topics.v7.request")
