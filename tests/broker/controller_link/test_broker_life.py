@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
-from broker.controller_link.broker_life import BrokerIdentity, BrokerLifecycle
+from broker.controller_link.broker_life import BrokerIdentity, BrokerLife
 from broker.controller_link.broker_life_events import Tick
-from broker.controller_link.broker_life_rules import BrokerState, Lifecycle, LifecycleSettings
+from broker.controller_link.broker_life_rules import (
+    BrokerLifeRules,
+    BrokerLifeSettings,
+    BrokerState,
+)
 from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.requests import (
@@ -51,12 +55,12 @@ def controller() -> ScriptedController:
     return made
 
 
-def make_lifecycle(channel: ControllerChannel, **changes: Any) -> BrokerLifecycle:
+def make_lifecycle(channel: ControllerChannel, **changes: Any) -> BrokerLife:
     arguments: dict[str, Any] = {
         "identity": IDENTITY,
         "incarnation_id": real().new_id(),
         "random": real().random.random,
-        "settings": LifecycleSettings(heartbeat_interval_ms=60_000),
+        "settings": BrokerLifeSettings(heartbeat_interval_ms=60_000),
         "channel": channel,
         "online_directories": lambda: (directory_id(1), directory_id(2)),
         "applied_offset": lambda: 17,
@@ -64,7 +68,7 @@ def make_lifecycle(channel: ControllerChannel, **changes: Any) -> BrokerLifecycl
         "previous_broker_epoch": BrokerEpoch(9),
         "on_shutdown_required": lambda _reason: None,
     }
-    return BrokerLifecycle(**(arguments | changes))
+    return BrokerLife(**(arguments | changes))
 
 
 def test_a_broker_registers_its_online_directories_and_is_unfenced_when_ready() -> None:
@@ -167,7 +171,7 @@ def test_a_refused_registration_is_repeated_until_it_is_accepted() -> None:
         scripted.answers[BrokerRegistrationRequest] = answer
         async with serving(scripted) as port:
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
-            settings = LifecycleSettings(heartbeat_interval_ms=20)
+            settings = BrokerLifeSettings(heartbeat_interval_ms=20)
             lifecycle = make_lifecycle(channel, settings=settings)
 
             lifecycle.start()
@@ -185,7 +189,7 @@ def test_a_broker_registers_again_after_it_was_forgotten_and_then_names_no_clean
         scripted = controller()
         async with serving(scripted) as port:
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
-            settings = LifecycleSettings(heartbeat_interval_ms=20)
+            settings = BrokerLifeSettings(heartbeat_interval_ms=20)
             lifecycle = make_lifecycle(channel, settings=settings)
             lifecycle.start()
             await lifecycle.wait_caught_up()
@@ -209,7 +213,7 @@ def test_without_a_controller_the_broker_gives_up_at_the_registration_deadline()
         channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
         lifecycle = make_lifecycle(
             channel,
-            settings=LifecycleSettings(initial_registration_timeout_ms=200),
+            settings=BrokerLifeSettings(initial_registration_timeout_ms=200),
             on_shutdown_required=reasons.append,
         )
         lifecycle.start()
@@ -233,12 +237,12 @@ def test_a_timer_that_breaks_ends_the_broker_instead_of_its_heartbeats(
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             lifecycle = make_lifecycle(
                 channel,
-                settings=LifecycleSettings(heartbeat_interval_ms=20),
+                settings=BrokerLifeSettings(heartbeat_interval_ms=20),
                 on_shutdown_required=reasons.append,
             )
-            handle = Lifecycle.handle
+            handle = BrokerLifeRules.handle
 
-            def broken(core: Lifecycle, event: object, now_ms: int) -> object:
+            def broken(core: BrokerLifeRules, event: object, now_ms: int) -> object:
                 if isinstance(event, Tick) and core.state is BrokerState.RUNNING:
                     raise ZeroDivisionError("fault of this program")
                 return handle(core, event, now_ms)
@@ -247,7 +251,7 @@ def test_a_timer_that_breaks_ends_the_broker_instead_of_its_heartbeats(
             lifecycle.ready_to_unfence()
             await lifecycle.wait_unfenced()
             with monkeypatch.context() as patch:
-                patch.setattr(Lifecycle, "handle", broken)
+                patch.setattr(BrokerLifeRules, "handle", broken)
                 await eventually(lambda: bool(reasons))
             assert "fault of this program" in reasons[0]
             assert "fault of this program" in caplog.text
