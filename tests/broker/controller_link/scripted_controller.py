@@ -9,8 +9,10 @@ from typing import Any
 
 import grpc.aio
 
+from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.grpc_server import add_to_server
+from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.translate import from_proto, to_proto
 
 
@@ -41,6 +43,14 @@ class ScriptedController:
         if asyncio.iscoroutine(answer):
             answer = await answer
         return to_proto(answer)
+
+
+@contextlib.asynccontextmanager
+async def connected(controller: ScriptedController) -> AsyncIterator[ControllerChannel]:
+    async with serving(controller) as port:
+        channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        yield channel
+        await channel.close()
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,11 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from tests.broker.controller_link.scripted_controller import ScriptedController, serving
+from tests.broker.controller_link.scripted_controller import (
+    ScriptedController,
+    connected,
+    serving,
+)
 from tests.broker.disks import run
 
 HEARTBEAT = BrokerHeartbeatRequest(
@@ -28,13 +32,10 @@ def test_values_go_out_and_values_come_back() -> None:
         controller = ScriptedController()
         expected = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
         controller.answers[BrokerHeartbeatRequest] = lambda _request: expected
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
-
+        async with connected(controller) as channel:
             assert await channel.call(HEARTBEAT, 5) == expected
 
             assert controller.requests == [HEARTBEAT]
-            await channel.close()
 
     run(body)
 
@@ -47,11 +48,9 @@ def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadline() -
     async def body() -> None:
         controller = ScriptedController()
         controller.answers[BrokerHeartbeatRequest] = lambda _request: never()
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with connected(controller) as channel:
             with pytest.raises(ControllerUnavailableError, match="DEADLINE_EXCEEDED"):
                 await channel.call(HEARTBEAT, 0.2)
-            await channel.close()
 
     run(body)
 
@@ -117,7 +116,6 @@ def test_the_stream_ends_with_the_controller() -> None:
             fetch_offset=Offset(0),
             last_fetched_epoch=LeaderEpoch(-1),
         )
-        channel: ControllerChannel | None = None
         async with serving(controller) as port:
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             async with contextlib.aclosing(channel.metadata_stream(request)) as stream:

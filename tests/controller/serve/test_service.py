@@ -212,6 +212,10 @@ def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_elemen
             lists = ("topics", "resources", "entries")
             elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
             assert names == [name_of(each) for each in elements]
+            if name == "DeleteTopics":
+                assert [each.topic_id for each in response.responses] == [
+                    each.topic_id for each in request.topics
+                ]
 
     asyncio.run(scenario())
 
