@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.metrics import cleaner_metrics
 from broker.controller_link.assignment_sender import AssignmentSender
-from broker.controller_link.broker_life import BrokerLifecycle
+from broker.controller_link.broker_life import BrokerLife
 from broker.controller_link.metadata_feed import MetadataFeed
 from broker.coordination.group_coordinator import GroupCoordinator
 from broker.disk.directory.condition import is_hung
@@ -56,7 +56,7 @@ class BrokerMetrics:
         log_dirs: Its directories.
         replicas: Its replicas.
         assignments: Its reports to the controller.
-        lifecycle: Its life.
+        life: Its life.
         feed: Its metadata.
         metadata_failures: How often somebody could not follow the metadata.
         conditions: Which of its directories are full or slow.
@@ -71,7 +71,7 @@ class BrokerMetrics:
         log_dirs: LogDirs,
         replicas: ReplicaManager,
         assignments: AssignmentSender,
-        lifecycle: BrokerLifecycle,
+        life: BrokerLife,
         feed: MetadataFeed,
         metadata_failures: Callable[[], int],
         conditions: ConditionMonitor,
@@ -83,7 +83,7 @@ class BrokerMetrics:
         self._log_dirs = log_dirs
         self._replicas = replicas
         self._assignments = assignments
-        self._lifecycle = lifecycle
+        self._life = life
         self._feed = feed
         self._metadata_failures = metadata_failures
         self._conditions = conditions
@@ -107,7 +107,7 @@ class BrokerMetrics:
         yield gauge(
             "kafka_server_KafkaServer_BrokerState",
             "0 not running, 1 starting, 2 recovery, 3 running, 6 controlled shutdown, 7 stopping",
-            self._lifecycle.state,
+            self._life.state,
         )
         yield from self._metadata()
         yield from self._groups()

@@ -26,7 +26,7 @@ from broker.following.quota import ByteQuota
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move_requests import RequestedMoves
 from broker.moves.moves import RunningMoves
-from broker.placement.assigner import Assigner
+from broker.placement.directory_reports import DirectoryReports
 from broker.placement.former_replicas import FormerReplica
 from broker.placement.found_replicas import FoundLogs
 from broker.placement.replica_placement import ReplicaPlacement
@@ -123,7 +123,7 @@ class ReplicaManager:
         log_dirs: LogDirs,
         fetchers: FetcherManager,
         isr_proposer: IsrProposer,
-        assigner: Assigner,
+        assigner: DirectoryReports,
         remove_later: Callable[[LogDir, Path, int], None],
         on_moved: Callable[[LogDir, LogDir], None],
         write_checkpoints: WriteCheckpoints,

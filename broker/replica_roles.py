@@ -20,7 +20,7 @@ from broker.disk.directory.logs_in_use import FoundLog
 from broker.disk.directory.no_space import NoSpaceError
 from broker.following.fetcher import FetcherManager
 from broker.moves.moves import RunningMoves
-from broker.placement.assigner import Assigner
+from broker.placement.directory_reports import DirectoryReports
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.returning_replicas import ReturningReplicas
 from broker.replica.partition import Partition
@@ -66,7 +66,7 @@ class ReplicaRoles:
         placement: ReplicaPlacement,
         fetchers: FetcherManager,
         moves: RunningMoves,
-        assigner: Assigner,
+        assigner: DirectoryReports,
     ) -> None:
         self._registry = registry
         self._new_partition = new_partition

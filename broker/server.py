@@ -121,7 +121,7 @@ class BrokerServer:
             opened,
             outside=self._outside,
             on_degraded=self._link.tell_degraded,
-            on_cordoned=self._link.lifecycle.directories_cordoned,
+            on_cordoned=self._link.life.directories_cordoned,
         )
         self._replicas = Replicas(
             config, self._dynamic.values, self._disks, self._link, self._outside
@@ -151,7 +151,7 @@ class BrokerServer:
         # A directory fails: the replicas in it stop, the controller is told, then what follows.
         for failed in (
             roles,
-            link.lifecycle,
+            link.life,
             replicas.reports,
             disks.conditions,
             disks.cleaner,
@@ -163,7 +163,7 @@ class BrokerServer:
             roles,
             disks.conditions,
             disks.probe,
-            link.lifecycle,
+            link.life,
             replicas.reports,
         ):
             disks.log_dirs.add_return_listener(back)
@@ -186,7 +186,7 @@ class BrokerServer:
         await self._front.start_metrics()
         await link.start()
         replicas.manager.placement.note_earlier(link.feed.image, self._config.node_id)
-        await link.lifecycle.wait_caught_up()
+        await link.life.wait_caught_up()
         # Before anything is loaded or placed by them.
         self._dynamic.update(link.feed.image)
         await replicas.load(link.feed.image)
@@ -206,7 +206,7 @@ class BrokerServer:
         """Stop in an orderly way; parts that were not started have nothing to stop."""
         if self._config.controlled_shutdown_enable and self._failure is None:
             self._replicas.manager.roles.begin_shutdown()
-            await self._link.lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S)
+            await self._link.life.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S)
         await self._front.stop()
         self._groups.coordinator.stop()
         await self._disks.stop_upkeep()

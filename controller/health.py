@@ -6,7 +6,7 @@ import grpc
 
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api import messages
-from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.vocabulary.error_code import ErrorCode
 
 TIMEOUT_S = 3.0

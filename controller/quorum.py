@@ -29,8 +29,8 @@ def describe_quorum(
     leader = QuorumReplica(
         replica_id=settings.node_id,
         log_end_offset=end_offset,
-        last_fetch_timestamp_ms=wall_ms,
-        last_caught_up_timestamp_ms=wall_ms,
+        last_fetch_timestamp=wall_ms,
+        last_caught_up_timestamp=wall_ms,
     )
     followers = {
         broker_id: contacts[broker_id]
@@ -48,8 +48,8 @@ def describe_quorum(
                 replica_id=broker_id,
                 # A broker may have applied what this state does not know to be committed yet.
                 log_end_offset=Offset(min(contact.metadata_offset + 1, end_offset)),
-                last_fetch_timestamp_ms=wall_ms - (now_ms - contact.last_contact_ms),
-                last_caught_up_timestamp_ms=(
+                last_fetch_timestamp=wall_ms - (now_ms - contact.last_contact_ms),
+                last_caught_up_timestamp=(
                     -1
                     if contact.caught_up_ms is None
                     else wall_ms - (now_ms - contact.caught_up_ms)

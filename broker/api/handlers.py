@@ -7,18 +7,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from broker.api.admin.acls import AclsApi
-from broker.api.admin.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
+from broker.api.admin.alter_configs import AlterConfigsApi
 from broker.api.admin.brokers_only import BrokersOnly
-from broker.api.admin.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
-from broker.api.admin.features import UpdateFeaturesApi
-from broker.api.admin.partitions import CreatePartitionsApi, ElectLeadersApi
-from broker.api.admin.quorum import DescribeQuorumApi
-from broker.api.admin.reassignments import (
-    AlterPartitionReassignmentsApi,
-    ListPartitionReassignmentsApi,
-)
-from broker.api.admin.topics import CreateTopicsApi, DeleteTopicsApi
-from broker.api.admin.unregister import UnregisterBrokerApi
+from broker.api.admin.client_quotas import DescribeClientQuotasApi
+from broker.api.admin.forwarded import FORWARDED
+from broker.api.admin.forwarding import ForwardedApi
 from broker.api.answer import Api
 from broker.api.api_versions import ApiVersionsApi
 from broker.api.cluster.describe_cluster import DescribeClusterApi
@@ -49,13 +42,18 @@ from broker.api.groups.offset_fetch import OffsetFetchApi
 from broker.api.groups.share_groups import ShareGroupHeartbeatApi
 from broker.api.helper_thread import HelperThread
 from broker.api.measured import MeasuredApi
-from broker.api.ports import Controller, Replicas, Revival
+from broker.api.ports import Replicas, Revival
 from broker.client_quotas import ClientQuotas
+from broker.controller_link.channel import ControllerChannel
 from broker.disk.directory.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
 from broker.produce.passing_on import PassingOn
 from broker.traffic import Traffic
-from jbodlab.controller_api.requests import NewTopic
+from jbodlab.controller_api.requests import (
+    AlterConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    NewTopic,
+)
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.runtime.threads import Threads
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
@@ -69,7 +67,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     cache: MetadataCache
     replicas: Replicas
     groups: GroupCoordinators
-    controller: Controller
+    controller: ControllerChannel
     revival: Revival
     broker_epoch: Callable[[], BrokerEpoch]
     """Epoch of the current registration."""
@@ -133,7 +131,9 @@ def _apis(
     groups, acls = parts.groups, AclsApi()
     auto_creator = topic_creator if parts.auto_create_topics else None
     altering = (controller, cache, parts.broker_id, parts.configs, parts.is_settled)
+    forwarded = {key: ForwardedApi(row, controller, cache) for key, row in FORWARDED.items()}
     return {
+        **forwarded,
         ApiKey.PRODUCE: ProduceApi(passing_on, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.LIST_OFFSETS: ListOffsetsApi(replicas, cache),
@@ -152,8 +152,6 @@ def _apis(
         ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatApi(groups, cache),
         ApiKey.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeApi(groups),
         ApiKey.SHARE_GROUP_HEARTBEAT: ShareGroupHeartbeatApi(),
-        ApiKey.CREATE_TOPICS: CreateTopicsApi(controller, cache),
-        ApiKey.DELETE_TOPICS: DeleteTopicsApi(controller, cache),
         ApiKey.DELETE_RECORDS: DeleteRecordsApi(replicas),
         ApiKey.DESCRIBE_PRODUCERS: DescribeProducersApi(replicas),
         ApiKey.INIT_PRODUCER_ID: InitProducerIdApi(producer_ids),
@@ -162,20 +160,14 @@ def _apis(
         ApiKey.CREATE_ACLS: acls,
         ApiKey.DELETE_ACLS: acls,
         ApiKey.DESCRIBE_CONFIGS: DescribeConfigsApi(cache, parts.broker_id, parts.configs),
-        ApiKey.ALTER_CONFIGS: AlterConfigsApi(*altering),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: IncrementalAlterConfigsApi(*altering),
+        ApiKey.ALTER_CONFIGS: AlterConfigsApi(AlterConfigsRequest, *altering),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: AlterConfigsApi(
+            IncrementalAlterConfigsRequest, *altering
+        ),
         ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesApi(cache),
         ApiKey.ALTER_REPLICA_LOG_DIRS: AlterReplicaLogDirsApi(replicas),
         ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsApi(replicas),
-        ApiKey.CREATE_PARTITIONS: CreatePartitionsApi(controller, cache),
-        ApiKey.ELECT_LEADERS: ElectLeadersApi(controller, cache),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsApi(controller, cache),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsApi(controller),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasApi(cache),
-        ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasApi(controller, cache),
-        ApiKey.DESCRIBE_QUORUM: DescribeQuorumApi(controller, cache),
-        ApiKey.UPDATE_FEATURES: UpdateFeaturesApi(controller, cache),
-        ApiKey.UNREGISTER_BROKER: UnregisterBrokerApi(controller, cache),
         ApiKey.DESCRIBE_CLUSTER: DescribeClusterApi(cache, parts.cluster_id),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsApi(cache),
         ApiKey.REVIVE_LOG_DIR: BrokersOnly(ReviveLogDirApi(parts.revival), cache),

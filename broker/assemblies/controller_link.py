@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from broker.config import BrokerConfig
 from broker.controller_link.assignment_sender import AssignmentSender
-from broker.controller_link.broker_life import BrokerIdentity, BrokerLifecycle
+from broker.controller_link.broker_life import BrokerIdentity, BrokerLife
 from broker.controller_link.broker_life_events import DirectoriesDegraded
-from broker.controller_link.broker_life_rules import LifecycleSettings
+from broker.controller_link.broker_life_rules import BrokerLifeSettings
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
 from broker.controller_link.registration_check import RegistrationCheck
@@ -25,7 +25,7 @@ LAST_WORD_TIMEOUT_S = 1.0
 
 
 class ControllerLink:
-    """One broker's conversation with the controller.
+    """What one broker and the controller tell each other.
 
     Args:
         config: The broker's.
@@ -48,7 +48,7 @@ class ControllerLink:
         log_dirs = opened.log_dirs
         self.cache = MetadataCache(config.node_id, config.inter_broker_listener_name)
         self.channel = ControllerChannel(outside.connect_rpc(config.controller_address))
-        self.lifecycle = BrokerLifecycle(
+        self.life = BrokerLife(
             identity=BrokerIdentity(
                 broker_id=config.node_id,
                 cluster_id=opened.cluster_id,
@@ -58,7 +58,7 @@ class ControllerLink:
             ),
             incarnation_id=outside.new_id(),
             random=outside.random.random,
-            settings=_lifecycle_settings(config),
+            settings=_life_settings(config),
             channel=self.channel,
             online_directories=log_dirs.online_ids,
             applied_offset=lambda: self.feed.applied_offset,
@@ -78,7 +78,7 @@ class ControllerLink:
             broker_epoch=self.broker_epoch,
             directory_count=len(config.log_dirs),
             online_directories=log_dirs.online_ids,
-            register_again=self.lifecycle.register_again,
+            register_again=self.life.register_again,
         )
         self._publisher = MetadataPublisher(self.cache)
         self.feed = MetadataFeed(
@@ -104,25 +104,25 @@ class ControllerLink:
 
         The controller may have to be waited for; the copy of the metadata is read meanwhile.
         """
-        self.lifecycle.start()
+        self.life.start()
         await self.feed.start()
 
     async def unfence(self) -> None:
         """Ask to be unfenced, and return when that is done."""
-        self.lifecycle.ready_to_unfence()
-        await self.lifecycle.wait_unfenced()
+        self.life.ready_to_unfence()
+        await self.life.wait_unfenced()
 
     async def stop(self) -> None:
         """Say and hear nothing more."""
         await self.feed.stop()
         self._publisher.stop()
         await self.assignments.stop()
-        await self.lifecycle.stop()
+        await self.life.stop()
         await self.channel.close()
 
     async def leave_at_once(self) -> None:
         """Say the last word of a process that cannot go on."""
-        await self.lifecycle.leave_at_once(LAST_WORD_TIMEOUT_S)
+        await self.life.leave_at_once(LAST_WORD_TIMEOUT_S)
 
     def metadata_failures(self) -> int:
         """Return how often a follower of the metadata has failed."""
@@ -130,15 +130,15 @@ class ControllerLink:
 
     def broker_epoch(self) -> BrokerEpoch:
         """Return the epoch of the current registration; -1 before the first."""
-        return self.lifecycle.broker_epoch
+        return self.life.broker_epoch
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Propose ISRs; raises ControllerUnavailableError."""
-        return await self.channel.alter_partition(request, self._config.request_timeout_ms / 1000)
+        return await self.channel.call(request, self._config.request_timeout_ms / 1000)
 
     def tell_degraded(self, degraded: DegradedLogDirs) -> None:
         """Tell the controller which online directories are full or slow."""
-        self.lifecycle.directories_degraded(
+        self.life.directories_degraded(
             DirectoriesDegraded(
                 degraded=degraded.degraded, full=degraded.full, tolerated=degraded.tolerated
             )
@@ -152,8 +152,8 @@ class ControllerLink:
         )
 
 
-def _lifecycle_settings(config: BrokerConfig) -> LifecycleSettings:
-    return LifecycleSettings(
+def _life_settings(config: BrokerConfig) -> BrokerLifeSettings:
+    return BrokerLifeSettings(
         heartbeat_interval_ms=config.heartbeat_interval_ms,
         session_timeout_ms=config.session_timeout_ms,
         initial_registration_timeout_ms=config.initial_registration_timeout_ms,

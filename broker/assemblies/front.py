@@ -80,7 +80,7 @@ class Front:
             log_dirs=disks.log_dirs,
             replicas=replicas.manager,
             assignments=link.assignments,
-            lifecycle=link.lifecycle,
+            life=link.life,
             feed=link.feed,
             metadata_failures=link.metadata_failures,
             conditions=disks.conditions,

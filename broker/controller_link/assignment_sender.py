@@ -147,6 +147,8 @@ class AssignmentSender:
         broker_epoch = self._broker_epoch()
         if broker_epoch == UNKNOWN_BROKER_EPOCH:
             raise ControllerUnavailableError("this broker is not registered yet")
+        # In the order of directories, as Kafka sends them.
+        taken = tuple(sorted(taken, key=lambda each: (each.directory_id, each.partition)))
         request = AssignReplicasToDirsRequest(
             broker_id=self._broker_id,
             broker_epoch=broker_epoch,
@@ -156,17 +158,17 @@ class AssignmentSender:
                     partition=each.partition.partition,
                     directory=each.directory_id,
                 )
-                # Neighbours are grouped on the wire, by directory and then by topic.
-                for each in sorted(taken, key=lambda a: (a.directory_id, a.partition))
+                for each in taken
             ),
         )
-        response = await self._channel.assign_replicas_to_dirs(request, REQUEST_TIMEOUT_S)
+        response = await self._channel.call(request, REQUEST_TIMEOUT_S)
         if response.error_code is not ErrorCode.NONE:
             raise ControllerUnavailableError(
                 f"{response.error_code.name}: {response.error_message}"
             )
+        # The queue takes an assignment without a code as not accepted.
         results = {
-            (TopicIdPartition(each.topic_id, each.partition), each.directory): code
-            for each, code in response.results
+            (each.partition, each.directory_id): code
+            for each, code in zip(taken, response.results, strict=False)
         }
         return self._queue.answered(results, loop_ms())

@@ -1,4 +1,4 @@
-"""Registration and heartbeats: carries out what `lifecycle` says.
+"""Registration and heartbeats: carries out what `BrokerLifeRules` say.
 
 This shell sends, waits and keeps the timer; it decides nothing.
 """
@@ -13,14 +13,18 @@ from uuid import UUID
 
 import msgspec
 
-from broker.controller_link import broker_life_events as conversation
+from broker.controller_link import broker_life_events as events
 from broker.controller_link.broker_life_events import (
-    News,
+    LifeMilestone,
     RequireShutdown,
     SendHeartbeat,
     SendRegistration,
 )
-from broker.controller_link.broker_life_rules import BrokerState, Lifecycle, LifecycleSettings
+from broker.controller_link.broker_life_rules import (
+    BrokerLifeRules,
+    BrokerLifeSettings,
+    BrokerState,
+)
 from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
@@ -61,7 +65,7 @@ class FormerLogDir(Protocol):
         """None if it was never readable."""
 
 
-class BrokerLifecycle:
+class BrokerLife:
     """Keeps this broker known to the controller; also hears of directories that fail or return.
 
     Args:
@@ -83,7 +87,7 @@ class BrokerLifecycle:
         *,
         identity: BrokerIdentity,
         incarnation_id: UUID,
-        settings: LifecycleSettings,
+        settings: BrokerLifeSettings,
         random: Callable[[], float],
         channel: ControllerChannel,
         online_directories: Callable[[], tuple[DirectoryId, ...]],
@@ -100,8 +104,8 @@ class BrokerLifecycle:
         self._previous_broker_epoch = previous_broker_epoch
         self._on_shutdown_required = on_shutdown_required
         self._timeout_s = settings.session_timeout_ms / 2 / 1000
-        self._core = Lifecycle(settings, leads_in=leads_in, random=random)
-        self._news = {news: asyncio.Event() for news in News}
+        self._core = BrokerLifeRules(settings, leads_in=leads_in, random=random)
+        self._milestones = {each: asyncio.Event() for each in LifeMilestone}
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._last_complaint = ""
@@ -123,45 +127,45 @@ class BrokerLifecycle:
 
     def start(self) -> None:
         """Begin to register; on the running loop."""
-        self._handle(conversation.Started())
+        self._handle(events.Started())
 
     def ready_to_unfence(self) -> None:
         """Ask to be unfenced from now on: caught up, and the replicas run."""
-        self._handle(conversation.ReadyToUnfence())
+        self._handle(events.ReadyToUnfence())
 
     def log_dir_failed(self, log_dir: object, error: LogDirError) -> None:
         """Tell the controller at once that a directory is gone."""
         if error.directory_id is None:
             logger.error("cannot report the failure of a directory without an id: %s", error)
         else:
-            self._handle(conversation.DirectoryFailed(error.directory_id))
+            self._handle(events.DirectoryFailed(error.directory_id))
 
     def log_dir_returned(
         self, former: FormerLogDir, log_dir: object, logs: Sequence[object]
     ) -> None:
         """Register once more, with a directory that was revived."""
         del log_dir, logs
-        self._handle(conversation.DirectoryRevived(former.directory_id))
+        self._handle(events.DirectoryRevived(former.directory_id))
 
-    def directories_degraded(self, degraded: conversation.DirectoriesDegraded) -> None:
+    def directories_degraded(self, degraded: events.DirectoriesDegraded) -> None:
         """Tell the controller at once which online directories are full or slow."""
         self._handle(degraded)
 
     def directories_cordoned(self, cordoned: tuple[DirectoryId, ...]) -> None:
         """Tell the controller at once which directories get no new replicas."""
-        self._handle(conversation.DirectoriesCordoned(cordoned))
+        self._handle(events.DirectoriesCordoned(cordoned))
 
     def register_again(self) -> None:
         """Say anew who we are, in the same epoch: the registration lacks something."""
-        self._handle(conversation.RegistrationOutdated())
+        self._handle(events.RegistrationOutdated())
 
     async def wait_caught_up(self) -> None:
         """Return when the controller says that this broker knows its own registration."""
-        await self._news[News.CAUGHT_UP].wait()
+        await self._milestones[LifeMilestone.CAUGHT_UP].wait()
 
     async def wait_unfenced(self) -> None:
         """Return when the controller has unfenced this broker."""
-        await self._news[News.UNFENCED].wait()
+        await self._milestones[LifeMilestone.UNFENCED].wait()
 
     async def controlled_shutdown(self, timeout_s: float) -> bool:
         """Hand leadership over and leave; then this broker sends nothing any more.
@@ -169,15 +173,15 @@ class BrokerLifecycle:
         Returns:
             Whether the controller let it go within the time.
         """
-        self._handle(conversation.ShutdownBegun(controlled=True))
+        self._handle(events.ShutdownBegun(controlled=True))
         try:
             async with asyncio.timeout(timeout_s):
-                await self._news[News.SHUTDOWN_ALLOWED].wait()
+                await self._milestones[LifeMilestone.SHUTDOWN_ALLOWED].wait()
         except TimeoutError:
             logger.warning(
                 "the controller did not allow controlled shutdown within %s s", timeout_s
             )
-            self._handle(conversation.ShutdownBegun(controlled=False))
+            self._handle(events.ShutdownBegun(controlled=False))
             return False
         return True
 
@@ -186,23 +190,23 @@ class BrokerLifecycle:
 
         Without it the others would wait for the session timeout before they take over.
         """
-        self._handle(conversation.ShutdownBegun(controlled=False))
+        self._handle(events.ShutdownBegun(controlled=False))
         if self.broker_epoch != UNKNOWN_BROKER_EPOCH:
             last_word = SendHeartbeat(want_fence=True, want_shut_down=True, offline_log_dirs=())
             try:
-                await self._channel.broker_heartbeat(self._heartbeat(last_word), timeout_s)
+                await self._channel.call(self._heartbeat(last_word), timeout_s)
             except (ControllerUnavailableError, DecodeError) as error:
                 logger.warning("cannot tell the controller that this broker stops: %s", error)
 
     async def stop(self) -> None:
         """End without a further word."""
-        self._handle(conversation.ShutdownBegun(controlled=False))
+        self._handle(events.ShutdownBegun(controlled=False))
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _handle(self, event: conversation.Event) -> None:
+    def _handle(self, event: events.Event) -> None:
         before = self._core.state
         for instruction in self._core.handle(event, loop_ms()):
             self._carry_out(instruction)
@@ -210,14 +214,14 @@ class BrokerLifecycle:
             logger.info("broker state is %s", self._core.state.name)
         self._set_timer()
 
-    def _carry_out(self, instruction: conversation.Instruction) -> None:
+    def _carry_out(self, instruction: events.Instruction) -> None:
         match instruction:
             case SendRegistration():
                 self._communicate(self._register(), "broker registration")
             case SendHeartbeat():
                 self._communicate(self._send_heartbeat(instruction), "broker heartbeat")
-            case News():
-                self._news[instruction].set()
+            case LifeMilestone():
+                self._milestones[instruction].set()
             case RequireShutdown():
                 logger.error("shutting down: %s", instruction.reason)
                 self._on_shutdown_required(instruction.reason)
@@ -248,7 +252,7 @@ class BrokerLifecycle:
 
     def _time_has_come(self) -> None:
         try:
-            self._handle(conversation.Tick())
+            self._handle(events.Tick())
         except Exception as error:  # noqa: BLE001 - logged there
             self._broke(error)
 
@@ -265,36 +269,36 @@ class BrokerLifecycle:
             cordoned_log_dirs=self._core.cordoned,
         )
         try:
-            response = await self._channel.broker_registration(request, self._timeout_s)
+            response = await self._channel.call(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("registration", str(error))
-            self._handle(conversation.NoAnswer())
+            self._handle(events.NoAnswer())
             return
         if response.error_code is not ErrorCode.NONE:
             self._complain("registration", f"{response.error_code.name}: {response.error_message}")
-            self._handle(conversation.RegistrationRefused(response.error_code))
+            self._handle(events.RegistrationRefused(response.error_code))
             return
         self._last_complaint = ""
         # What a later registration of this process follows is no clean shutdown.
         self._previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         logger.info("registered with broker epoch %d", response.broker_epoch)
-        self._handle(conversation.Registered(response.broker_epoch))
+        self._handle(events.Registered(response.broker_epoch))
 
     async def _send_heartbeat(self, heartbeat: SendHeartbeat) -> None:
         request = self._heartbeat(heartbeat)
         try:
-            response = await self._channel.broker_heartbeat(request, self._timeout_s)
+            response = await self._channel.call(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("heartbeat", str(error))
-            self._handle(conversation.NoAnswer())
+            self._handle(events.NoAnswer())
             return
         if response.error_code is not ErrorCode.NONE:
             self._complain("heartbeat", f"{response.error_code.name}: {response.error_message}")
-            self._handle(conversation.HeartbeatRefused(response.error_code))
+            self._handle(events.HeartbeatRefused(response.error_code))
             return
         self._last_complaint = ""
         self._handle(
-            conversation.HeartbeatAnswered(
+            events.HeartbeatAnswered(
                 is_caught_up=response.is_caught_up,
                 is_fenced=response.is_fenced,
                 should_shut_down=response.should_shut_down,

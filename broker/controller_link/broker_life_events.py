@@ -136,7 +136,7 @@ class SendHeartbeat(msgspec.Struct, frozen=True):
     cordoned: tuple[DirectoryId, ...] | None = None
 
 
-class News(Enum):
+class LifeMilestone(Enum):
     """What others wait for; each is told at most once."""
 
     REGISTERED = auto()
@@ -151,4 +151,4 @@ class RequireShutdown(msgspec.Struct, frozen=True):
     reason: str
 
 
-Instruction = SendRegistration | SendHeartbeat | News | RequireShutdown
+Instruction = SendRegistration | SendHeartbeat | LifeMilestone | RequireShutdown

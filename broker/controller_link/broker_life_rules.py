@@ -35,7 +35,7 @@ from broker.controller_link.broker_life_events import (
     HeartbeatAnswered,
     HeartbeatRefused,
     Instruction,
-    News,
+    LifeMilestone,
     NoAnswer,
     ReadyToUnfence,
     Registered,
@@ -98,7 +98,7 @@ TRANSITIONS: frozenset[tuple[BrokerState, BrokerState]] = frozenset(
 )
 
 
-class LifecycleSettings(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerLifeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The timing of a broker's life; Kafka's keys in `broker.config`."""
 
     heartbeat_interval_ms: int = 2_000
@@ -107,7 +107,7 @@ class LifecycleSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_dir_failure_timeout_ms: int = 30_000
 
 
-class Lifecycle:
+class BrokerLifeRules:
     """The conversation of one broker process with the controller.
 
     Args:
@@ -118,7 +118,7 @@ class Lifecycle:
 
     def __init__(
         self,
-        settings: LifecycleSettings,
+        settings: BrokerLifeSettings,
         *,
         leads_in: Callable[[DirectoryId], bool],
         random: Callable[[], float],
@@ -152,7 +152,7 @@ class Lifecycle:
         self._next_send_ms = 0
         self._registration_deadline_ms: int | None = None
         self._shutdown_answers = 0
-        self._told: set[News] = set()
+        self._told: set[LifeMilestone] = set()
         self._shutdown_required = False
         self._looked_at_ms = -1
 
@@ -249,7 +249,7 @@ class Lifecycle:
         self._failures = 0
         self._send_again = False
         self._next_send_ms = now_ms
-        self._tell(News.REGISTERED, told)
+        self._tell(LifeMilestone.REGISTERED, told)
 
     def _heartbeat_answered(
         self, event: HeartbeatAnswered, now_ms: int, told: list[Instruction]
@@ -262,10 +262,10 @@ class Lifecycle:
         self.is_fenced = event.is_fenced
         if self.state is BrokerState.STARTING and event.is_caught_up:
             self._become(BrokerState.RECOVERY)
-            self._tell(News.CAUGHT_UP, told)
+            self._tell(LifeMilestone.CAUGHT_UP, told)
         if self.state is BrokerState.RECOVERY and not event.is_fenced:
             self._become(BrokerState.RUNNING)
-            self._tell(News.UNFENCED, told)
+            self._tell(LifeMilestone.UNFENCED, told)
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             self._shutdown_answers += 1
             if event.should_shut_down:
@@ -328,7 +328,7 @@ class Lifecycle:
 
     def _allow_shutdown(self, told: list[Instruction]) -> None:
         self._become(BrokerState.SHUTTING_DOWN)
-        self._tell(News.SHUTDOWN_ALLOWED, told)
+        self._tell(LifeMilestone.SHUTDOWN_ALLOWED, told)
 
     def _refused(self, now_ms: int, delay_ms: int) -> None:
         if self._registering is not None:
@@ -407,7 +407,7 @@ class Lifecycle:
             raise AssertionError(f"broker in state {self.state.name} cannot become {state.name}")
         self.state = state
 
-    def _tell(self, news: News, instructions: list[Instruction]) -> None:
-        if news not in self._told:
-            self._told.add(news)
-            instructions.append(news)
+    def _tell(self, milestone: LifeMilestone, instructions: list[Instruction]) -> None:
+        if milestone not in self._told:
+            self._told.add(milestone)
+            instructions.append(milestone)

@@ -11,7 +11,7 @@ from functools import partial
 
 from broker.moves.move import Move
 from broker.moves.move_states import MoveState
-from broker.placement.assigner import Assigner
+from broker.placement.directory_reports import DirectoryReports
 from broker.replica.replica_state import Deleted
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 
@@ -27,7 +27,7 @@ class Announcements:
 
     def __init__(
         self,
-        assigner: Assigner,
+        assigner: DirectoryReports,
         asks_controller: Callable[[], bool],
         *,
         on_accepted: Callable[[Move], None],

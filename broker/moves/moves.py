@@ -29,7 +29,7 @@ from broker.moves.future_copy import CopyError, FutureCopy, Side
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move import ChangedError, Move, NoRoomError
 from broker.moves.move_states import MoveEvent, MoveInstruction, MoveState, next_step
-from broker.placement.assigner import Assigner
+from broker.placement.directory_reports import DirectoryReports
 from broker.placement.former_replicas import FormerReplicas, drop_error
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.partition import Partition
@@ -80,7 +80,7 @@ class RunningMoves:
         log_dirs: LogDirs,
         placement: ReplicaPlacement,
         fetchers: Following,
-        assigner: Assigner,
+        assigner: DirectoryReports,
         *,
         asks_controller: Callable[[], bool],
         threads: int,

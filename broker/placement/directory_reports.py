@@ -15,15 +15,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
-from broker.controller_link.assignments import Assignment
+from broker.controller_link.assignment_sender import AssignmentSender
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
 from broker.disk.directory.replica_files import ReplicaLostError, missing_folders
 from broker.disk.upkeep.periodic import PeriodicTask
-from broker.placement.assigner import Assigner
 from broker.placement.reported_directory import (
     Placement,
     Presence,
@@ -51,13 +49,6 @@ SHOWN_MAX = 3
 logger = logging.getLogger(__name__)
 
 
-class Sender(Assigner, Protocol):
-    """Tells the controller, until it has accepted."""
-
-    def pending(self, partition: TopicIdPartition) -> Assignment | None:
-        """Return the newest report of a partition that is not accepted yet."""
-
-
 class DirectoryReports:
     """What the controller is told of directories, and whether it knows all of them.
 
@@ -73,7 +64,7 @@ class DirectoryReports:
         self,
         replicas: ReplicaRegistry,
         log_dirs: LogDirs,
-        sender: Sender,
+        sender: AssignmentSender,
         is_new: Callable[[TopicIdPartition], bool] = lambda _: False,
     ) -> None:
         self._replicas = replicas
@@ -107,7 +98,12 @@ class DirectoryReports:
     ) -> None:
         """Report a replica that was opened or found elsewhere, unless something speaks against it.
 
-        With a callback it is the announcement of a move, and goes out as it is.
+        Args:
+            topic_id: Of the partition.
+            partition: Its index.
+            directory_id: Where the replica is, or is about to be.
+            callback: Called when the controller has accepted; with one, the report is the
+                announcement of a move and goes out exactly as it is.
         """
         key = TopicIdPartition(topic_id, partition)
         if callback is not None:

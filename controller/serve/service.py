@@ -6,12 +6,13 @@ is returned in the response: at its top if it has an error code there, otherwise
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
+import msgspec
 from google.protobuf.message import Message
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from controller.decide.brokers.brokers import heartbeat, late_heartbeat
 from controller.decide.brokers.registration import register_broker, unregister_broker
@@ -37,15 +38,102 @@ from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
-RequestT = TypeVar("RequestT")
+RequestT = TypeVar("RequestT", bound=requests.Request[Any])
 ResponseT = TypeVar("ResponseT")
 
 STREAMS_MAX = 500
 """Streams of metadata at the same time, each of which keeps up to two pieces in memory."""
 
 
+Decide = Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]]
+"""`(request, state, now_ms)` to the response and the records."""
+
+
+class Call(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
+    """A request that the controller decides.
+
+    Attributes:
+        request: Its type.
+        response: Type of its response.
+        decide: Its decision.
+        late: What decides instead when the request has waited too long.
+    """
+
+    request: type[RequestT]
+    response: type[ResponseT]
+    decide: Decide[RequestT, ResponseT]
+    late: Decide[RequestT, ResponseT] | None = None
+
+
+class Query(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
+    """A request that is answered at once, from what is committed.
+
+    Attributes:
+        request: Its type.
+        answer: The response, by the state of the controller.
+    """
+
+    request: type[RequestT]
+    answer: Callable[[RequestT, ActiveController], ResponseT]
+
+
+def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Query[Any, Any], ...]:
+    """Return everything that brokers ask of the controller but the stream of metadata.
+
+    Args:
+        randomness: Where placement begins.
+        new_id: Draws topic ids.
+    """
+    create = partial(create_topics, randomness=randomness, new_id=new_id)
+    grow = partial(create_partitions, randomness=randomness)
+    r = requests
+    return (
+        Call(r.BrokerRegistrationRequest, r.BrokerRegistrationResponse, register_broker),
+        Call(r.BrokerHeartbeatRequest, r.BrokerHeartbeatResponse, heartbeat, late_heartbeat),
+        Call(r.UnregisterBrokerRequest, r.UnregisterBrokerResponse, unregister_broker),
+        Call(
+            r.AssignReplicasToDirsRequest, r.AssignReplicasToDirsResponse, assign_replicas_to_dirs
+        ),
+        Call(r.AlterPartitionRequest, r.AlterPartitionResponse, alter_partition),
+        Call(r.CreateTopicsRequest, r.CreateTopicsResponse, create),
+        Call(r.DeleteTopicsRequest, r.DeleteTopicsResponse, delete_topics),
+        Call(r.CreatePartitionsRequest, r.CreatePartitionsResponse, grow),
+        Call(r.ElectLeadersRequest, r.ElectLeadersResponse, elect_leaders),
+        Call(
+            r.AlterPartitionReassignmentsRequest,
+            r.AlterPartitionReassignmentsResponse,
+            alter_partition_reassignments,
+        ),
+        Call(r.AllocateProducerIdsRequest, r.AllocateProducerIdsResponse, allocate_producer_ids),
+        Call(r.IncrementalAlterConfigsRequest, r.AlterConfigsResponse, incremental_alter_configs),
+        Call(r.AlterConfigsRequest, r.AlterConfigsResponse, alter_configs),
+        Call(r.AlterClientQuotasRequest, r.AlterClientQuotasResponse, alter_client_quotas),
+        Call(r.UpdateFeaturesRequest, r.UpdateFeaturesResponse, update_features),
+        Query(r.ListPartitionReassignmentsRequest, _reassignments),
+        Query(r.DescribeQuorumRequest, _quorum),
+    )
+
+
+def _reassignments(
+    request: requests.ListPartitionReassignmentsRequest, controller: ActiveController
+) -> requests.ListPartitionReassignmentsResponse:
+    return list_partition_reassignments(request, controller.committed_image)
+
+
+def _quorum(
+    _: requests.DescribeQuorumRequest, controller: ActiveController
+) -> requests.DescribeQuorumResponse:
+    return describe_quorum(
+        replace(controller.state, image=controller.committed_image),
+        controller.epoch,
+        controller.committed_end_offset,
+        controller.now_ms(),
+        controller.wall_ms(),
+    )
+
+
 class ControllerService:
-    """The methods of `jbodlab.controller_api.Controller`.
+    """Answers calls; `jbodlab.controller_api.transport.RpcService`.
 
     Args:
         controller: Runs the operations.
@@ -67,158 +155,33 @@ class ControllerService:
         self._controller = controller
         self._stream = stream
         self._heartbeat_deadline_ms = heartbeat_interval_ms // 2
-        self._randomness = randomness
-        self._new_id = new_id
+        self._calls = {each.request.method(): each for each in calls(randomness, new_id)}
         self._streams = 0
 
-    async def BrokerRegistration(  # noqa: N802 - named as in the proto file
-        self, message: Message
-    ) -> Any:
-        """A broker process announces itself."""
-        return await self._run(
-            message, register_broker, _top_level(requests.BrokerRegistrationResponse)
-        )
-
-    async def BrokerHeartbeat(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """A broker gives a sign of life."""
-        return await self._run(
-            message,
-            heartbeat,
-            _top_level(requests.BrokerHeartbeatResponse),
-            late=late_heartbeat,
-        )
-
-    async def UnregisterBroker(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """An operator removes a broker."""
-        return await self._run(
-            message, unregister_broker, _top_level(requests.UnregisterBrokerResponse)
-        )
-
-    async def AssignReplicasToDirs(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """A broker says which directories hold its replicas."""
-        return await self._run(
-            message,
-            assign_replicas_to_dirs,
-            _top_level(requests.AssignReplicasToDirsResponse),
-        )
-
-    async def AlterPartition(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """A leader proposes ISR changes."""
-        return await self._run(
-            message, alter_partition, _top_level(requests.AlterPartitionResponse)
-        )
-
-    async def CreateTopics(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Topics are created."""
-        decide = partial(create_topics, randomness=self._randomness, new_id=self._new_id)
-        return await self._run(message, decide, _failed_creation)
-
-    async def DeleteTopics(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Topics are deleted."""
-        return await self._run(message, delete_topics, _failed_deletion)
-
-    async def CreatePartitions(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Topics grow."""
-        decide = partial(create_partitions, randomness=self._randomness)
-        return await self._run(message, decide, _failed_growth)
-
-    async def ElectLeaders(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Leaders are elected as an operator asks."""
-        return await self._run(
-            message,
-            elect_leaders,
-            _top_level(requests.ElectLeadersResponse),
-        )
-
-    async def AlterPartitionReassignments(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Partitions get other brokers."""
-        return await self._run(
-            message,
-            alter_partition_reassignments,
-            _top_level(requests.AlterPartitionReassignmentsResponse),
-        )
-
-    async def ListPartitionReassignments(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Which partitions are getting other brokers, as far as it is committed."""
-        request: requests.ListPartitionReassignmentsRequest = _translated(message)
-        image = self._controller.committed_image
-        return to_proto(list_partition_reassignments(request, image))
-
-    async def AllocateProducerIds(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """A broker gets a block of producer ids."""
-        return await self._run(
-            message,
-            allocate_producer_ids,
-            _top_level(requests.AllocateProducerIdsResponse),
-        )
-
-    async def IncrementalAlterConfigs(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Some configs are changed."""
-        return await self._run(message, incremental_alter_configs, _failed_configs)
-
-    async def AlterConfigs(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """All configs of some resources are replaced."""
-        return await self._run(message, alter_configs, _failed_configs)
-
-    async def AlterClientQuotas(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Quotas of clients are set and removed."""
-        return await self._run(message, alter_client_quotas, _failed_quotas)
-
-    async def UpdateFeatures(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Finalized levels of features are raised or lowered."""
-        return await self._run(
-            message, update_features, _top_level(requests.UpdateFeaturesResponse)
-        )
-
-    async def DescribeQuorum(  # noqa: N802
-        self, message: Message
-    ) -> Any:
-        """Who leads, how far the log is committed, and how far it has reached."""
-        controller = self._controller
-        return to_proto(
-            describe_quorum(
-                replace(controller.state, image=controller.committed_image),
-                controller.epoch,
-                controller.committed_end_offset,
-                controller.now_ms(),
-                controller.wall_ms(),
+    async def unary(self, method: str, message: Message) -> Any:
+        """Carry out a request."""
+        call = self._calls[method]
+        request = _translated(message)
+        if isinstance(call, Query):
+            return to_proto(call.answer(request, self._controller))
+        late: Decision[Any] | None = None
+        deadline_ms = _queue_deadline_ms(request)
+        if call.late is not None:
+            late = partial(call.late, request)
+            deadline_ms = self._heartbeat_deadline_ms
+        try:
+            response = await self._controller.submit(
+                partial(call.decide, request),
+                deadline_ms=deadline_ms,
+                late=late,
+                size_bytes=message.ByteSize(),
             )
-        )
+        except KafkaError as error:
+            response = failed(request, call.response, error)
+        return to_proto(response)
 
-    async def MetadataStream(  # noqa: N802
-        self, message: Message
-    ) -> AsyncIterator[Message]:
-        """Committed batches from an offset on."""
+    async def stream(self, method: str, message: Message) -> AsyncGenerator[Message, None]:
+        """Yield committed batches from an offset on; there is no other method that streams."""
         request: requests.MetadataStreamRequest = _translated(message)
         cluster_id = self._controller.state.settings.cluster_id
         if request.cluster_id != cluster_id:
@@ -238,31 +201,6 @@ class ControllerService:
         finally:
             self._streams -= 1
 
-    async def _run(
-        self,
-        message: Any,
-        decide: Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]],
-        failed: Callable[[RequestT, KafkaError], ResponseT],
-        *,
-        late: Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]] | None = None,
-    ) -> Any:
-        request: RequestT = _translated(message)
-        late_decision: Decision[ResponseT] | None = None
-        deadline_ms = _queue_deadline_ms(request)
-        if late is not None:
-            late_decision = partial(late, request)
-            deadline_ms = self._heartbeat_deadline_ms
-        try:
-            response = await self._controller.submit(
-                partial(decide, request),
-                deadline_ms=deadline_ms,
-                late=late_decision,
-                size_bytes=message.ByteSize(),
-            )
-        except KafkaError as error:
-            response = failed(request, error)
-        return to_proto(response)
-
 
 def _queue_deadline_ms(request: object) -> int | None:
     """Return how long a request may wait for its turn; None for any time.
@@ -281,82 +219,23 @@ def _translated(message: Any) -> Any:
         raise RpcRefusedError(Refusal.INVALID_ARGUMENT, str(error)) from error
 
 
-def _top_level(response_type: Callable[..., ResponseT]) -> Callable[[Any, KafkaError], ResponseT]:
-    """Return how an error becomes a response that has a code of its own."""
+def failed(request: msgspec.Struct, response: type[msgspec.Struct], error: KafkaError) -> Any:
+    """Return the response in which a whole request fails.
 
-    def failed(_: object, error: KafkaError) -> ResponseT:
-        return response_type(error_code=error.code, error_message=error.message)
-
-    return failed
-
-
-def _failed_creation(
-    request: requests.CreateTopicsRequest, error: KafkaError
-) -> requests.CreateTopicsResponse:
-    return requests.CreateTopicsResponse(
-        topics=tuple(
-            requests.CreatedTopic(
-                name=topic.name, error_code=error.code, error_message=error.message
+    A response without a code of its own has one for each element of the request: its first field
+    is a list that answers the first field of the request. Fields without a default are repeated.
+    """
+    told = {"error_code": error.code, "error_message": error.message}
+    answered = fields(response)[0]
+    if "error_code" in response.__struct_fields__:
+        return response(**told)
+    element, _ = get_args(answered.type)
+    repeated = [each.name for each in fields(element) if each.required]
+    return response(
+        **{
+            answered.name: tuple(
+                element(**{name: getattr(each, name) for name in repeated}, **told)
+                for each in getattr(request, request.__struct_fields__[0])
             )
-            for topic in request.topics
-        )
-    )
-
-
-def _failed_deletion(
-    request: requests.DeleteTopicsRequest, error: KafkaError
-) -> requests.DeleteTopicsResponse:
-    return requests.DeleteTopicsResponse(
-        responses=tuple(
-            requests.DeletedTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                error_code=error.code,
-                error_message=error.message,
-            )
-            for topic in request.topics
-        )
-    )
-
-
-def _failed_growth(
-    request: requests.CreatePartitionsRequest, error: KafkaError
-) -> requests.CreatePartitionsResponse:
-    return requests.CreatePartitionsResponse(
-        results=tuple(
-            requests.CreatePartitionsResult(
-                name=topic.name, error_code=error.code, error_message=error.message
-            )
-            for topic in request.topics
-        )
-    )
-
-
-def _failed_quotas(
-    request: requests.AlterClientQuotasRequest, error: KafkaError
-) -> requests.AlterClientQuotasResponse:
-    return requests.AlterClientQuotasResponse(
-        entries=tuple(
-            requests.AlteredQuota(
-                entity=entry.entity, error_code=error.code, error_message=error.message
-            )
-            for entry in request.entries
-        )
-    )
-
-
-def _failed_configs(
-    request: requests.AlterConfigsRequest | requests.IncrementalAlterConfigsRequest,
-    error: KafkaError,
-) -> requests.AlterConfigsResponse:
-    return requests.AlterConfigsResponse(
-        responses=tuple(
-            requests.AlteredResource(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                error_code=error.code,
-                error_message=error.message,
-            )
-            for resource in request.resources
-        )
+        }
     )

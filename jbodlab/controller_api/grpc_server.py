@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from types import SimpleNamespace
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message_factory import GetMessageClass
 
-from jbodlab.controller_api.grpc_methods import add_to_server
 from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.requests import Listener
-from jbodlab.controller_api.transport import RpcRefusedError
+from jbodlab.controller_api.transport import RpcRefusedError, RpcService
 from jbodlab.vocabulary.errors import ConfigError
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -56,10 +56,10 @@ class GrpcServer:
         self.addresses = _addresses(listener)
         self._server: grpc.aio.Server
 
-    def bind(self, service: Any) -> None:
+    def bind(self, service: RpcService) -> None:
         """Take the port for a service."""
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
-        add_to_server(servicer(service), self._server)
+        add_to_server(service, self._server)
         for address in self.addresses:
             _bind(self._server, address)
 
@@ -72,40 +72,40 @@ class GrpcServer:
         await self._server.stop(grace_s)
 
 
-def servicer(service: Any) -> SimpleNamespace:
-    """Return a service as gRPC calls it."""
-    return SimpleNamespace(
-        **{
-            method.name: (_stream if method.server_streaming else _unary)(
-                getattr(service, method.name)
-            )
-            for method in SERVICE.methods
-        }
+def add_to_server(service: RpcService, server: grpc.aio.Server) -> None:
+    """Let a server answer the methods of the controller's service."""
+    handlers = {}
+    for method in SERVICE.methods:
+        streams = method.server_streaming
+        make: Any = (
+            grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
+        )
+        handlers[method.name] = make(
+            partial(_stream if streams else _unary, service, method.name),
+            request_deserializer=GetMessageClass(method.input_type).FromString,
+            response_serializer=GetMessageClass(method.output_type).SerializeToString,
+        )
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE.full_name, handlers),)
     )
 
 
-def _unary(method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
-    async def call(message: Any, context: Context) -> Any:
-        try:
-            return await method(message)
-        except RpcRefusedError as error:
-            return await context.abort(grpc.StatusCode[error.refusal.name], str(error))
-
-    return call
+async def _unary(service: RpcService, method: str, message: Any, context: Context) -> Any:
+    try:
+        return await service.unary(method, message)
+    except RpcRefusedError as error:
+        return await context.abort(grpc.StatusCode[error.refusal.name], str(error))
 
 
-def _stream(
-    method: Callable[[Any], AsyncGenerator[Any, None]],
-) -> Callable[[Any, Context], AsyncIterator[Any]]:
-    async def call(message: Any, context: Context) -> AsyncIterator[Any]:
-        try:
-            async with contextlib.aclosing(method(message)) as responses:
-                async for response in responses:
-                    yield response
-        except RpcRefusedError as error:
-            await context.abort(grpc.StatusCode[error.refusal.name], str(error))
-
-    return call
+async def _stream(
+    service: RpcService, method: str, message: Any, context: Context
+) -> AsyncIterator[Any]:
+    try:
+        async with contextlib.aclosing(service.stream(method, message)) as responses:
+            async for response in responses:
+                yield response
+    except RpcRefusedError as error:
+        await context.abort(grpc.StatusCode[error.refusal.name], str(error))
 
 
 def _addresses(listener: Listener) -> list[str]:

@@ -13,8 +13,9 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message_factory import GetMessageClass
 
-from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.messages import SERVICE
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 
 MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
@@ -37,6 +38,28 @@ OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
+
+
+class ControllerStub:
+    """Calls the methods of a controller, each an attribute of its name.
+
+    Args:
+        channel: The way there, of `grpc` or `grpc.aio`.
+    """
+
+    def __init__(self, channel: Any) -> None:
+        for method in SERVICE.methods:
+            begin = channel.unary_stream if method.server_streaming else channel.unary_unary
+            call = begin(
+                f"/{SERVICE.full_name}/{method.name}",
+                request_serializer=GetMessageClass(method.input_type).SerializeToString,
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            setattr(self, method.name, call)
+
+    def __getattr__(self, name: str) -> Any:
+        """Name what is no method; also says to type checkers that there are some."""
+        raise AttributeError(f"the controller's service has no method {name}")
 
 
 class GrpcTransport:

@@ -27,7 +27,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
     return pool
 
 
-DESCRIPTOR = _pool().FindFileByName("jbodlab/rpc/controller.proto")
+DESCRIPTOR = _pool().FindFileByName("jbodlab/controller_api/controller.proto")
 SERVICE = DESCRIPTOR.services_by_name["Controller"]
 _CLASSES = {
     name: message_factory.GetMessageClass(descriptor)

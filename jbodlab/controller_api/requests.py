@@ -1,12 +1,14 @@
 """Broker <-> controller messages as values.
 
 One struct per Kafka message, with Kafka's fields in snake_case; the comments name the API and
-the version whose fields these are. Broker and controller know each other only through this module
-and the wire (`jbodlab.controller_api.translate`).
+the version whose fields these are. What Kafka groups by topic or directory is flat. Broker and
+controller know each other only through this module and the wire, where the messages of `proto/`
+have the same names and fields (`jbodlab.controller_api.translate`).
 """
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -24,11 +26,22 @@ from jbodlab.vocabulary.ids import (
     TopicId,
 )
 
+ResponseT = TypeVar("ResponseT")
+
 RECORDS_PER_REQUEST_MAX = 10_000
 """Most records of the metadata log that one request of a user may cause."""
 
 TOO_LARGE = "Unable to perform excessively large batch operation"
 """Text of the POLICY_VIOLATION for a request beyond that."""
+
+
+class Request(msgspec.Struct, Generic[ResponseT], frozen=True, kw_only=True):
+    """What the controller carries out; answered by a response of type `ResponseT`."""
+
+    @classmethod
+    def method(cls) -> str:
+        """Return the name of the method that takes such requests."""
+        return cls.__name__.removesuffix("Request")
 
 
 class Listener(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +64,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True):
 # BrokerRegistration, API 62, version 4
 
 
-class BrokerRegistrationRequest(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"], frozen=True, kw_only=True):
     """A broker process announces itself; `log_dirs` are its online directories."""
 
     broker_id: BrokerId
@@ -78,7 +91,7 @@ class BrokerRegistrationResponse(msgspec.Struct, frozen=True, kw_only=True):
 # BrokerHeartbeat, API 63, version 2
 
 
-class BrokerHeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"], frozen=True, kw_only=True):
     """A sign of life; `offline_log_dirs` is cumulative until the broker restarts.
 
     Cordoned directories get no new replicas; None while the broker does not know its dynamic
@@ -116,7 +129,7 @@ class BrokerHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
 # UnregisterBroker, API 64
 
 
-class UnregisterBrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
+class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], frozen=True, kw_only=True):
     """An operator removes a broker from the cluster."""
 
     broker_id: BrokerId
@@ -140,8 +153,10 @@ class DirectoryAssignment(msgspec.Struct, frozen=True, kw_only=True):
     directory: DirectoryId
 
 
-class AssignReplicasToDirsRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Where replicas are; flat here, grouped by directory and topic on the wire."""
+class AssignReplicasToDirsRequest(
+    Request["AssignReplicasToDirsResponse"], frozen=True, kw_only=True
+):
+    """Where replicas of one broker are."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -152,7 +167,7 @@ class AssignReplicasToDirsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One code for each assignment, in the order of the request; empty on a top-level error."""
 
     error_code: ErrorCode = ErrorCode.NONE
-    results: tuple[tuple[DirectoryAssignment, ErrorCode], ...] = ()
+    results: tuple[ErrorCode, ...] = ()
     error_message: str = ""
 
 
@@ -177,7 +192,7 @@ class IsrChange(msgspec.Struct, frozen=True, kw_only=True):
     partition_epoch: PartitionEpoch
 
 
-class AlterPartitionRequest(msgspec.Struct, frozen=True, kw_only=True):
+class AlterPartitionRequest(Request["AlterPartitionResponse"], frozen=True, kw_only=True):
     """ISR changes proposed by one broker."""
 
     broker_id: BrokerId
@@ -232,7 +247,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-class CreateTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class CreateTopicsRequest(Request["CreateTopicsResponse"], frozen=True, kw_only=True):
     """Topics to create, all of them or none in one batch of records."""
 
     topics: tuple[NewTopic, ...]
@@ -281,7 +296,7 @@ class TopicToDelete(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: TopicId | None = None
 
 
-class DeleteTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"], frozen=True, kw_only=True):
     """Topics to delete."""
 
     topics: tuple[TopicToDelete, ...]
@@ -292,8 +307,8 @@ class DeleteTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
 class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """Result for one topic."""
 
-    name: str | None = None
-    topic_id: TopicId | None = None
+    name: str | None
+    topic_id: TopicId | None
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
 
@@ -316,7 +331,7 @@ class PartitionsToAdd(msgspec.Struct, frozen=True, kw_only=True):
     assignments: tuple[tuple[BrokerId, ...], ...] | None = None
 
 
-class CreatePartitionsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class CreatePartitionsRequest(Request["CreatePartitionsResponse"], frozen=True, kw_only=True):
     """Topics to grow."""
 
     topics: tuple[PartitionsToAdd, ...]
@@ -343,7 +358,7 @@ class CreatePartitionsResponse(msgspec.Struct, frozen=True, kw_only=True):
 # ElectLeaders, API 43, version 2
 
 
-class ElectLeadersRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ElectLeadersRequest(Request["ElectLeadersResponse"], frozen=True, kw_only=True):
     """Elect the preferred (0) or, uncleanly, any live (1) replica as leader."""
 
     election_type: int
@@ -382,7 +397,9 @@ class PartitionToReassign(msgspec.Struct, frozen=True, kw_only=True):
     replicas: tuple[BrokerId, ...] | None
 
 
-class AlterPartitionReassignmentsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class AlterPartitionReassignmentsRequest(
+    Request["AlterPartitionReassignmentsResponse"], frozen=True, kw_only=True
+):
     """Partitions to give to other brokers."""
 
     partitions: tuple[PartitionToReassign, ...]
@@ -410,7 +427,9 @@ class AlterPartitionReassignmentsResponse(msgspec.Struct, frozen=True, kw_only=T
 # ListPartitionReassignments, API 46
 
 
-class ListPartitionReassignmentsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ListPartitionReassignmentsRequest(
+    Request["ListPartitionReassignmentsResponse"], frozen=True, kw_only=True
+):
     """Asks for the reassignments under way; of all partitions if None are named."""
 
     topic_partitions: tuple[tuple[str, int], ...] | None = None
@@ -437,7 +456,7 @@ class ListPartitionReassignmentsResponse(msgspec.Struct, frozen=True, kw_only=Tr
 # AllocateProducerIds, API 67
 
 
-class AllocateProducerIdsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"], frozen=True, kw_only=True):
     """A broker asks for a block of producer ids."""
 
     broker_id: BrokerId
@@ -460,7 +479,7 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
 
     name: str
-    operation: int = 0
+    config_operation: int = 0
     value: str | None = None
 
 
@@ -469,17 +488,17 @@ class ConfigResource(msgspec.Struct, frozen=True, kw_only=True):
 
     resource_type: int
     resource_name: str
-    changes: tuple[ConfigChange, ...] = ()
+    configs: tuple[ConfigChange, ...] = ()
 
 
-class IncrementalAlterConfigsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class IncrementalAlterConfigsRequest(Request["AlterConfigsResponse"], frozen=True, kw_only=True):
     """Configs to change; each resource for itself, and there all of them or none."""
 
     resources: tuple[ConfigResource, ...]
     validate_only: bool = False
 
 
-class AlterConfigsRequest(msgspec.Struct, frozen=True, kw_only=True):
+class AlterConfigsRequest(Request["AlterConfigsResponse"], frozen=True, kw_only=True):
     """Configs that take the place of everything that is set for a resource."""
 
     resources: tuple[ConfigResource, ...]
@@ -531,7 +550,7 @@ class QuotaEntry(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[QuotaChange, ...]
 
 
-class AlterClientQuotasRequest(msgspec.Struct, frozen=True, kw_only=True):
+class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], frozen=True, kw_only=True):
     """Quotas to set and remove, of each entity all or none."""
 
     entries: tuple[QuotaEntry, ...]
@@ -568,7 +587,7 @@ class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
     upgrade_type: int = 1
 
 
-class UpdateFeaturesRequest(msgspec.Struct, frozen=True, kw_only=True):
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], frozen=True, kw_only=True):
     """Features to raise or lower, all of them or none."""
 
     feature_updates: tuple[FeatureUpdate, ...]
@@ -586,7 +605,7 @@ class UpdateFeaturesResponse(msgspec.Struct, frozen=True, kw_only=True):
 # DescribeQuorum, API 55, version 2
 
 
-class DescribeQuorumRequest(msgspec.Struct, frozen=True, kw_only=True):
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"], frozen=True, kw_only=True):
     """Asks for the quorum of the metadata log."""
 
 
@@ -595,8 +614,8 @@ class QuorumReplica(msgspec.Struct, frozen=True, kw_only=True):
 
     replica_id: BrokerId
     log_end_offset: Offset
-    last_fetch_timestamp_ms: int = -1
-    last_caught_up_timestamp_ms: int = -1
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
     replica_directory_id: DirectoryId | None = None
     """Where it keeps that log; None for a voter of a quorum that never changes."""
 

@@ -44,6 +44,16 @@ class RpcTransport(Protocol):
         """Close the connection; calls in flight fail."""
 
 
+class RpcService(Protocol):
+    """What a controller answers; both may raise `RpcRefusedError`."""
+
+    async def unary(self, method: str, message: Any) -> Any:
+        """Return the response of a call."""
+
+    def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
+        """Yield the responses of a call that goes on responding."""
+
+
 class RpcServer(Protocol):
     """One listener of a controller.
 
@@ -53,11 +63,8 @@ class RpcServer(Protocol):
 
     addresses: list[str]
 
-    def bind(self, service: Any) -> None:
-        """Take the port for a service, which has a method of each call's name.
-
-        A method takes a message and returns a response, or yields some; it may raise
-        `RpcRefusedError`.
+    def bind(self, service: RpcService) -> None:
+        """Take the port for a service.
 
         Raises:
             ConfigError: the port cannot be used.

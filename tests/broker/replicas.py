@@ -14,7 +14,7 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.following.fetcher import FetcherManager
 from broker.following.leader_connection import FetcherSettings
-from broker.placement.assigner import Assigner
+from broker.placement.directory_reports import DirectoryReports
 from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
@@ -217,7 +217,7 @@ class Host:
         sends_consumers_away: bool = False,
         fetch_wait_max_ms: int = 500,
         fs: FileSystem | None = None,
-        assigner: Callable[[ReplicaRegistry, LogDirs], Assigner] | None = None,
+        assigner: Callable[[ReplicaRegistry, LogDirs], DirectoryReports] | None = None,
         **properties: str,
     ) -> None:
         self.broker_id = BrokerId(broker_id)

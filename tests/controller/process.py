@@ -13,7 +13,7 @@ import grpc
 
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
-from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage

@@ -165,7 +165,7 @@ class _Runner:
             topic, _, index = where.rpartition("-")
             parsed.append((topic, int(index), name))
         answer = self.controller.assign_partitions(int(broker), *parsed)
-        codes = [code.name for _, code in answer.results] or [answer.error_code.name]
+        codes = [code.name for code in answer.results] or [answer.error_code.name]
         return [*self._records(), f"answer {' '.join(codes)}"]
 
     def _isr(self, words: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from controller.server import ControllerServer
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
-from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.runtime.outside import Outside, real
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -41,7 +41,7 @@ async def served(tmp_path: Path, outside: Outside | None = None) -> AsyncIterato
         # The first attempt comes before the controller listens.
         soon = [(f"grpc.{name}_reconnect_backoff_ms", 20) for name in ("initial", "min", "max")]
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=soon)
-        stub: Any = ControllerStub(channel)  # type: ignore[no-untyped-call]
+        stub: Any = ControllerStub(channel)
         try:
             async with asyncio.timeout(DEADLINE_S):
                 await stub.DescribeQuorum(pb.DescribeQuorumRequest(), wait_for_ready=True)

@@ -18,7 +18,7 @@ import pytest
 
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
-from jbodlab.controller_api.grpc_methods import ControllerStub
+from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.controller_api.translate import to_proto
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
@@ -61,7 +61,7 @@ def test_a_cluster_survives_a_killed_controller(process: Process) -> None:
             ),
         ),
     )
-    assert assigned.results[0][1] == ErrorCode.NONE
+    assert assigned.results[0] == ErrorCode.NONE
     process.heartbeat(1, one, offline="A1")
 
     assert process.stop(signal.SIGKILL) == -signal.SIGKILL
@@ -146,7 +146,7 @@ def test_a_broker_that_was_down_while_the_controller_was_wiped_is_told(process: 
             last_fetched_crc=last.crc,
         )
         stream = ControllerStub(channel).MetadataStream(to_proto(request), timeout=DEADLINE_S)
-        told = [message.HasField("diverging") for message in stream]
+        told = [message.HasField("diverging_end_offset") for message in stream]
 
     assert told == [True]
 

@@ -43,22 +43,22 @@ def test_the_controller_votes_and_brokers_observe() -> None:
         QuorumReplica(
             replica_id=node_id,
             log_end_offset=END,
-            last_fetch_timestamp_ms=5_000_000,
-            last_caught_up_timestamp_ms=5_000_000,
+            last_fetch_timestamp=5_000_000,
+            last_caught_up_timestamp=5_000_000,
         ),
     )
     assert found.observers == (
         QuorumReplica(
             replica_id=ONE,
             log_end_offset=END,
-            last_fetch_timestamp_ms=5_000_000,
+            last_fetch_timestamp=5_000_000,
             replica_directory_id=directory("A1"),
         ),
         QuorumReplica(
             replica_id=TWO,
             log_end_offset=Offset(31),
-            last_fetch_timestamp_ms=4_999_900,
-            last_caught_up_timestamp_ms=4_999_700,
+            last_fetch_timestamp=4_999_900,
+            last_caught_up_timestamp=4_999_700,
         ),
     )
 

@@ -21,6 +21,7 @@ from broker.server import BrokerServer
 from controller.server import ControllerServer
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import to_proto
+from jbodlab.controller_api.transport import RpcService
 from jbodlab.metadata.log.formatting import format_directories
 from jbodlab.runtime.outside import Outside, real
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
@@ -59,11 +60,11 @@ class Wire:
 
     def __init__(self) -> None:
         self.addresses = ["here"]
-        self.service: Any = None
+        self.service: RpcService
         self.is_open = False
         self.calls: set[str] = set()
 
-    def bind(self, service: Any) -> None:
+    def bind(self, service: RpcService) -> None:
         self.service = service
 
     async def start(self) -> None:
@@ -77,13 +78,13 @@ class Wire:
         if not self.is_open:
             raise ControllerUnavailableError(f"{method}: closed")
         async with asyncio.timeout(timeout_s):
-            return await getattr(self.service, method)(message)
+            return await self.service.unary(method, message)
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         self.calls.add(method)
         if not self.is_open:
             raise ControllerUnavailableError(f"{method}: closed")
-        async with aclosing(getattr(self.service, method)(message)) as responses:
+        async with aclosing(self.service.stream(method, message)) as responses:
             async for response in responses:
                 yield response
 

@@ -14,8 +14,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextvars import Context, copy_context
 from typing import Any
 
+from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.requests import Listener
-from jbodlab.controller_api.transport import RpcRefusedError
+from jbodlab.controller_api.transport import RpcRefusedError, RpcService
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.simulation.loop import PROCESS, Process, SimLoop
 from tests.simulation.network import PORT_BASE, Network, node_of
@@ -90,11 +91,11 @@ class SimRpcServer:
         self._port = listener.port
         self.addresses = [f"{listener.host}:{listener.port}"]
         self.process = PROCESS.get()
-        self.service: Any = None
+        self.service: RpcService
         self.context = Context()
         self.tasks: dict[asyncio.Task[None], None] = {}
 
-    def bind(self, service: Any) -> None:
+    def bind(self, service: RpcService) -> None:
         self.service = service
 
     async def start(self) -> None:
@@ -173,14 +174,13 @@ class _Call:
         self.rpc.loop.kept.append(task)
 
     async def _answer(self, server: SimRpcServer, message: Any) -> None:
-        method = getattr(server.service, self.method)
+        streams = SERVICE.methods_by_name[self.method].server_streaming
         for _ in range(TURNS):
             await asyncio.sleep(0)
         self.rpc.on_call(self.method)
         try:
-            result = method(message)
-            if hasattr(result, "__aiter__"):
-                async for response in result:
+            if streams:
+                async for response in server.service.stream(self.method, message):
                     await self._room.acquire()
                     if self.rpc.break_streams > 0:
                         self.rpc.break_streams -= 1
@@ -189,7 +189,7 @@ class _Call:
                     self._tell(self._copied(response))
                 self._tell(None)
             else:
-                response = await result
+                response = await server.service.unary(self.method, message)
                 if self.method in self.rpc.late_answers_s:
                     await asyncio.sleep(self.rpc.late_answers_s.pop(self.method))
                 if self.rpc.lose_answers[self.method] > 0:

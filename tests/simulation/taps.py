@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.compaction.round import Round
-from broker.controller_link.broker_life import BrokerLifecycle
-from broker.controller_link.broker_life_rules import Lifecycle
+from broker.controller_link.broker_life import BrokerLife
+from broker.controller_link.broker_life_rules import BrokerLifeRules
 from broker.disk.directory.fence import Fence
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.no_space import NoSpaceError
@@ -89,7 +89,7 @@ def attach(world: World) -> None:
     _Followers(world)
     _moments(world)
     around(service, "heartbeat", functools.partial(_heard, world))
-    around(Lifecycle, "_heartbeat_answered", functools.partial(_told, world))
+    around(BrokerLifeRules, "_heartbeat_answered", functools.partial(_told, world))
     before(LogDir, "next_life", functools.partial(_revived, world))
     before(DiskView, "write_bytes", functools.partial(_vouched_for, world))
     before(DirectorySwap, "_swap", functools.partial(_swapped, world))
@@ -270,7 +270,7 @@ class _Metadata:
         before(isr, "_changed", self._proposed)
         before(MetadataStream, "committed", self._committed)
         before(MetadataCache, "publish", self._published)
-        before(BrokerLifecycle, "ready_to_unfence", self._asks)
+        before(BrokerLife, "ready_to_unfence", self._asks)
         around(service, "heartbeat", self._dismissed)
 
     def _asks(self, *_: Any) -> None:

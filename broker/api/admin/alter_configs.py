@@ -8,66 +8,42 @@ Source: `kafka.server.ConfigAdminManager`, KIP-133, KIP-339.
 
 from __future__ import annotations
 
-import datetime
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
-from broker.api.admin.controller_call import Deadline
-from broker.api.answer import Later, RequestContext, Response, in_background
+from broker.api.admin.forwarding import Deadline, Forwarded, ForwardedApi
 from broker.api.cluster.own_configs import OwnConfigs, check_broker
-from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import dynamic_keys, key_table, topic_keys
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
+    AlterConfigsResponse,
     AlteredResource,
-    ConfigChange,
     ConfigResource,
     IncrementalAlterConfigsRequest,
+    Request,
 )
-from jbodlab.controller_api.requests import AlterConfigsResponse as ControllersResponse
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId
 
-if TYPE_CHECKING:
-    from kio.schema.alter_configs.v2.request import AlterConfigsRequest as KafkaAlterConfigsRequest
-    from kio.schema.incremental_alter_configs.v1.request import (
-        IncrementalAlterConfigsRequest as KafkaIncrementalRequest,
-    )
-
 logger = logging.getLogger(__name__)
-
-TIMEOUT = datetime.timedelta(seconds=20)
-"""The requests carry none; clients wait for 30 s and more."""
 
 SET, DELETE, APPEND = 0, 1, 2
 
-
-class AlterConfigsResourceResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Result for one topic or broker."""
-
-    error_code: ErrorCode
-    error_message: str | None
-    resource_type: int
-    resource_name: str
+AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
-class AlterConfigsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each resource asked for."""
-
-    responses: tuple[AlterConfigsResourceResponse, ...]
-
-
-class _AlterApi(FailsBySchema):
-    """What both ways of changing settings have in common.
+class AlterConfigsApi(ForwardedApi):
+    """Changes settings of topics, brokers and groups: some of them, or all in place of what is set.
 
     Args:
+        request: Which of both.
         controller: Makes the changes.
         cache: This broker's metadata.
         broker_id: Ours.
@@ -77,52 +53,48 @@ class _AlterApi(FailsBySchema):
 
     def __init__(
         self,
-        controller: Controller,
+        request: type[Request[AlterConfigsResponse]],
+        controller: ControllerChannel,
         cache: MetadataCache,
         broker_id: BrokerId,
         configs: OwnConfigs,
         is_settled: Callable[[], bool],
     ) -> None:
-        self._controller = controller
-        self._cache = cache
+        super().__init__(Forwarded(request=request), controller, cache)
         self._broker_id = broker_id
         self._configs = configs
         self._is_settled = is_settled
 
-    async def _alter(
-        self,
-        resources: Sequence[ConfigResource],
-        send: Callable[[Deadline, tuple[ConfigResource, ...]], Awaitable[ControllersResponse]],
-        *,
-        validate_only: bool,
-    ) -> AlterConfigsResponse:
-        """Check, ask the controller, and wait until the changes are in force here."""
-        refused = [self._refusal(resource) for resource in resources]
+    async def decide(self, request: AlterRequest, deadline: Deadline) -> AlterConfigsResponse:
+        """Check, and ask the controller about what this broker does not refuse."""
+        refused = [self._refusal(resource) for resource in request.resources]
         passed = tuple(
-            resource for resource, no in zip(resources, refused, strict=True) if no is None
+            resource for resource, no in zip(request.resources, refused, strict=True) if no is None
         )
-        answers: Iterator[AlteredResource] = iter(())
-        if passed:
-            _warn_of_no_effect(passed)
-            deadline = Deadline(TIMEOUT)
-            response = await send(deadline, passed)
-            answers = iter(_in_order(passed, response.responses))
-            if not validate_only:
-                offset = response.metadata_offset
-                await deadline.wait_for(
-                    lambda: self._cache.image.offset >= offset and self._is_settled()
-                )
+        if not passed:
+            return AlterConfigsResponse(responses=tuple(filter(None, refused)))
+        _warn_of_no_effect(passed)
+        response = await super().decide(replace(request, resources=passed), deadline)
+        answers = iter(_in_order(passed, response.responses))
         return AlterConfigsResponse(
-            responses=tuple(_altered(next(answers) if no is None else no) for no in refused)
+            responses=tuple(next(answers) if no is None else no for no in refused),
+            metadata_offset=response.metadata_offset,
         )
+
+    def has_arrived(
+        self, request: AlterRequest, response: AlterConfigsResponse, before: MetadataImage
+    ) -> bool:
+        """Return whether the changes are in force here."""
+        offset = response.metadata_offset
+        return offset < 0 or (self._cache.image.offset >= offset and self._is_settled())
 
     def _refusal(self, resource: ConfigResource) -> AlteredResource | None:
         """Return why this broker does not pass a change on; None if it does."""
         try:
             if resource.resource_type == BROKER_RESOURCE and resource.resource_name:
                 check_broker(resource.resource_name, self._broker_id)
-                for change in resource.changes:
-                    if change.operation in (SET, APPEND) and change.value is not None:
+                for change in resource.configs:
+                    if change.config_operation in (SET, APPEND) and change.value is not None:
                         self._configs.check_own(change.name, change.value)
         except ConfigError as error:
             code = ErrorCode.INVALID_CONFIG
@@ -145,7 +117,7 @@ def _warn_of_no_effect(resources: Iterable[ConfigResource]) -> None:
             continue
         is_topic = resource.resource_type == TOPIC_RESOURCE
         table = topic_keys.TOPIC_CONFIGS if is_topic else dynamic_keys.BROKER_TABLE
-        names = [change.name for change in resource.changes if change.operation != DELETE]
+        names = [change.name for change in resource.configs if change.config_operation != DELETE]
         for key in key_table.without_effect(table, names):
             logger.warning(
                 "configuration %s of %s is %s",
@@ -155,78 +127,9 @@ def _warn_of_no_effect(resources: Iterable[ConfigResource]) -> None:
             )
 
 
-class IncrementalAlterConfigsApi(_AlterApi):
-    """Changes some settings of topics, brokers and groups."""
-
-    def answer(self, request: KafkaIncrementalRequest, context: RequestContext) -> Later:
-        """Pass the changes on."""
-        resources = [
-            ConfigResource(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                changes=tuple(
-                    ConfigChange(
-                        name=config.name, operation=config.config_operation, value=config.value
-                    )
-                    for config in resource.configs
-                ),
-            )
-            for resource in request.resources
-        ]
-
-        async def send(
-            deadline: Deadline, passed: tuple[ConfigResource, ...]
-        ) -> ControllersResponse:
-            return await deadline.call(
-                self._controller.incremental_alter_configs,
-                IncrementalAlterConfigsRequest(
-                    resources=passed, validate_only=request.validate_only
-                ),
-            )
-
-        return in_background(self._alter(resources, send, validate_only=request.validate_only))
-
-
-class AlterConfigsApi(_AlterApi):
-    """Replaces all settings of topics, brokers and groups."""
-
-    def answer(self, request: KafkaAlterConfigsRequest, context: RequestContext) -> Later:
-        """Pass the settings on."""
-        resources = [
-            ConfigResource(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                changes=tuple(
-                    ConfigChange(name=config.name, value=config.value)
-                    for config in resource.configs
-                ),
-            )
-            for resource in request.resources
-        ]
-
-        async def send(
-            deadline: Deadline, passed: tuple[ConfigResource, ...]
-        ) -> ControllersResponse:
-            return await deadline.call(
-                self._controller.alter_configs,
-                AlterConfigsRequest(resources=passed, validate_only=request.validate_only),
-            )
-
-        return in_background(self._alter(resources, send, validate_only=request.validate_only))
-
-
 def _in_order(
     resources: Sequence[ConfigResource], responses: Iterable[AlteredResource]
 ) -> list[AlteredResource]:
     """Return the controller's answers in the order asked; one that was named twice has one."""
     by_resource = {(each.resource_type, each.resource_name): each for each in responses}
     return [by_resource[each.resource_type, each.resource_name] for each in resources]
-
-
-def _altered(answer: AlteredResource) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=answer.error_code,
-        error_message=answer.error_message or None,
-        resource_type=answer.resource_type,
-        resource_name=answer.resource_name,
-    )

@@ -1,41 +1,24 @@
-"""DescribeClientQuotas and AlterClientQuotas (KIP-546)."""
+"""DescribeClientQuotas (KIP-546)."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.admin.controller_call import Deadline
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.api.answer import RequestContext, Response
 from broker.metadata_cache import MetadataCache
-from jbodlab.controller_api.requests import (
-    AlterClientQuotasRequest,
-    QuotaChange,
-    QuotaEntityName,
-    QuotaEntry,
-)
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kio.schema.alter_client_quotas.v1.request import (
-        AlterClientQuotasRequest as KafkaAlterRequest,
-    )
-    from kio.schema.alter_client_quotas.v1.request import EntityData as KafkaEntity
     from kio.schema.describe_client_quotas.v1.request import (
         ComponentData,
         DescribeClientQuotasRequest,
     )
-
-TIMEOUT = datetime.timedelta(seconds=20)
-"""The request carries none; clients wait for 30 s and more."""
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 """How a part of an entity is matched."""
@@ -68,20 +51,6 @@ class DescribeClientQuotasResponse(Response, frozen=True, kw_only=True):
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     entries: tuple[DescribedEntry, ...] | None = None
-
-
-class AlteredEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Result for the changes of one entity."""
-
-    error_code: ErrorCode
-    error_message: str | None
-    entity: tuple[EntityData, ...]
-
-
-class AlterClientQuotasResponse(Response, frozen=True, kw_only=True):
-    """One entry for each of the request."""
-
-    entries: tuple[AlteredEntry, ...]
 
 
 class DescribeClientQuotasApi:
@@ -124,60 +93,6 @@ class DescribeClientQuotasApi:
         return DescribeClientQuotasResponse(
             error_code=error.code, error_message=error.message or None
         )
-
-
-class AlterClientQuotasApi(FailsBySchema):
-    """Has quotas changed; any broker takes the request."""
-
-    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
-        self._controller = controller
-        self._cache = cache
-
-    def answer(self, request: KafkaAlterRequest, context: RequestContext) -> Later:
-        """Ask the controller, and wait until the quotas are in force here."""
-        return in_background(self._alter(request))
-
-    async def _alter(self, request: KafkaAlterRequest) -> AlterClientQuotasResponse:
-        deadline = Deadline(TIMEOUT)
-        response = await deadline.call(
-            self._controller.alter_client_quotas,
-            AlterClientQuotasRequest(
-                entries=tuple(
-                    QuotaEntry(
-                        entity=tuple(
-                            QuotaEntityName(
-                                entity_type=each.entity_type, entity_name=each.entity_name
-                            )
-                            for each in entry.entity
-                        ),
-                        ops=tuple(
-                            QuotaChange(key=op.key, value=op.value, remove=op.remove)
-                            for op in entry.ops
-                        ),
-                    )
-                    for entry in request.entries
-                ),
-                validate_only=request.validate_only,
-            ),
-        )
-        offset = response.metadata_offset
-        await deadline.wait_for(lambda: self._cache.image.offset >= offset)
-        return AlterClientQuotasResponse(
-            entries=tuple(
-                AlteredEntry(
-                    error_code=entry.error_code,
-                    error_message=entry.error_message or None,
-                    entity=_entity(entry.entity),
-                )
-                for entry in response.entries
-            )
-        )
-
-
-def _entity(parts: Iterable[QuotaEntityName | KafkaEntity]) -> tuple[EntityData, ...]:
-    return tuple(
-        EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in parts
-    )
 
 
 def _check(component: ComponentData) -> None:

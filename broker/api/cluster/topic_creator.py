@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api.requests import CreateTopicsRequest, Mutator, NewTopic
 from jbodlab.runtime.supervised import supervised
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -40,7 +40,7 @@ class TopicCreator:
     """
 
     def __init__(
-        self, controller: Controller, internal_topic: Callable[[str], NewTopic | None]
+        self, controller: ControllerChannel, internal_topic: Callable[[str], NewTopic | None]
     ) -> None:
         self._controller = controller
         self._internal_topic = internal_topic
@@ -87,7 +87,7 @@ class TopicCreator:
             topics=(topic,), timeout_ms=int(CREATE_TIMEOUT_S * 1000), mutator=payer
         )
         try:
-            response = await self._controller.create_topics(request, CREATE_TIMEOUT_S)
+            response = await self._controller.call(request, CREATE_TIMEOUT_S)
         except ControllerUnavailableError as error:
             logger.warning(
                 "cannot create a topic that a client asked for: %s", error, extra={"topic": name}

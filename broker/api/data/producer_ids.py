@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.failures import FailsBySchema
-from broker.api.ports import Controller
+from broker.controller_link.channel import ControllerChannel
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.controller_api.requests import AllocateProducerIdsRequest
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -28,7 +28,7 @@ class ProducerIds:
 
     def __init__(
         self,
-        controller: Controller,
+        controller: ControllerChannel,
         broker_id: BrokerId,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
@@ -72,7 +72,7 @@ class ProducerIds:
             broker_id=self._broker_id, broker_epoch=self._broker_epoch()
         )
         try:
-            block = await self._controller.allocate_producer_ids(request, ALLOCATE_TIMEOUT_S)
+            block = await self._controller.call(request, ALLOCATE_TIMEOUT_S)
         except (ControllerUnavailableError, TimeoutError) as error:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
         if block.error_code != ErrorCode.NONE:

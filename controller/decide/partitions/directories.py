@@ -98,7 +98,7 @@ def assign_replicas_to_dirs(
     if registration is None or registration.epoch != request.broker_epoch:
         return _refused(ErrorCode.STALE_BROKER_EPOCH, f"unknown broker {request.broker_id}")
     assigner = _Assigner(state, registration)
-    results = tuple((each, assigner.assign(each)) for each in request.assignments)
+    results = tuple(map(assigner.assign, request.assignments))
     assigner.take_offline_replicas_out()
     return ControllerResult(
         response=AssignReplicasToDirsResponse(results=results),

@@ -146,13 +146,13 @@ def _changes(
         KafkaError: something is wrong with the resource or its changes.
     """
     _check_resource(resource, state)
-    names = [change.name for change in resource.changes]
+    names = [change.name for change in resource.configs]
     if len(set(names)) < len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [
         change.name
-        for change in resource.changes
-        if change.value is None and change.operation != Operation.DELETE
+        for change in resource.configs
+        if change.value is None and change.config_operation != Operation.DELETE
     ]
     if nulls:
         raise KafkaError(
@@ -160,7 +160,7 @@ def _changes(
         )
     before = state.image.configs.resource(resource.resource_type, resource.resource_name)
     after = {} if replaces else dict(before)
-    for change in resource.changes:
+    for change in resource.configs:
         _apply(change, after, resource.resource_type, state)
     _check(resource, before, after, state)
     return iter(
@@ -212,13 +212,13 @@ def _apply(
             config.
     """
     value = change.value or ""
-    match change.operation:
+    match change.config_operation:
         case Operation.SET:
             configs[change.name] = value
         case Operation.DELETE:
             configs.pop(change.name, None)
         case Operation.APPEND | Operation.SUBTRACT:
-            operation = Operation(change.operation)
+            operation = Operation(change.config_operation)
             key = _TABLES[resource_type].get(change.name)
             if key is None or key.kind is not Kind.LIST:
                 raise KafkaError(
@@ -252,7 +252,9 @@ def _check(
     state: ControllerState,
 ) -> None:
     """Check what a resource will have; what an older version has let through may stay."""
-    given = {change.name for change in resource.changes if change.operation != Operation.DELETE}
+    given = {
+        change.name for change in resource.configs if change.config_operation != Operation.DELETE
+    }
     configs = {
         name: value for name, value in after.items() if name in given or before.get(name) != value
     }

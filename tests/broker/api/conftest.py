@@ -129,7 +129,7 @@ class RecordingReplicas:
 
 
 class RecordingController:
-    """Answers what the test put into `results`; an exception there is raised."""
+    """Answers by the name of the method what the test put into `results`."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -139,83 +139,19 @@ class RecordingController:
         self.unanswered = 0
         """How many more calls find nobody, although `available`."""
 
-    async def create_topics(
-        self, request: requests.CreateTopicsRequest, timeout_s: float
-    ) -> requests.CreateTopicsResponse:
-        return await self._answer("create_topics", request, timeout_s)
-
-    async def delete_topics(
-        self, request: requests.DeleteTopicsRequest, timeout_s: float
-    ) -> requests.DeleteTopicsResponse:
-        return await self._answer("delete_topics", request, timeout_s)
-
-    async def create_partitions(
-        self, request: requests.CreatePartitionsRequest, timeout_s: float
-    ) -> requests.CreatePartitionsResponse:
-        return await self._answer("create_partitions", request, timeout_s)
-
-    async def elect_leaders(
-        self, request: requests.ElectLeadersRequest, timeout_s: float
-    ) -> requests.ElectLeadersResponse:
-        return await self._answer("elect_leaders", request, timeout_s)
-
-    async def alter_partition_reassignments(
-        self, request: requests.AlterPartitionReassignmentsRequest, timeout_s: float
-    ) -> requests.AlterPartitionReassignmentsResponse:
-        return await self._answer("alter_partition_reassignments", request, timeout_s)
-
-    async def list_partition_reassignments(
-        self, request: requests.ListPartitionReassignmentsRequest, timeout_s: float
-    ) -> requests.ListPartitionReassignmentsResponse:
-        return await self._answer("list_partition_reassignments", request, timeout_s)
-
-    async def alter_client_quotas(
-        self, request: requests.AlterClientQuotasRequest, timeout_s: float
-    ) -> requests.AlterClientQuotasResponse:
-        return await self._answer("alter_client_quotas", request, timeout_s)
-
-    async def update_features(
-        self, request: requests.UpdateFeaturesRequest, timeout_s: float
-    ) -> requests.UpdateFeaturesResponse:
-        return await self._answer("update_features", request, timeout_s)
-
-    async def unregister_broker(
-        self, request: requests.UnregisterBrokerRequest, timeout_s: float
-    ) -> requests.UnregisterBrokerResponse:
-        return await self._answer("unregister_broker", request, timeout_s)
-
-    async def describe_quorum(
-        self, request: requests.DescribeQuorumRequest, timeout_s: float
-    ) -> requests.DescribeQuorumResponse:
-        return await self._answer("describe_quorum", request, timeout_s)
-
-    async def incremental_alter_configs(
-        self, request: requests.IncrementalAlterConfigsRequest, timeout_s: float
-    ) -> requests.AlterConfigsResponse:
-        return await self._answer("incremental_alter_configs", request, timeout_s)
-
-    async def alter_configs(
-        self, request: requests.AlterConfigsRequest, timeout_s: float
-    ) -> requests.AlterConfigsResponse:
-        return await self._answer("alter_configs", request, timeout_s)
-
-    async def allocate_producer_ids(
-        self, request: requests.AllocateProducerIdsRequest, timeout_s: float
-    ) -> requests.AllocateProducerIdsResponse:
-        start, self.next_producer_id = self.next_producer_id, self.next_producer_id + 1000
-        self.results["allocate_producer_ids"] = requests.AllocateProducerIdsResponse(
-            producer_id_start=start, producer_id_len=1000
-        )
-        return await self._answer("allocate_producer_ids", request, timeout_s)
-
-    async def _answer(self, method: str, request: Any, timeout_s: float) -> Any:
+    async def call(self, request: requests.Request[Any], timeout_s: float) -> Any:
+        if isinstance(request, requests.AllocateProducerIdsRequest):
+            start, self.next_producer_id = self.next_producer_id, self.next_producer_id + 1000
+            self.results["AllocateProducerIds"] = requests.AllocateProducerIdsResponse(
+                producer_id_start=start, producer_id_len=1000
+            )
         # None is left where the request has waited for long: the channel would give up at once.
         assert timeout_s >= 0
         self.calls.append(request)
         if not self.available or self.unanswered:
             self.unanswered = max(0, self.unanswered - 1)
             raise ControllerUnavailableError("no controller")
-        return self.results[method]
+        return self.results[request.method()]
 
 
 class RecordingGroups:

@@ -58,7 +58,7 @@ def test_levels_are_set_by_the_controller_and_known_here_at_the_answer(
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         cluster.publish_levels(metadata_version=17)
-        cluster.controller.results["update_features"] = requests.UpdateFeaturesResponse()
+        cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse()
 
         answer = asyncio.ensure_future(
             client.call(UPDATE_FEATURES, version, update(version, **fields))
@@ -92,7 +92,7 @@ def test_levels_are_set_by_the_controller_and_known_here_at_the_answer(
 
 def test_levels_that_are_only_checked_are_not_waited_for(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["update_features"] = requests.UpdateFeaturesResponse()
+        cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse()
 
         call = client.call(UPDATE_FEATURES, 2, update(2, validate_only=True))
         assert int((await asyncio.wait_for(call, 5)).error_code) == 0
@@ -106,7 +106,7 @@ def test_the_controllers_reason_against_a_level_is_told(
     run: Callable[..., None], version: int
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["update_features"] = requests.UpdateFeaturesResponse(
+        cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message="too high"
         )
         fields = {"allow_downgrade": False} if version == 0 else {}
@@ -129,7 +129,7 @@ def test_a_broker_is_unregistered_and_gone_here_at_the_answer(
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         cluster.publish_brokers(1, 2)
-        cluster.controller.results["unregister_broker"] = requests.UnregisterBrokerResponse()
+        cluster.controller.results["UnregisterBroker"] = requests.UnregisterBrokerResponse()
 
         answer = asyncio.ensure_future(client.call(UNREGISTER_BROKER, 0, unregister(2)))
         await called(cluster.controller.calls)
@@ -152,7 +152,7 @@ def test_a_broker_is_unregistered_and_gone_here_at_the_answer(
 
 def test_a_broker_that_is_not_registered_is_refused(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["unregister_broker"] = requests.UnregisterBrokerResponse(
+        cluster.controller.results["UnregisterBroker"] = requests.UnregisterBrokerResponse(
             error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message="not here"
         )
 
@@ -183,7 +183,7 @@ def test_the_quorum_is_described_as_the_controller_sees_it(
             cluster.cache.image, cluster=ClusterImage(controllers={100: controller})
         )
         cluster.cache.publish(image)
-        cluster.controller.results["describe_quorum"] = requests.DescribeQuorumResponse(
+        cluster.controller.results["DescribeQuorum"] = requests.DescribeQuorumResponse(
             leader_id=BrokerId(100),
             leader_epoch=LeaderEpoch(3),
             high_watermark=Offset(40),
@@ -191,8 +191,8 @@ def test_the_quorum_is_described_as_the_controller_sees_it(
                 requests.QuorumReplica(
                     replica_id=BrokerId(100),
                     log_end_offset=Offset(40),
-                    last_fetch_timestamp_ms=8,
-                    last_caught_up_timestamp_ms=9,
+                    last_fetch_timestamp=8,
+                    last_caught_up_timestamp=9,
                 ),
             ),
             observers=(requests.QuorumReplica(replica_id=BrokerId(1), log_end_offset=Offset(39)),),

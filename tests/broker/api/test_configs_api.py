@@ -119,7 +119,7 @@ def test_of_all_brokers_only_what_was_set_is_described(run: Callable[..., None])
 def test_a_change_is_answered_when_it_has_arrived(run: Callable[..., None]) -> None:
     async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
         offset = Offset(cluster.cache.image.offset + 1)
-        cluster.controller.results["incremental_alter_configs"] = requests.AlterConfigsResponse(
+        cluster.controller.results["IncrementalAlterConfigs"] = requests.AlterConfigsResponse(
             responses=(
                 requests.AlteredResource(
                     resource_type=TOPIC,
@@ -137,8 +137,8 @@ def test_a_change_is_answered_when_it_has_arrived(run: Callable[..., None]) -> N
         result = await answering
         assert (result.error_code, result.error_message) == (ErrorCode.INVALID_CONFIG, "bad")
         (request,) = cluster.controller.calls
-        assert request.resources[0].changes == (
-            requests.ConfigChange(name="retention.ms", operation=0, value="5"),
+        assert request.resources[0].configs == (
+            requests.ConfigChange(name="retention.ms", config_operation=0, value="5"),
         )
 
     run(scenario)
@@ -214,7 +214,7 @@ def test_what_is_set_without_effect_is_warned_about(
     async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
         cluster.publish_topic("foo")
         altered = requests.AlteredResource(resource_type=TOPIC, resource_name="foo")
-        cluster.controller.results["incremental_alter_configs"] = requests.AlterConfigsResponse(
+        cluster.controller.results["IncrementalAlterConfigs"] = requests.AlterConfigsResponse(
             responses=(altered,), metadata_offset=Offset(-1)
         )
         await alter(connection, TOPIC, "foo", "retention.ms", "5")

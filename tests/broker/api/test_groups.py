@@ -86,7 +86,7 @@ def test_broker_does_not_name_itself_while_its_own_replica_is_offline(run: Run) 
 
 def test_first_question_after_a_coordinator_creates_the_topic(run: Run) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["create_topics"] = CreateTopicsResponse(
+        cluster.controller.results["CreateTopics"] = CreateTopicsResponse(
             topics=(
                 CreatedTopic(
                     name=OFFSETS,

@@ -54,7 +54,7 @@ def test_wishes_go_to_the_controller_and_its_words_come_back(
     run: Callable[..., None], version: int
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["alter_partition_reassignments"] = answered(
+        cluster.controller.results["AlterPartitionReassignments"] = answered(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         )
 
@@ -82,7 +82,7 @@ def test_wishes_go_to_the_controller_and_its_words_come_back(
 
 def test_the_factor_may_be_held(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["alter_partition_reassignments"] = answered()
+        cluster.controller.results["AlterPartitionReassignments"] = answered()
 
         request = alter(allow_replication_factor_change=False)
         response = await client.call(ALTER, 1, request)
@@ -104,7 +104,7 @@ def test_the_answer_waits_until_this_broker_knows_what_was_decided(
             removing_replicas=(BrokerId(1),),
         )
         cluster.publish_topic("foo", still, moving)
-        cluster.controller.results["alter_partition_reassignments"] = answered(
+        cluster.controller.results["AlterPartitionReassignments"] = answered(
             ErrorCode.NONE, ErrorCode.NONE
         )
 
@@ -127,7 +127,7 @@ def test_nothing_is_waited_for_with_timeout_zero_or_without_the_topic(
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         done = answered(ErrorCode.NONE, ErrorCode.NONE)
-        cluster.controller.results["alter_partition_reassignments"] = done
+        cluster.controller.results["AlterPartitionReassignments"] = done
         await asyncio.wait_for(client.call(ALTER, 1, alter()), 5)
 
         cluster.publish_topic("foo", *[cluster.partition(1)] * 2)
@@ -164,7 +164,7 @@ def test_what_is_under_way_is_listed_by_topic(run: Callable[..., None]) -> None:
         )
 
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["list_partition_reassignments"] = (
+        cluster.controller.results["ListPartitionReassignments"] = (
             requests.ListPartitionReassignmentsResponse(
                 reassignments=(under_way("foo", 0), under_way("foo", 4), under_way("bar", 1))
             )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import grpc.aio
 
+from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api import requests
-from jbodlab.controller_api.grpc_methods import add_to_server
+from jbodlab.controller_api.grpc_server import add_to_server
+from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.translate import from_proto, to_proto
 
 
@@ -23,16 +25,7 @@ class ScriptedController:
         self.streams: list[list[requests.MetadataStreamResponse]] = []
         """What each stream in turn sends before it stays open in silence."""
 
-    async def BrokerRegistration(self, message: Any, context: Any) -> Any:  # noqa: N802
-        return await self._answer(message)
-
-    async def BrokerHeartbeat(self, message: Any, context: Any) -> Any:  # noqa: N802
-        return await self._answer(message)
-
-    async def AssignReplicasToDirs(self, message: Any, context: Any) -> Any:  # noqa: N802
-        return await self._answer(message)
-
-    async def MetadataStream(self, message: Any, context: Any) -> Any:  # noqa: N802
+    async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         self.requests.append(from_proto(message))
         for response in self.streams.pop(0) if self.streams else []:
             yield to_proto(response)
@@ -43,13 +36,21 @@ class ScriptedController:
     def of_type(self, kind: type) -> list[Any]:
         return [request for request in self.requests if isinstance(request, kind)]
 
-    async def _answer(self, message: Any) -> Any:
+    async def unary(self, method: str, message: Any) -> Any:
         request = from_proto(message)
         self.requests.append(request)
         answer = self.answers[type(request)](request)
         if asyncio.iscoroutine(answer):
             answer = await answer
         return to_proto(answer)
+
+
+@contextlib.asynccontextmanager
+async def connected(controller: ScriptedController) -> AsyncIterator[ControllerChannel]:
+    async with serving(controller) as port:
+        channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        yield channel
+        await channel.close()
 
 
 @contextlib.asynccontextmanager

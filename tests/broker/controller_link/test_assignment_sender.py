@@ -7,7 +7,6 @@ import pytest
 
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.channel import ControllerChannel
-from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.requests import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -16,7 +15,7 @@ from jbodlab.controller_api.requests import (
 from jbodlab.runtime.outside import real
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId, TopicIdPartition
-from tests.broker.controller_link.scripted_controller import ScriptedController, serving
+from tests.broker.controller_link.scripted_controller import ScriptedController, connected
 from tests.broker.disks import directory_id, eventually, run
 from tests.waiting import turns
 
@@ -24,9 +23,7 @@ T1, T2 = TopicId(UUID(int=1 << 80)), TopicId(UUID(int=2 << 80))
 
 
 def accept(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-    return AssignReplicasToDirsResponse(
-        results=tuple((each, ErrorCode.NONE) for each in request.assignments)
-    )
+    return AssignReplicasToDirsResponse(results=(ErrorCode.NONE,) * len(request.assignments))
 
 
 def make_sender(
@@ -41,13 +38,12 @@ def make_sender(
     )
 
 
-def test_assignments_reach_the_controller_grouped_by_directory_and_topic() -> None:
+def test_assignments_reach_the_controller_in_the_order_of_directories_and_topics() -> None:
     async def body() -> None:
         controller = ScriptedController()
         controller.answers[AssignReplicasToDirsRequest] = accept
         accepted: list[int] = []
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with connected(controller) as channel:
             sender = make_sender(channel, [17])
             sender.assign(T2, 0, directory_id(2))
             sender.assign(T1, 0, directory_id(1), lambda: accepted.append(0))
@@ -69,7 +65,6 @@ def test_assignments_reach_the_controller_grouped_by_directory_and_topic() -> No
             ]
             assert sorted(accepted) == [0, 1]
             await sender.stop()
-            await channel.close()
 
     run(body)
 
@@ -85,8 +80,7 @@ def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_
             answers.pop(0) if answers else accept(request)
         )
         epochs = [-1]
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with connected(controller) as channel:
             sender = make_sender(channel, epochs)
             sender.assign(T1, 0, directory_id(1))
             await turns()
@@ -97,7 +91,6 @@ def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_
             await eventually(lambda: sender.pending_count == 0)
             assert len(controller.requests) == 3
             await sender.stop()
-            await channel.close()
 
     run(body)
 
@@ -107,13 +100,11 @@ def test_a_controller_that_stays_away_is_told_of_once(caplog: pytest.LogCaptureF
         controller = ScriptedController()
         refused = AssignReplicasToDirsResponse(error_code=ErrorCode.NOT_CONTROLLER)
         controller.answers[AssignReplicasToDirsRequest] = lambda _request: refused
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with connected(controller) as channel:
             sender = make_sender(channel, [17])
             sender.assign(T1, 0, directory_id(1))
             await eventually(lambda: len(controller.requests) == 3)
             await sender.stop()
-            await channel.close()
 
     with caplog.at_level(logging.INFO, "broker.controller_link.assignment_sender"):
         run(body)
@@ -127,14 +118,12 @@ def test_a_replica_that_is_gone_is_not_reported() -> None:
     async def body() -> None:
         controller = ScriptedController()
         controller.answers[AssignReplicasToDirsRequest] = accept
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with connected(controller) as channel:
             sender = make_sender(channel, [17], {TopicIdPartition(T1, 0)})
             sender.assign(T1, 0, directory_id(1))
             await eventually(lambda: sender.pending_count == 0)
             assert controller.requests == []
             await sender.stop()
-            await channel.close()
 
     run(body)
 
@@ -151,8 +140,7 @@ def test_what_breaks_unexpectedly_is_sent_again_and_keeps_news_from_nobody(
             accepted.append(0)
             raise ZeroDivisionError
 
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with connected(controller) as channel:
             epochs = [17]
             sender = make_sender(channel, epochs)
             epochs.clear()
@@ -166,6 +154,5 @@ def test_what_breaks_unexpectedly_is_sent_again_and_keeps_news_from_nobody(
             assert sorted(accepted) == [0, 1]
             assert "ZeroDivisionError" in caplog.text
             await sender.stop()
-            await channel.close()
 
     run(body)

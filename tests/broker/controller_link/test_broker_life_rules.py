@@ -9,7 +9,7 @@ from broker.controller_link.broker_life_events import (
     HeartbeatAnswered,
     HeartbeatRefused,
     Instruction,
-    News,
+    LifeMilestone,
     NoAnswer,
     ReadyToUnfence,
     Registered,
@@ -22,7 +22,11 @@ from broker.controller_link.broker_life_events import (
     Started,
     Tick,
 )
-from broker.controller_link.broker_life_rules import BrokerState, Lifecycle, LifecycleSettings
+from broker.controller_link.broker_life_rules import (
+    BrokerLifeRules,
+    BrokerLifeSettings,
+    BrokerState,
+)
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 from tests.broker.disks import directory_id
@@ -34,11 +38,11 @@ EPOCH = BrokerEpoch(17)
 class Life:
     """A lifecycle with a clock that a test sets."""
 
-    def __init__(self, settings: LifecycleSettings | None = None) -> None:
+    def __init__(self, settings: BrokerLifeSettings | None = None) -> None:
         self.now_ms = 1_000
         self.led: set[DirectoryId] = set()
-        self.core = Lifecycle(
-            settings or LifecycleSettings(),
+        self.core = BrokerLifeRules(
+            settings or BrokerLifeSettings(),
             leads_in=lambda directory: directory in self.led,
             random=lambda: 0.5,
         )
@@ -79,7 +83,7 @@ def test_a_broker_registers_then_heartbeats_at_once() -> None:
 
     told = life.register()
 
-    assert told == [News.REGISTERED, heartbeat(want_fence=True)]
+    assert told == [LifeMilestone.REGISTERED, heartbeat(want_fence=True)]
     assert life.core.broker_epoch == EPOCH
     assert life.core.state is BrokerState.STARTING
 
@@ -93,7 +97,7 @@ def test_a_starting_broker_heartbeats_every_10_ms_until_it_has_caught_up() -> No
     assert life.after(10) == [heartbeat(want_fence=True)]
 
     told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
-    assert told == [News.CAUGHT_UP]
+    assert told == [LifeMilestone.CAUGHT_UP]
     assert life.core.state is BrokerState.RECOVERY
     assert life.delay_ms == 2_000
 
@@ -106,7 +110,7 @@ def test_ready_to_unfence_is_said_at_once() -> None:
     assert life.handle(ReadyToUnfence()) == [heartbeat()]
 
     told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
-    assert told == [News.UNFENCED]
+    assert told == [LifeMilestone.UNFENCED]
     assert life.core.state is BrokerState.RUNNING
     assert not life.core.is_fenced
     assert life.delay_ms == 2_000
@@ -138,7 +142,7 @@ def test_a_directory_that_failed_before_the_registration_comes_with_the_first_he
     assert life.handle(Started()) == [SendRegistration()]
     assert life.handle(DirectoryFailed(D1)) == []
     told = life.handle(Registered(EPOCH))
-    assert told == [News.REGISTERED, heartbeat(D1, want_fence=True)]
+    assert told == [LifeMilestone.REGISTERED, heartbeat(D1, want_fence=True)]
 
 
 def test_after_a_failure_the_pause_is_kept_whatever_happens() -> None:
@@ -178,14 +182,14 @@ def test_a_refused_registration_is_repeated_soon_each_time() -> None:
         assert life.delay_ms == 500
         assert life.after(500) == [SendRegistration()]
 
-    quick = Life(LifecycleSettings(heartbeat_interval_ms=200))
+    quick = Life(BrokerLifeSettings(heartbeat_interval_ms=200))
     quick.handle(Started())
     quick.handle(RegistrationRefused(ErrorCode.DUPLICATE_BROKER_REGISTRATION))
     assert quick.delay_ms == 200
 
 
 def test_a_broker_that_cannot_register_in_time_stops() -> None:
-    life = Life(LifecycleSettings(initial_registration_timeout_ms=3_000))
+    life = Life(BrokerLifeSettings(initial_registration_timeout_ms=3_000))
     life.handle(Started())
     reasons: list[Instruction] = []
     for _ in range(10):
@@ -237,7 +241,7 @@ def test_other_errors_of_a_heartbeat_only_cause_another_try() -> None:
 
 
 def test_only_directories_that_the_answered_heartbeat_contained_count_as_told() -> None:
-    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
     life.serve()
     life.led = {D1, D2}
     life.after(2_000)  # A heartbeat without the directory is under way.
@@ -253,7 +257,7 @@ def test_only_directories_that_the_answered_heartbeat_contained_count_as_told() 
 
 @pytest.mark.parametrize("second_delay_ms", [0, 1_000])
 def test_each_failed_directory_has_a_timer_of_its_own(second_delay_ms: int) -> None:
-    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
     life.serve()
     life.led = {D1}
     life.handle(DirectoryFailed(D1))
@@ -271,7 +275,7 @@ def test_each_failed_directory_has_a_timer_of_its_own(second_delay_ms: int) -> N
 
 
 def test_a_broker_that_leads_nothing_in_the_directory_goes_on_until_it_does() -> None:
-    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
     life.serve()
     life.handle(DirectoryFailed(D1))
     life.handle(NoAnswer())
@@ -289,7 +293,7 @@ def test_a_broker_that_leads_nothing_in_the_directory_goes_on_until_it_does() ->
 
 
 def test_a_directory_told_in_time_stops_its_timer() -> None:
-    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
     life.serve()
     life.led = {D1}
     life.handle(DirectoryFailed(D1))
@@ -312,7 +316,7 @@ def test_a_controlled_shutdown_waits_until_the_controller_lets_go() -> None:
         assert life.after(delay_ms) == [heartbeat(want_shut_down=True)]
 
     told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True, should_shut_down=True))
-    assert told == [News.SHUTDOWN_ALLOWED]
+    assert told == [LifeMilestone.SHUTDOWN_ALLOWED]
     assert life.core.state is BrokerState.SHUTTING_DOWN
     assert life.core.next_wakeup_ms is None
     assert life.after(10_000) == []
@@ -323,13 +327,13 @@ def test_a_forgotten_broker_has_nothing_to_hand_over() -> None:
     life.serve()
     life.handle(ShutdownBegun(controlled=True))
     told = life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
-    assert told == [News.SHUTDOWN_ALLOWED]
+    assert told == [LifeMilestone.SHUTDOWN_ALLOWED]
 
 
 def test_a_broker_that_does_not_serve_shuts_down_at_once() -> None:
     life = Life()
     life.register()
-    assert life.handle(ShutdownBegun(controlled=True)) == [News.SHUTDOWN_ALLOWED]
+    assert life.handle(ShutdownBegun(controlled=True)) == [LifeMilestone.SHUTDOWN_ALLOWED]
     assert life.handle(ShutdownBegun(controlled=False)) == []
 
 
@@ -376,7 +380,7 @@ def test_a_heartbeat_on_its_way_is_answered_before_a_revived_directory_is_regist
 
 
 def test_a_revived_directory_that_fails_again_is_told_again() -> None:
-    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
     life.led = {D1}
     life.serve()
     told_of(life, D1)
@@ -396,7 +400,7 @@ def test_a_revived_directory_that_fails_again_is_told_again() -> None:
 
 
 def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more() -> None:
-    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
     life.led = {D1}
     life.serve()
     life.handle(DirectoryFailed(D1))

@@ -15,7 +15,11 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from tests.broker.controller_link.scripted_controller import ScriptedController, serving
+from tests.broker.controller_link.scripted_controller import (
+    ScriptedController,
+    connected,
+    serving,
+)
 from tests.broker.disks import run
 
 HEARTBEAT = BrokerHeartbeatRequest(
@@ -28,13 +32,10 @@ def test_values_go_out_and_values_come_back() -> None:
         controller = ScriptedController()
         expected = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
         controller.answers[BrokerHeartbeatRequest] = lambda _request: expected
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
-
-            assert await channel.broker_heartbeat(HEARTBEAT, 5) == expected
+        async with connected(controller) as channel:
+            assert await channel.call(HEARTBEAT, 5) == expected
 
             assert controller.requests == [HEARTBEAT]
-            await channel.close()
 
     run(body)
 
@@ -47,11 +48,9 @@ def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadline() -
     async def body() -> None:
         controller = ScriptedController()
         controller.answers[BrokerHeartbeatRequest] = lambda _request: never()
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with connected(controller) as channel:
             with pytest.raises(ControllerUnavailableError, match="DEADLINE_EXCEEDED"):
-                await channel.broker_heartbeat(HEARTBEAT, 0.2)
-            await channel.close()
+                await channel.call(HEARTBEAT, 0.2)
 
     run(body)
 
@@ -65,15 +64,15 @@ def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_bac
         controller.answers[BrokerHeartbeatRequest] = lambda _request: answer
         async with serving(controller, port):
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
-            await channel.broker_heartbeat(HEARTBEAT, 5)
+            await channel.call(HEARTBEAT, 5)
         with pytest.raises(ControllerUnavailableError):
-            await channel.broker_heartbeat(HEARTBEAT, 5)
+            await channel.call(HEARTBEAT, 5)
 
         async with serving(controller, port):
             async with asyncio.timeout(5):
                 while True:
                     with contextlib.suppress(ControllerUnavailableError):
-                        assert await channel.broker_heartbeat(HEARTBEAT, 5) == answer
+                        assert await channel.call(HEARTBEAT, 5) == answer
                         break
                     await asyncio.sleep(0.02)
         await channel.close()
@@ -88,7 +87,7 @@ def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None
         texts = set()
         for _ in range(4):
             with pytest.raises(ControllerUnavailableError) as raised:
-                await channel.broker_heartbeat(HEARTBEAT, 5)
+                await channel.call(HEARTBEAT, 5)
             texts.add(str(raised.value))
         assert texts == {"BrokerHeartbeat: no connection to the controller at localhost:1"}
         await channel.close()
@@ -101,7 +100,7 @@ def test_a_closed_channel_is_an_unavailable_controller() -> None:
         channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
         await channel.close()
         with pytest.raises(ControllerUnavailableError):
-            await channel.broker_heartbeat(HEARTBEAT, 1)
+            await channel.call(HEARTBEAT, 1)
 
     run(body)
 
@@ -117,7 +116,6 @@ def test_the_stream_ends_with_the_controller() -> None:
             fetch_offset=Offset(0),
             last_fetched_epoch=LeaderEpoch(-1),
         )
-        channel: ControllerChannel | None = None
         async with serving(controller) as port:
             channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             async with contextlib.aclosing(channel.metadata_stream(request)) as stream:

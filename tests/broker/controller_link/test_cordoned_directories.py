@@ -13,7 +13,7 @@ from broker.controller_link.broker_life_events import (
     Started,
     Tick,
 )
-from broker.controller_link.broker_life_rules import Lifecycle, LifecycleSettings
+from broker.controller_link.broker_life_rules import BrokerLifeRules, BrokerLifeSettings
 from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import directory_id
 
@@ -24,7 +24,9 @@ D1 = directory_id(1)
 class Broker:
     def __init__(self) -> None:
         self.now_ms = 1_000
-        self.core = Lifecycle(LifecycleSettings(), leads_in=lambda _: False, random=lambda: 0.5)
+        self.core = BrokerLifeRules(
+            BrokerLifeSettings(), leads_in=lambda _: False, random=lambda: 0.5
+        )
 
     def handle(self, *events: Event) -> list[Instruction]:
         said: list[Instruction] = []

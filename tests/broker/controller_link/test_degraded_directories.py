@@ -13,7 +13,7 @@ from broker.controller_link.broker_life_events import (
     Started,
     Tick,
 )
-from broker.controller_link.broker_life_rules import Lifecycle, LifecycleSettings
+from broker.controller_link.broker_life_rules import BrokerLifeRules, BrokerLifeSettings
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import directory_id
@@ -30,7 +30,9 @@ class RunningBroker:
 
     def __init__(self) -> None:
         self.now_ms = 1_000
-        self.core = Lifecycle(LifecycleSettings(), leads_in=lambda _: False, random=lambda: 0.5)
+        self.core = BrokerLifeRules(
+            BrokerLifeSettings(), leads_in=lambda _: False, random=lambda: 0.5
+        )
         for event in (Started(), Registered(BrokerEpoch(17)), ReadyToUnfence(), ANSWER, ANSWER):
             self.handle(event)
 

@@ -73,7 +73,7 @@ def test_below_its_level_nothing_is_written_and_the_setting_is_refused() -> None
     assert controller.records == ()
     change = ConfigChange(name="cordoned.log.dirs", value="*")
     request = IncrementalAlterConfigsRequest(
-        resources=(ConfigResource(resource_type=4, resource_name="1", changes=(change,)),)
+        resources=(ConfigResource(resource_type=4, resource_name="1", configs=(change,)),)
     )
     (answer,) = controller.ask(incremental_alter_configs, request).responses
     assert answer.error_code == 40

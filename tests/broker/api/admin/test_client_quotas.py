@@ -107,7 +107,7 @@ def test_a_change_is_answered_when_it_is_in_force_here(
             validate_only=False,
         )
         whom = (requests.QuotaEntityName(entity_type="client-id"),)
-        cluster.controller.results["alter_client_quotas"] = requests.AlterClientQuotasResponse(
+        cluster.controller.results["AlterClientQuotas"] = requests.AlterClientQuotasResponse(
             entries=(
                 requests.AlteredQuota(
                     entity=whom, error_code=ErrorCode.INVALID_REQUEST, error_message="no"
@@ -217,13 +217,14 @@ def test_who_changes_too_much_is_told_so_and_its_connection_waits(
             "error_message": "used up",
         }
         cluster.controller.results |= {
-            "create_topics": requests.CreateTopicsResponse(
+            "CreateTopics": requests.CreateTopicsResponse(
                 topics=(requests.CreatedTopic(name="t", **used_up),), throttle_time_ms=60_000
             ),
-            "delete_topics": requests.DeleteTopicsResponse(
-                responses=(requests.DeletedTopic(name="t", **used_up),), throttle_time_ms=60_000
+            "DeleteTopics": requests.DeleteTopicsResponse(
+                responses=(requests.DeletedTopic(name="t", topic_id=None, **used_up),),
+                throttle_time_ms=60_000,
             ),
-            "create_partitions": requests.CreatePartitionsResponse(
+            "CreatePartitions": requests.CreatePartitionsResponse(
                 results=(requests.CreatePartitionsResult(name="t", **used_up),),
                 throttle_time_ms=60_000,
             ),
@@ -262,7 +263,7 @@ def test_a_topic_on_demand_is_paid_for_by_its_client_and_waits_for_its_quota(
     run: Callable[..., None],
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["create_topics"] = requests.CreateTopicsResponse(
+        cluster.controller.results["CreateTopics"] = requests.CreateTopicsResponse(
             topics=(
                 requests.CreatedTopic(name="t", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED),
             )

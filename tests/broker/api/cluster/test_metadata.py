@@ -196,7 +196,7 @@ def test_missing_topic_is_unknown_when_the_broker_creates_none(run: Callable[...
 @pytest.mark.parametrize("version", [1, 13])
 def test_missing_topic_is_created_once(run: Callable[..., None], version: int) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["create_topics"] = requests.CreateTopicsResponse(
+        cluster.controller.results["CreateTopics"] = requests.CreateTopicsResponse(
             topics=(requests.CreatedTopic(name="t"),)
         )
         creation = {"allow_auto_topic_creation": True} if version >= 4 else {}
@@ -220,7 +220,7 @@ def test_refused_creation_is_told_once_and_then_tried_again(run: Callable[..., N
         refusal = requests.CreatedTopic(
             name="t", error_code=ErrorCode.INVALID_REPLICATION_FACTOR, error_message="only one"
         )
-        cluster.controller.results["create_topics"] = requests.CreateTopicsResponse(
+        cluster.controller.results["CreateTopics"] = requests.CreateTopicsResponse(
             topics=(refusal,)
         )
         wanted = metadata(13, "t", allow_auto_topic_creation=True)

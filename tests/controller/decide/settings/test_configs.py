@@ -40,8 +40,8 @@ def resource(kind: int, name: str, *changes: Change) -> ConfigResource:
     return ConfigResource(
         resource_type=kind,
         resource_name=name,
-        changes=tuple(
-            ConfigChange(name=key, operation=operation, value=value)
+        configs=tuple(
+            ConfigChange(name=key, config_operation=operation, value=value)
             for operation, key, value in changes
         ),
     )

@@ -62,7 +62,7 @@ def test_creation_goes_to_the_controller_and_its_words_come_back(
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         topic_id = cluster.publish_topic("t")
-        cluster.controller.results["create_topics"] = created(topic_id)
+        cluster.controller.results["CreateTopics"] = created(topic_id)
 
         response = await client.call(CREATE, version, create(version))
 
@@ -99,7 +99,7 @@ def test_creation_is_answered_when_this_broker_knows_the_topic(run: Callable[...
     async def scenario(cluster: Any, client: Any) -> None:
         topic_id = cluster.publish_topic("t")
         cluster.delete_topic("t")
-        cluster.controller.results["create_topics"] = created(TopicId(topic_id))
+        cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
 
         call = asyncio.ensure_future(client.call(CREATE, 7, create()))
         await called(cluster.controller.calls)
@@ -119,7 +119,7 @@ def test_creation_is_answered_in_time_though_the_topic_never_shows(
     async def scenario(cluster: Any, client: Any) -> None:
         topic_id = cluster.publish_topic("t")
         cluster.delete_topic("t")
-        cluster.controller.results["create_topics"] = created(TopicId(topic_id))
+        cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
         response = await client.call(CREATE, 7, request_entity, timeout_s=4)
         assert int(response.topics[0].error_code) == 0
         assert cluster.controller.calls[0].validate_only == request_entity.validate_only
@@ -139,7 +139,7 @@ def test_silent_controller_makes_the_client_try_again(run: Callable[..., None]) 
 def test_a_controller_that_is_away_for_a_moment_is_asked_again(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         topic_id = cluster.publish_topic("t")
-        cluster.controller.results["create_topics"] = created(topic_id)
+        cluster.controller.results["CreateTopics"] = created(topic_id)
         cluster.controller.unanswered = 2
         response = await client.call(CREATE, 7, create())
         assert [int(topic.error_code) for topic in response.topics] == [0, 36]
@@ -155,10 +155,12 @@ def test_deletion_waits_until_the_topic_is_gone_here(
     async def scenario(cluster: Any, client: Any) -> None:
         kio = import_module(f"kio.schema.delete_topics.v{version}.request")
         topic_id = cluster.publish_topic("t")
-        cluster.controller.results["delete_topics"] = requests.DeleteTopicsResponse(
+        cluster.controller.results["DeleteTopics"] = requests.DeleteTopicsResponse(
             responses=(
-                requests.DeletedTopic(name="t"),
-                requests.DeletedTopic(name="u", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                requests.DeletedTopic(name="t", topic_id=None),
+                requests.DeletedTopic(
+                    name="u", topic_id=None, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                ),
             )
         )
         names = (
@@ -203,7 +205,7 @@ def test_new_partitions_are_waited_for(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         kio = import_module("kio.schema.create_partitions.v3.request")
         cluster.publish_topic("t")
-        cluster.controller.results["create_partitions"] = requests.CreatePartitionsResponse(
+        cluster.controller.results["CreatePartitions"] = requests.CreatePartitionsResponse(
             results=(
                 requests.CreatePartitionsResult(name="t"),
                 requests.CreatePartitionsResult(
@@ -246,7 +248,7 @@ def test_elections_are_waited_for_by_the_leader_epoch(run: Callable[..., None]) 
     async def scenario(cluster: Any, client: Any) -> None:
         kio = import_module("kio.schema.elect_leaders.v2.request")
         cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
-        cluster.controller.results["elect_leaders"] = requests.ElectLeadersResponse(
+        cluster.controller.results["ElectLeaders"] = requests.ElectLeadersResponse(
             results=(
                 requests.ElectionResult(topic="t", partition=0),
                 requests.ElectionResult(
@@ -281,7 +283,7 @@ def test_elections_are_waited_for_by_the_leader_epoch(run: Callable[..., None]) 
 def test_more_topics_than_the_controller_takes_at_once_are_refused_without_it(
     run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.api.admin.topics.RECORDS_PER_REQUEST_MAX", 4)
+    monkeypatch.setattr("broker.api.admin.forwarding.RECORDS_PER_REQUEST_MAX", 4)
 
     async def scenario(cluster: Any, client: Any) -> None:
         kio = import_module("kio.schema.create_topics.v7.request")

@@ -1,0 +1,339 @@
+"""The APIs whose requests the controller decides, a row each; see `forwarding`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from broker.api.admin.forwarding import Forwarded, Given
+from jbodlab.controller_api import requests
+from jbodlab.controller_api.requests import (
+    AlterClientQuotasResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsResponse,
+    DescribeQuorumResponse,
+    ElectionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    FeatureUpdate,
+    ListPartitionReassignmentsResponse,
+    PartitionToReassign,
+    TopicToDelete,
+    UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import METADATA_TOPIC, NO_LEADER
+
+PREFERRED = 0
+"""The only election type before version 1."""
+
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+
+
+def _are_created(
+    _: CreateTopicsRequest,
+    response: CreateTopicsResponse,
+    before: MetadataImage,
+    now: MetadataImage,
+) -> bool:
+    return all(topic.topic_id in now.topics.by_id for topic in _accepted(response.topics))
+
+
+def _to_delete(request: Any) -> Given:
+    # Names alone before version 6.
+    names = getattr(request, "topic_names", ())
+    return {"topics": tuple(TopicToDelete(name=name) for name in names)} if names else {}
+
+
+def _are_deleted(
+    _: object, response: DeleteTopicsResponse, before: MetadataImage, now: MetadataImage
+) -> bool:
+    # A topic of the same name may exist again by the time that we look, with another id.
+    by_name = before.topics.by_name
+    return not any(
+        topic.topic_id in now.topics.by_id
+        or (topic.name in by_name and by_name[topic.name].topic_id in now.topics.by_id)
+        for topic in _accepted(response.responses)
+    )
+
+
+def _have_grown(
+    request: CreatePartitionsRequest,
+    response: CreatePartitionsResponse,
+    before: MetadataImage,
+    now: MetadataImage,
+) -> bool:
+    done = {result.name for result in _accepted(response.results)}
+    by_name = now.topics.by_name
+    return all(
+        len(by_name[topic.name].partitions) >= topic.count
+        for topic in request.topics
+        if topic.name in done and topic.name in by_name
+    )
+
+
+def _to_elect(request: Any) -> Given:
+    return {
+        "election_type": getattr(request, "election_type", PREFERRED),
+        "topic_partitions": _named(request.topic_partitions, "topic", "partitions"),
+    }
+
+
+def _are_elected(
+    _: object, response: ElectLeadersResponse, before: MetadataImage, now: MetadataImage
+) -> bool:
+    return all(_has_new_epoch(result, before, now) for result in _accepted(response.results))
+
+
+def _has_new_epoch(elected: ElectionResult, before: MetadataImage, now: MetadataImage) -> bool:
+    """Return whether the election, which raises the leader epoch, shows in an image."""
+    old = before.topics.by_name.get(elected.topic)
+    new = now.topics.by_name.get(elected.topic)
+    if old is None or new is None or old.topic_id != new.topic_id:
+        return True
+    was, now_is = old.partitions.get(elected.partition), new.partitions.get(elected.partition)
+    return was is None or now_is is None or now_is.leader_epoch > was.leader_epoch
+
+
+def _elected(_: object, response: ElectLeadersResponse, image: MetadataImage) -> Given:
+    topics = _by_topic(response.results, "topic", "partition_result", "partition_id")
+    return {"replica_election_results": topics}
+
+
+def _election_failed(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    """Return the error for the whole request and for every partition named in it."""
+    return ElectLeadersResponse(
+        error_code=error.code,
+        results=tuple(
+            ElectionResult(
+                topic=topic, partition=index, error_code=error.code, error_message=error.message
+            )
+            for topic, index in request.topic_partitions or ()
+        ),
+    )
+
+
+def _to_reassign(request: Any) -> Given:
+    return {
+        "partitions": tuple(
+            PartitionToReassign(
+                topic=topic.name, partition=each.partition_index, replicas=each.replicas
+            )
+            for topic in request.topics
+            for each in topic.partitions
+        )
+    }
+
+
+def _are_reassigned(
+    request: AlterPartitionReassignmentsRequest,
+    response: AlterPartitionReassignmentsResponse,
+    before: MetadataImage,
+    now: MetadataImage,
+) -> bool:
+    done = {(result.topic, result.partition) for result in _accepted(response.results)}
+    return all(
+        _is_reassigned(wish, now)
+        for wish in request.partitions
+        if (wish.topic, wish.partition) in done
+    )
+
+
+def _is_reassigned(wish: PartitionToReassign, now: MetadataImage) -> bool:
+    topic = now.topics.by_name.get(wish.topic)
+    state = None if topic is None else topic.partitions.get(wish.partition)
+    if state is None:
+        return True
+    if wish.replicas is None:
+        return not state.adding_replicas and not state.removing_replicas
+    target = [each for each in state.replicas if each not in state.removing_replicas]
+    return target == list(wish.replicas)
+
+
+def _reassigned(
+    request: Any, response: AlterPartitionReassignmentsResponse, image: MetadataImage
+) -> Given:
+    return {
+        # Version 0 cannot say no.
+        "allow_replication_factor_change": getattr(
+            request, "allow_replication_factor_change", True
+        ),
+        "responses": _by_topic(response.results, "name", "partitions", "partition_index"),
+    }
+
+
+def _to_list(request: Any) -> Given:
+    return {"topic_partitions": _named(request.topics, "name", "partition_indexes")}
+
+
+def _listed(_: object, response: ListPartitionReassignmentsResponse, image: MetadataImage) -> Given:
+    found = response.reassignments
+    return {"topics": _by_topic(found, "name", "partitions", "partition_index")}
+
+
+def _reaches_offset(
+    _: object,
+    response: AlterClientQuotasResponse,
+    before: MetadataImage,
+    now: MetadataImage,
+) -> bool:
+    return now.offset >= response.metadata_offset
+
+
+def _levels(request: Any) -> Given:
+    return {"feature_updates": tuple(map(_level, request.feature_updates))}
+
+
+def _level(update: Any) -> FeatureUpdate:
+    # Version 0 says only whether the level may be lower.
+    may_lower = getattr(update, "allow_downgrade", False)
+    return FeatureUpdate(
+        feature=update.feature,
+        max_version_level=update.max_version_level,
+        upgrade_type=getattr(update, "upgrade_type", SAFE_DOWNGRADE if may_lower else UPGRADE),
+    )
+
+
+def _are_levels(
+    request: UpdateFeaturesRequest, _: object, before: MetadataImage, now: MetadataImage
+) -> bool:
+    levels = now.features.levels
+    return all(
+        levels.get(update.feature, 0) == update.max_version_level
+        for update in request.feature_updates
+    )
+
+
+def _updated(request: Any, response: UpdateFeaturesResponse, image: MetadataImage) -> Given:
+    # Not sent since version 2.
+    return {
+        "results": tuple(
+            SimpleNamespace(feature=update.feature, error_code=ErrorCode.NONE)
+            for update in request.feature_updates
+        )
+    }
+
+
+def _is_unregistered(
+    request: UnregisterBrokerRequest, _: object, before: MetadataImage, now: MetadataImage
+) -> bool:
+    was = before.cluster.brokers.get(request.broker_id)
+    now_is = now.cluster.brokers.get(request.broker_id)
+    # One that registers again at once has another epoch.
+    return was is None or now_is is None or now_is.epoch != was.epoch
+
+
+def _quorum(request: Any, response: DescribeQuorumResponse, image: MetadataImage) -> Given:
+    return {
+        "topics": tuple(
+            SimpleNamespace(
+                topic_name=topic.topic_name,
+                partitions=tuple(
+                    _quorum_of(topic.topic_name, each.partition_index, response)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+        "nodes": tuple(
+            SimpleNamespace(node_id=each.controller_id, listeners=each.end_points)
+            for each in image.cluster.controllers.values()
+        ),
+    }
+
+
+def _quorum_of(topic: str, partition: int, quorum: DescribeQuorumResponse) -> SimpleNamespace:
+    if (topic, partition) != (METADATA_TOPIC, 0):
+        return SimpleNamespace(
+            partition_index=partition,
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            leader_id=NO_LEADER,
+            leader_epoch=-1,
+            high_watermark=-1,
+            current_voters=(),
+            observers=(),
+        )
+    return SimpleNamespace(
+        partition_index=partition,
+        error_code=ErrorCode.NONE,
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=quorum.current_voters,
+        observers=quorum.observers,
+    )
+
+
+def _accepted(results: Iterable[Any]) -> list[Any]:
+    return [each for each in results if each.error_code == ErrorCode.NONE]
+
+
+def _named(
+    topics: Iterable[Any] | None, name: str, partitions: str
+) -> tuple[tuple[str, int], ...] | None:
+    """Return what an array of topics names; None, which asks for everything, for none."""
+    if topics is None:
+        return None
+    return tuple(
+        (getattr(topic, name), index) for topic in topics for index in getattr(topic, partitions)
+    )
+
+
+def _by_topic(results: Iterable[Any], name: str, partitions: str, index: str) -> list[Any]:
+    """Group results of partitions as Kafka does; named are the fields of its arrays."""
+    topics: dict[str, list[SimpleNamespace]] = {}
+    for each in results:
+        fields = {field: getattr(each, field) for field in each.__struct_fields__}
+        row = SimpleNamespace(**fields, **{index: each.partition})
+        topics.setdefault(each.topic, []).append(row)
+    return [SimpleNamespace(**{name: topic, partitions: rows}) for topic, rows in topics.items()]
+
+
+FORWARDED: dict[ApiKey, Forwarded[Any, Any]] = {
+    # A topic and its first partition are a record each.
+    ApiKey.CREATE_TOPICS: Forwarded(
+        request=CreateTopicsRequest, arrived=_are_created, records_each=2
+    ),
+    ApiKey.DELETE_TOPICS: Forwarded(
+        request=requests.DeleteTopicsRequest,
+        arrived=_are_deleted,
+        asked=_to_delete,
+        records_each=1,
+    ),
+    ApiKey.CREATE_PARTITIONS: Forwarded(request=CreatePartitionsRequest, arrived=_have_grown),
+    ApiKey.ELECT_LEADERS: Forwarded(
+        request=ElectLeadersRequest,
+        arrived=_are_elected,
+        asked=_to_elect,
+        told=_elected,
+        failed=_election_failed,
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Forwarded(
+        request=AlterPartitionReassignmentsRequest,
+        arrived=_are_reassigned,
+        asked=_to_reassign,
+        told=_reassigned,
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Forwarded(
+        request=requests.ListPartitionReassignmentsRequest, asked=_to_list, told=_listed
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: Forwarded(
+        request=requests.AlterClientQuotasRequest, arrived=_reaches_offset
+    ),
+    ApiKey.UPDATE_FEATURES: Forwarded(
+        request=UpdateFeaturesRequest, arrived=_are_levels, asked=_levels, told=_updated
+    ),
+    ApiKey.UNREGISTER_BROKER: Forwarded(request=UnregisterBrokerRequest, arrived=_is_unregistered),
+    ApiKey.DESCRIBE_QUORUM: Forwarded(request=requests.DescribeQuorumRequest, told=_quorum),
+}

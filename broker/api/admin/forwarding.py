@@ -1,0 +1,312 @@
+"""Requests that the controller decides; any broker takes them.
+
+A request becomes the value of `controller_api.requests` whose fields have the same names. The
+response of the controller becomes a response of the client's version in the same way, and is sent
+when the metadata of this broker has what the controller decided. What names do not say stands in
+the row of the API: see `forwarded`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import Field, fields
+from functools import cache
+from types import NoneType, SimpleNamespace
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
+from broker.api.failures import FailsBySchema
+from broker.client_quotas import muted
+from broker.controller_link.channel import ControllerChannel
+from broker.metadata_cache import MetadataCache
+from jbodlab.controller_api.requests import (
+    RECORDS_PER_REQUEST_MAX,
+    TOO_LARGE,
+    Mutator,
+    Request,
+)
+from jbodlab.kafka_wire.api_table import ApiKey, response_class
+from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
+
+RequestT = TypeVar("RequestT", bound=Request[Any])
+ResponseT = TypeVar("ResponseT")
+
+TIMEOUT = datetime.timedelta(seconds=20)
+"""Of requests that carry none; clients wait for 30 s and more."""
+
+IMMEDIATE_TIMEOUT_S = 5.0
+"""Deadline of a call whose client does not want to wait for the effect (timeout 0)."""
+
+MAX_TIMEOUT_S = 300.0
+POLL_S = 0.005
+RETRY_S = 0.1
+"""Between two attempts to reach the controller; it is back within a second of a restart."""
+
+STRICT_FROM: dict[int, int] = {
+    ApiKey.CREATE_TOPICS: 6,
+    ApiKey.DELETE_TOPICS: 5,
+    ApiKey.CREATE_PARTITIONS: 3,
+}
+"""First versions whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
+Given = Mapping[str, Any]
+"""Fields of a request or response that have no counterpart of the same name."""
+
+
+class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_only=True):
+    """An API whose requests the controller decides.
+
+    Attributes:
+        request: What the controller is asked.
+        arrived: `(request, response, before, now)`: whether the image `now` has what was decided
+            for a request that came at the image `before`; None if nothing changes.
+        asked: Fields of the request to the controller, by the client's request.
+        told: Fields of the response to the client, by `(client's request, response, image)`.
+        failed: The response of the controller in place of which an error came, where clients expect
+            another failure than that of the schema.
+        records_each: Fewest records that an element of the first array causes.
+    """
+
+    request: type[RequestT]
+    arrived: Callable[[RequestT, ResponseT, MetadataImage, MetadataImage], bool] | None = None
+    asked: Callable[[Any], Given] = lambda _: {}
+    told: Callable[[Any, ResponseT, MetadataImage], Given] = lambda _asked, _response, _image: {}
+    failed: Callable[[RequestT, KafkaError], ResponseT] | None = None
+    records_each: int = 0
+
+
+class ForwardedApi(FailsBySchema):
+    """Answers requests of an API with what the controller decides.
+
+    Args:
+        row: The API.
+        controller: Decides.
+        cache: Metadata of this broker.
+    """
+
+    def __init__(
+        self, row: Forwarded[Any, Any], controller: ControllerChannel, cache: MetadataCache
+    ) -> None:
+        self._row = row
+        self._controller = controller
+        self._cache = cache
+
+    def answer(self, request: Any, context: RequestContext) -> Later:
+        """Ask the controller, and wait until this broker knows what it decided."""
+        asked = self._asked(request, context)
+        if self._row.records_each:
+            count = len(getattr(asked, asked.__struct_fields__[0]))
+            # The controller would refuse it as well, but to take it there takes long.
+            if count * self._row.records_each > RECORDS_PER_REQUEST_MAX:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+        return in_background(self._forward(request, asked, context))
+
+    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Any:
+        """Return the response in which every part of the request fails with an error."""
+        if self._row.failed is None:
+            return super().failure(request, context, error)
+        response = self._row.failed(self._asked(request, context), error)
+        return self._told(request, response, context)
+
+    async def decide(self, request: Any, deadline: Deadline) -> Any:
+        """Return the response of the controller."""
+        return await deadline.call(self._controller, request)
+
+    def has_arrived(self, request: Any, response: Any, before: MetadataImage) -> bool:
+        """Return whether the metadata of this broker has what was decided."""
+        arrived = self._row.arrived
+        return arrived is None or arrived(request, response, before, self._cache.image)
+
+    async def _forward(self, request: Any, asked: Any, context: RequestContext) -> Response:
+        deadline = Deadline(getattr(request, "timeout", TIMEOUT))
+        before = self._cache.image
+        response = await self.decide(asked, deadline)
+        code = getattr(response, "error_code", ErrorCode.NONE)
+        if code != ErrorCode.NONE and self._row.failed is None:
+            raise KafkaError(code, getattr(response, "error_message", ""))
+        if not getattr(request, "validate_only", False):
+            await deadline.wait_for(lambda: self.has_arrived(asked, response, before))
+        return self._told(request, response, context)
+
+    def _asked(self, request: Any, context: RequestContext) -> Any:
+        given = dict(self._row.asked(request))
+        if "mutator" in self._row.request.__struct_fields__:
+            header = context.header
+            given["mutator"] = Mutator(
+                client_id=header.client_id or "",
+                is_strict=header.api_version >= STRICT_FROM[header.api_key],
+            )
+        return value_of(self._row.request, request, given)
+
+    def _told(self, request: Any, response: msgspec.Struct, context: RequestContext) -> Response:
+        given = dict(self._row.told(request, response, self._cache.image))
+        if throttle_ms := getattr(response, "throttle_time_ms", 0):
+            muted_ms = muted(context.connection, throttle_ms)
+            given["throttle_time"] = datetime.timedelta(milliseconds=muted_ms)
+        header = context.header
+        return response_of(response_class(header.api_key, header.api_version), response, given)
+
+
+class Deadline:
+    """How long one request may take."""
+
+    def __init__(self, timeout: datetime.timedelta) -> None:
+        """Start the clock.
+
+        Args:
+            timeout: As the client sent it; zero or less means to answer as soon as the controller
+                has, without waiting for the change to reach this broker.
+        """
+        timeout_s = milliseconds(timeout) / 1000
+        self._waits = timeout_s > 0
+        self._loop = asyncio.get_running_loop()
+        allowed_s = min(timeout_s, MAX_TIMEOUT_S) if self._waits else IMMEDIATE_TIMEOUT_S
+        self._end = self._loop.time() + allowed_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left for the call to the controller; never negative."""
+        return max(self._end - self._loop.time(), 0.0)
+
+    async def call(self, controller: ControllerChannel, request: Request[ResponseT]) -> ResponseT:
+        """Ask the controller, again and again while it cannot be reached and time is left.
+
+        Like every retry over a network this may repeat what has been done already: the answer then
+        says that the topic exists, or that there is none.
+
+        Raises:
+            ControllerUnavailableError: the time is over.
+        """
+        while True:
+            try:
+                return await controller.call(request, self.left_s)
+            except ControllerUnavailableError:
+                if self.left_s <= RETRY_S:
+                    raise
+                await asyncio.sleep(RETRY_S)
+
+    async def wait_for(self, arrived: Callable[[], bool]) -> None:
+        """Wait until a change shows in this broker's metadata, or the time is over.
+
+        It is committed in either case, so a client that is answered too early only has to look
+        again.
+        """
+        # Polling needs no hook in the path on which metadata changes reach the replicas.
+        while self._waits and self.left_s > 0 and not arrived():  # noqa: ASYNC110
+            await asyncio.sleep(POLL_S)
+
+
+def value_of(kind: type[msgspec.Struct], entity: Any, given: Given) -> Any:
+    """Return a value of `controller_api.requests`.
+
+    Args:
+        kind: Its type.
+        entity: Has fields of the same names, in a version of kio; the others have their defaults.
+        given: Fields that take precedence.
+    """
+    entity_class: EntityClass = type(entity)
+    found = {
+        name: read(getattr(entity, name))
+        for name, read in _readers(kind, entity_class)
+        if name not in given
+    }
+    if "timeout_ms" in kind.__struct_fields__:
+        found["timeout_ms"] = milliseconds(entity.timeout)
+    return kind(**found, **given)
+
+
+Read = Callable[[Any], Any]
+
+
+@cache
+def _readers(kind: type[msgspec.Struct], entity_class: EntityClass) -> tuple[tuple[str, Read], ...]:
+    hints = typing.get_type_hints(kind)
+    names = {each.name for each in fields(entity_class)}
+    return tuple((name, _reader(hint)) for name, hint in hints.items() if name in names)
+
+
+def _reader(hint: Any) -> Read:
+    """Return what makes a value of a type from what kio has in its place.
+
+    A struct in an array may stand for a tuple with its fields, or for its only field.
+    """
+    arguments = typing.get_args(hint)
+    if NoneType in arguments:
+        (inner,) = (each for each in arguments if each is not NoneType)
+        read = _reader(inner)
+        return lambda found: None if found is None else read(found)
+    if arguments[1:] == (Ellipsis,):
+        element = _reader(arguments[0])
+        return lambda found: tuple(map(element, _only_field(found)))
+    if typing.get_origin(hint) is tuple:
+        elements = [_reader(each) for each in arguments]
+        return lambda found: tuple(
+            [
+                read(getattr(found, name))
+                for read, name in zip(elements, found.__slots__, strict=True)
+            ]
+        )
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return lambda found: value_of(hint, found, {})
+    return lambda found: found
+
+
+def _only_field(found: Any) -> Any:
+    return found if isinstance(found, tuple) else getattr(found, found.__slots__[0])
+
+
+def response_of(entity_class: EntityClass, value: msgspec.Struct, given: Given) -> Response:
+    """Return a response to a client.
+
+    Args:
+        entity_class: Of the client's version in kio.
+        value: Has fields of the same names; the others have the defaults of the schema.
+        given: Fields that take precedence.
+    """
+    source = SimpleNamespace(**{**msgspec.structs.asdict(value), **given})
+    parts = {
+        name: write(source)
+        for name, write in _writers(entity_class).items()
+        if hasattr(source, name)
+    }
+    response: Response = _struct(entity_class, Response)(**parts)
+    return response
+
+
+@cache
+def _struct(entity_class: EntityClass, *bases: type[msgspec.Struct]) -> Callable[..., Any]:
+    """Return a type with the fields of an entity, which is made ten times faster."""
+    names = [(each.name, Any, default_of(each)) for each in fields(entity_class)]
+    return msgspec.defstruct(entity_class.__name__, names, bases=bases, kw_only=True)
+
+
+@cache
+def _writers(entity_class: EntityClass) -> dict[str, Callable[[Any], Any]]:
+    return {each.name: _writer(each) for each in fields(entity_class)}
+
+
+def _writer(field: Field[Any]) -> Callable[[Any], Any]:
+    """Return what makes a field of an entity from a value that has one of the same name."""
+    name, absent = field.name, default_of(field)
+    annotation, _ = unwrap(field.type)
+    if typing.get_origin(annotation) is tuple:
+        item, _ = unwrap(typing.get_args(annotation)[0])
+        if is_struct(item):
+            struct, parts = _struct(item), tuple(_writers(item).items())
+            return lambda value: tuple(
+                [
+                    struct(**{part: write(each) for part, write in parts})
+                    for each in getattr(value, name)
+                ]
+            )
+    if name == "error_message":
+        return lambda value: getattr(value, name, absent) or None
+    return lambda value: getattr(value, name, absent)
