@@ -173,8 +173,13 @@ class BrokerServer:
         # who waits for other leaders, and reports.
         coordinator = self._groups.coordinator
         link.publish_to(
-            before=[self._dynamic, roles],
-            after=[coordinator, self._front.passing_on, replicas.reports, link.registration],
+            internal_listeners=[self._dynamic, roles],
+            listeners_after_clients=[
+                coordinator,
+                self._front.passing_on,
+                replicas.reports,
+                link.registration,
+            ],
         )
         # Settings change: the replicas', then the directories'.
         self._dynamic.add_listener(replicas.use_settings)

@@ -12,7 +12,7 @@ import logging
 from functools import partial
 from pathlib import Path
 
-from controller.lead.log_thread import LogThread
+from controller.quorum.log_thread import LogThread
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.directory_probe import check_identity, probe
 from jbodlab.storage.directory.filesystem import Disk

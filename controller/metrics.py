@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller.lead.active_controller import ActiveController
+from controller.lead.leadership import Leadership
 from jbodlab.metadata.image.topics_image import TopicsImage
 from jbodlab.metadata.log.snapshotter import Snapshotter
 from jbodlab.runtime.metrics import Metric, gauge
@@ -44,26 +44,27 @@ class ControllerMetrics:
     """Collects the metrics of one controller; on the event loop.
 
     Args:
-        controller: The controller.
+        leadership: Has the committed image, in a term and between two.
         snapshots: Its snapshots.
     """
 
-    def __init__(self, controller: ActiveController, snapshots: Snapshotter) -> None:
-        self._controller = controller
+    def __init__(self, leadership: Leadership, snapshots: Snapshotter) -> None:
+        self._leadership = leadership
         self._snapshots = snapshots
         self._topics = TopicsImage()
         self._counts = count_partitions(self._topics)
 
     def __call__(self) -> Iterator[Metric]:
         """Return all metrics as they are now."""
-        yield gauge(f"{PREFIX}_ActiveControllerCount", "1 if this controller is active", 1)
+        is_active = int(self._leadership.is_active)
+        yield gauge(f"{PREFIX}_ActiveControllerCount", "1 if this controller is active", is_active)
         yield from self._cluster()
         yield from self._log()
         yield from self._operations()
         yield from self._snapshot()
 
     def _cluster(self) -> Iterator[Metric]:
-        image = self._controller.committed_image
+        image = self._leadership.committed_image
         if image.topics is not self._topics:
             self._topics, self._counts = image.topics, count_partitions(image.topics)
         counts = self._counts
@@ -84,9 +85,9 @@ class ControllerMetrics:
             yield gauge(f"{PREFIX}_{name}", meaning, value)
 
     def _log(self) -> Iterator[Metric]:
-        controller = self._controller
-        image = controller.committed_image
-        lag_ms = max(0, controller.wall_ms() - image.timestamp_ms)
+        leadership = self._leadership
+        image = leadership.committed_image
+        lag_ms = max(0, leadership.wall_ms() - image.timestamp_ms)
         for name, meaning, value in (
             (
                 "LastAppliedRecordOffset",
@@ -106,13 +107,13 @@ class ControllerMetrics:
             (
                 "LastCommittedRecordOffset",
                 "last offset of the metadata log that is synced to disk",
-                controller.committed_end_offset - 1,
+                leadership.committed_end_offset - 1,
             ),
         ):
             yield gauge(f"{PREFIX}_{name}", meaning, value)
 
     def _operations(self) -> Iterator[Metric]:
-        counts = self._controller.counts
+        counts = self._leadership.counts
         for name, meaning, value in (
             (
                 "TimedOutBrokerHeartbeatCount",

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from controller.lead.log_thread import LogThread
+from controller.quorum.log_thread import LogThread
+from controller.quorum.replicated_log import Committed, NotLeaderError
 from jbodlab.controller_api.requests import (
     MetadataStreamRequest,
     MetadataStreamResponse,
@@ -43,7 +44,13 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class MetadataStream:
-    """What is committed, and the streams that read it; lives on the event loop."""
+    """What is committed in one term, and the streams that read it; lives on the event loop.
+
+    Args:
+        log: The metadata log, read on `log_thread` only.
+        log_thread: The thread of the log.
+        end_offset: The high watermark.
+    """
 
     def __init__(self, log: MetadataLog, log_thread: LogThread, end_offset: Offset) -> None:
         self._log = log
@@ -52,9 +59,17 @@ class MetadataStream:
         self._recent: deque[_Batch] = deque()
         self._recent_bytes = 0
         self._advanced = asyncio.Event()
+        """Set when the end offset advances or the stream closes; then a new one takes its place."""
+        self._is_closed = False
 
-    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
-        """Take note of new batches, each with its base offset, and of the log's end."""
+    def close(self) -> None:
+        """End all subscriptions with `NotLeaderError`: this node does not lead any more."""
+        self._is_closed = True
+        self._advanced.set()
+
+    def committed(self, committed: Committed) -> None:
+        """Take note of new batches, and of the log's end."""
+        batches, end_offset = committed.batches, committed.end_offset
         ends = [base for base, _ in batches[1:]] + [end_offset]
         for (base_offset, data), end in zip(batches, ends, strict=True):
             self._recent.append(_Batch(base_offset, end, data))
@@ -72,6 +87,9 @@ class MetadataStream:
         """Yield everything committed from an offset on, for ever.
 
         A broker whose log has parted from this one is told where to cut; it asks again then.
+
+        Raises:
+            NotLeaderError: this node does not lead any more.
         """
         diverging = await self._log_thread.run(partial(self._diverging_end_offset, request))
         if diverging is not None:
@@ -80,7 +98,7 @@ class MetadataStream:
             )
             return
         offset = request.fetch_offset
-        while True:
+        while not self._is_closed:
             advanced = self._advanced
             if offset >= self._end_offset:
                 if not await _within(advanced, KEEP_ALIVE_S):
@@ -94,6 +112,7 @@ class MetadataStream:
                 continue
             data, offset = found
             yield MetadataStreamResponse(high_watermark=self._end_offset, records=data)
+        raise NotLeaderError
 
     async def _next(self, offset: Offset) -> tuple[bytes, Offset] | None:
         """Return the batches from an offset on, and the offset behind them.

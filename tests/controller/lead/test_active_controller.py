@@ -13,6 +13,7 @@ from controller.decide.brokers.brokers import heartbeat, late_heartbeat
 from controller.decide.brokers.registration import register_broker
 from controller.decide.state import ControllerResult, ControllerState
 from controller.lead.active_controller import QUEUED_BYTES_MAX, QUEUED_OPERATIONS_MAX
+from controller.quorum.replicated_log import NotLeaderError
 from controller.serve.metadata_stream import KEEP_ALIVE_S, MetadataStream
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
@@ -374,8 +375,8 @@ def test_a_failed_append_ends_the_controller(tmp_path: Path) -> None:
             with pytest.raises(LogDirError, match="Input/output error"):
                 await it.running
 
-            assert not waiting.done()
-            waiting.cancel()
+            with pytest.raises(NotLeaderError):
+                await waiting
 
     asyncio.run(scenario())
 
