@@ -14,7 +14,7 @@ from controller.decide.brokers.registration import register_broker
 from controller.decide.state import ControllerResult, ControllerState
 from controller.metadata_dir import open_metadata_dir
 from controller.metrics import ControllerMetrics
-from controller.quorum.replicated_log import NewBatch, NotLeaderError
+from controller.quorum.replicated_log import NotLeaderError
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api.requests import MetadataStreamRequest
@@ -25,7 +25,7 @@ from jbodlab.metadata.log.quorum_state import read_quorum_state
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary.errors import LogDirError
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.lead.test_snapshotter import SETTINGS, snapshotting
@@ -260,17 +260,6 @@ def test_a_write_that_fails_while_nobody_leads_ends_the_process(tmp_path: Path) 
                 await waiting
 
     asyncio.run(scenario())
-
-
-def test_an_append_of_a_former_epoch_is_refused(tmp_path: Path) -> None:
-    with led(format_dir(tmp_path / "m")) as it:
-        end = it.log.end_offset
-        batch = NewBatch(base_offset=Offset(end), records=[(None, b"x")], timestamp_ms=0)
-
-        with pytest.raises(NotLeaderError):
-            it.leadership._log.append(LeaderEpoch(0), [batch])
-
-        assert it.log.end_offset == end
 
 
 def test_counters_and_snapshots_outlive_a_term(tmp_path: Path) -> None:
