@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import grpc
 
+from controller.limits import HEALTH_TIMEOUT_S
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api import messages
 from jbodlab.controller_api.grpc_methods import ControllerStub
-
-TIMEOUT_S = 3.0
 
 
 def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
@@ -24,7 +23,7 @@ def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
     try:
         with grpc.insecure_channel(f"{host}:{listener.port}") as channel:
             request = messages.DescribeQuorumRequest()
-            answer = ControllerStub(channel).DescribeQuorum(request, timeout=TIMEOUT_S)
+            answer = ControllerStub(channel).DescribeQuorum(request, timeout=HEALTH_TIMEOUT_S)
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
             return False, f"{where} responds, but is not active"

@@ -12,6 +12,7 @@ from controller.lead import periodic
 from controller.lead.active_controller import ActiveController
 from controller.lead.leadership import Leadership
 from controller.lead.snapshotter import ControllerSnapshotter
+from controller.limits import CLOSE_DEADLINE_S, STOP_GRACE_S
 from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
 from controller.metrics import ControllerMetrics
@@ -23,11 +24,6 @@ from jbodlab.runtime.outside import Outside, real
 from jbodlab.runtime.supervised import supervised
 
 logger = logging.getLogger(__name__)
-
-STOP_GRACE_S = 1.0
-"""Time for answers on their way when the controller stops."""
-CLOSE_DEADLINE_S = 5.0
-"""Longest wait for the files of the metadata log at a stop."""
 
 
 class ControllerServer:

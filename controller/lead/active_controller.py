@@ -25,6 +25,12 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.decide.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
+from controller.limits import (
+    OPERATIONS_PER_ROUND_MAX,
+    QUEUED_BYTES_MAX,
+    QUEUED_OPERATIONS_MAX,
+    ROUND_MS_MAX,
+)
 from controller.quorum.replicated_log import (
     CommitListener,
     NewBatch,
@@ -52,13 +58,6 @@ Decision = Callable[[ControllerState, int], ControllerResult[T]]
 TRANSACTION_NAME = "Large operation"
 RECORD_OVERHEAD_BYTES = 24
 """More than a batch adds to the value of a record."""
-OPERATIONS_PER_ROUND_MAX = 1_000
-"""Most operations that wait for each other's fsync."""
-ROUND_MS_MAX = 500
-"""Time after which a round begins no further operation: half of what a heartbeat may wait."""
-QUEUED_OPERATIONS_MAX = 2_000
-QUEUED_BYTES_MAX = 128 << 20
-"""What the requests in the queue may have; a single one is never too large."""
 
 
 class _Operation(msgspec.Struct, Generic[T]):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller.limits import RECENT_BYTES_MAX, STREAM_KEEP_ALIVE_S, STREAM_PIECE_BYTES
 from controller.quorum.log_thread import LogThread
 from controller.quorum.replicated_log import Committed, NotLeaderError
 from jbodlab.controller_api.requests import (
@@ -29,12 +30,6 @@ from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.filesystem import CopySource
 from jbodlab.vocabulary.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
-
-PIECE_BYTES = 1 << 20
-"""Size at which a response is full; a single larger batch is sent whole."""
-RECENT_BYTES_MAX = 4 << 20
-"""How much of the end of the log is kept in memory."""
-KEEP_ALIVE_S = 1.0
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -101,7 +96,7 @@ class MetadataStream:
         while not self._is_closed:
             advanced = self._advanced
             if offset >= self._end_offset:
-                if not await _within(advanced, KEEP_ALIVE_S):
+                if not await _within(advanced, STREAM_KEEP_ALIVE_S):
                     yield MetadataStreamResponse(high_watermark=self._end_offset)
                 continue
             found = await self._next(offset)
@@ -130,7 +125,7 @@ class MetadataStream:
         for batch in self._recent:
             if batch.end_offset <= offset:
                 continue
-            if parts and size + len(batch.data) > PIECE_BYTES:
+            if parts and size + len(batch.data) > STREAM_PIECE_BYTES:
                 break
             parts.append(batch.data)
             size += len(batch.data)
@@ -141,7 +136,7 @@ class MetadataStream:
         """Read committed batches; what was appended and could not be synced is never sent."""
         if offset < self._log.start_offset:
             return None
-        return _committed(self._log.read(offset, PIECE_BYTES), end_offset)
+        return _committed(self._log.read(offset, STREAM_PIECE_BYTES), end_offset)
 
     def _diverging_end_offset(self, request: MetadataStreamRequest) -> Offset | None:
         """Return where a broker's log must be cut; None if it is a beginning of this one.
@@ -169,10 +164,12 @@ class MetadataStream:
         try:
             end_offset, epoch = snapshots.parse_name(path.name)
             position = 0
-            content = await self._log_thread.run(partial(file.pread, PIECE_BYTES, position))
+            content = await self._log_thread.run(partial(file.pread, STREAM_PIECE_BYTES, position))
             while content:
                 position += len(content)
-                behind = await self._log_thread.run(partial(file.pread, PIECE_BYTES, position))
+                behind = await self._log_thread.run(
+                    partial(file.pread, STREAM_PIECE_BYTES, position)
+                )
                 yield SnapshotPiece(
                     end_offset=Offset(end_offset),
                     epoch=LeaderEpoch(epoch),

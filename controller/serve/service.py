@@ -31,6 +31,7 @@ from controller.decide.settings.producer_ids import allocate_producer_ids
 from controller.decide.state import ControllerResult, ControllerState, IdSource, Randomness
 from controller.lead.active_controller import ActiveController, Decision
 from controller.lead.leadership import Term
+from controller.limits import STREAMS_MAX
 from controller.quorum.description import describe_quorum
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import from_proto, to_proto
@@ -39,9 +40,6 @@ from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
-
-STREAMS_MAX = 500
-"""Streams of metadata at the same time, each of which keeps up to two pieces in memory."""
 
 
 class ControllerService:
