@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from broker.config import BrokerConfig, load
 from broker.network.malloc import tune_malloc
-from broker.open_files import raise_open_files_limit
+from broker.resources import raise_open_files_limit
 from jbodlab.cli.command_line import Parser
 from jbodlab.runtime import log_lines
 from jbodlab.runtime.event_loop import new_event_loop

@@ -36,33 +36,40 @@ class MetadataPublisher:
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
-        self._before: Sequence[_Follower] = ()
-        self._after: Sequence[_Follower] = ()
+        self._internal_listeners: Sequence[_Follower] = ()
+        self._listeners_after_clients: Sequence[_Follower] = ()
 
     @property
     def failure_count(self) -> int:
         """How often a listener has raised."""
-        return sum(each.failure_count for each in (*self._before, *self._after))
+        return sum(
+            each.failure_count
+            for each in (*self._internal_listeners, *self._listeners_after_clients)
+        )
 
     def publish_to(
-        self, before: Sequence[MetadataListener], after: Sequence[MetadataListener]
+        self,
+        internal_listeners: Sequence[MetadataListener],
+        listeners_after_clients: Sequence[MetadataListener],
     ) -> None:
-        """Name who follows a change, before and after clients are told of it, in order."""
-        self._before = [_Follower(listener) for listener in before]
-        self._after = [_Follower(listener) for listener in after]
+        """Name the listeners that follow a change before and after clients see it, in order."""
+        self._internal_listeners = [_Follower(listener) for listener in internal_listeners]
+        self._listeners_after_clients = [
+            _Follower(listener) for listener in listeners_after_clients
+        ]
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Follow a change; on the loop, without waiting."""
-        for follower in self._before:
+        for follower in self._internal_listeners:
             follower.metadata_changed(delta, image)
         # Whatever happened: a broker that answers by an old image sends clients astray for ever.
         self._cache.publish(image)
-        for follower in self._after:
+        for follower in self._listeners_after_clients:
             follower.metadata_changed(delta, image)
 
     def stop(self) -> None:
         """Tell nobody again."""
-        for follower in (*self._before, *self._after):
+        for follower in (*self._internal_listeners, *self._listeners_after_clients):
             follower.stop()
 
 

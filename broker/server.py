@@ -20,10 +20,11 @@ from broker.assemblies.disks import Disks
 from broker.assemblies.front import Front
 from broker.assemblies.groups import Groups
 from broker.assemblies.replicas import Replicas
+from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
 from broker.disk.life.startup import OpenedLogDirs, open_log_dirs
 from broker.dynamic_config import DynamicConfig
-from broker.open_files import divide, open_files_limit
+from broker.resources import Wanted, check, memory_limit, open_files_limit
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.outside import Outside, real
@@ -73,7 +74,15 @@ class BrokerServer:
         """
         config = self._config
         directories = {*config.log_dirs, config.metadata_log_dir}
-        self._open_files = divide(open_files_limit(), len(directories), config.max_connections)
+        cleaner = CleanerSettings.of(config.values)
+        wanted = Wanted(
+            directories=len(directories),
+            connections=config.max_connections,
+            request_bytes=config.socket_request_max_bytes,
+            queued_bytes=config.queued_max_request_bytes,
+            key_map_bytes=cleaner.map_bytes if cleaner.is_enabled else 0,
+        )
+        self._open_files = check(wanted, open_files_limit(), memory_limit())
         opened = await open_log_dirs(
             node_id=self._config.node_id,
             log_dirs=self._config.log_dirs,
@@ -173,8 +182,13 @@ class BrokerServer:
         # who waits for other leaders, and reports.
         coordinator = self._groups.coordinator
         link.publish_to(
-            before=[self._dynamic, roles],
-            after=[coordinator, self._front.passing_on, replicas.reports, link.registration],
+            internal_listeners=[self._dynamic, roles],
+            listeners_after_clients=[
+                coordinator,
+                self._front.passing_on,
+                replicas.reports,
+                link.registration,
+            ],
         )
         # Settings change: the replicas', then the directories'.
         self._dynamic.add_listener(replicas.use_settings)

@@ -1,6 +1,6 @@
 """What passes through a broker: requests, and the records of each topic.
 
-Counts only; `broker.metrics` shows them. Everything is counted on the event loop.
+Everything is counted on the event loop.
 
 Source: `kafka.network.RequestMetrics`, `org.apache.kafka.storage.log.metrics.BrokerTopicMetrics`.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator
 from enum import StrEnum
 
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.runtime.metrics import LATENCY_BOUNDS_S, Histogram
+from jbodlab.runtime.metrics import LATENCY_BOUNDS_S, NO_LABELS, Histogram, Metric, histograms, rows
 from jbodlab.vocabulary.error_code import ErrorCode
 
 TOPICS_MAX = 1_000
@@ -122,3 +122,56 @@ class Traffic:
                 return self._others
             counts = self._topics[topic] = Counter()
         return counts
+
+
+TOPIC_MEANINGS = {
+    TopicCount.BYTES_IN: "bytes of record batches appended for clients",
+    TopicCount.BYTES_OUT: "bytes of record batches sent to consumers",
+    TopicCount.MESSAGES_IN: "records appended for clients",
+    TopicCount.REPLICATION_BYTES_IN: "bytes of record batches fetched from leaders",
+    TopicCount.REPLICATION_BYTES_OUT: "bytes of record batches sent to followers",
+    TopicCount.TOTAL_PRODUCE_REQUESTS: "partitions in produce requests",
+    TopicCount.TOTAL_FETCH_REQUESTS: "partitions in fetch responses",
+    TopicCount.FAILED_PRODUCE_REQUESTS: "partitions in produce requests that failed",
+    TopicCount.FAILED_FETCH_REQUESTS: "partitions in fetch responses that failed",
+}
+REQUESTS = "kafka_network_RequestMetrics"
+
+
+def traffic_metrics(traffic: Traffic, topics: Container[str]) -> Iterator[Metric]:
+    """Yield the metrics of requests and topics.
+
+    Args:
+        traffic: The counts.
+        topics: The topics that there are; counts of others are given up.
+    """
+    yield from rows(
+        [({"request": _name(api)}, count) for api, count in traffic.requests.items()],
+        (f"{REQUESTS}_Requests_total", "requests, by API", float),
+    )
+    yield from rows(
+        [
+            ({"request": _name(api), "error": error.name}, count)
+            for (api, error), count in traffic.errors.items()
+        ],
+        (f"{REQUESTS}_Errors_total", "requests that failed as a whole, by API and error", float),
+    )
+    yield histograms(
+        f"{REQUESTS}_TotalTimeMs",
+        "time until the response to a request was ready, waits for data and replicas included",
+        [({"request": _name(api)}, times) for api, times in traffic.times_ms.items()],
+    )
+    traffic.keep(topics)
+    for count, meaning in TOPIC_MEANINGS.items():
+        yield from rows(
+            [
+                (NO_LABELS, traffic.total[count]),
+                *(({"topic": topic}, found[count]) for topic, found in traffic.topics()),
+            ],
+            (f"kafka_server_BrokerTopicMetrics_{count.value}_total", meaning, float),
+        )
+
+
+def _name(api: ApiKey) -> str:
+    """Return an API's name as Kafka writes it."""
+    return "".join(word.capitalize() for word in api.name.split("_"))

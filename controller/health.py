@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import grpc
 
+from controller.limits import HEALTH_TIMEOUT_S
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api import messages
 from jbodlab.controller_api.grpc_transport import ControllerStub
-from jbodlab.vocabulary.error_code import ErrorCode
-
-TIMEOUT_S = 3.0
 
 
 def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
@@ -25,9 +23,9 @@ def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
     try:
         with grpc.insecure_channel(f"{host}:{listener.port}") as channel:
             request = messages.DescribeQuorumRequest()
-            answer = ControllerStub(channel).DescribeQuorum(request, timeout=TIMEOUT_S)
+            answer = ControllerStub(channel).DescribeQuorum(request, timeout=HEALTH_TIMEOUT_S)
     except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+            return False, f"{where} responds, but is not active"
         return False, f"{where} does not respond: {error.code().name}"
-    if answer.error_code != ErrorCode.NONE or answer.leader_id != config.node_id:
-        return False, f"{where} responds, but is not active"
     return True, f"{where} is active in epoch {answer.leader_epoch}"

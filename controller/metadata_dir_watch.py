@@ -12,16 +12,14 @@ import logging
 from functools import partial
 from pathlib import Path
 
-from controller.lead.log_thread import LogThread
+from controller.limits import HANG_DEADLINE_S
+from controller.quorum.log_thread import LogThread
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.directory_probe import check_identity, probe
 from jbodlab.storage.directory.filesystem import Disk
 from jbodlab.vocabulary.errors import LogDirError
 
 logger = logging.getLogger(__name__)
-
-HANG_DEADLINE_S = 30.0
-"""Longest time for the log's thread to come to a probe and to carry it out."""
 
 
 async def watch_metadata_dir(

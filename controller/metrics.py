@@ -12,13 +12,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller.lead.active_controller import ActiveController
+from controller.lead.active_controller import OperationCounts
+from controller.lead.leadership import Leadership
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.topics_image import TopicsImage
 from jbodlab.metadata.log.snapshotter import Snapshotter
-from jbodlab.runtime.metrics import Metric, gauge
+from jbodlab.runtime.metrics import Metric, values
 from jbodlab.vocabulary.ids import NO_LEADER
 
-PREFIX = "kafka_controller_KafkaController"
+PREFIX = "kafka_controller_KafkaController_"
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
@@ -44,106 +46,111 @@ class ControllerMetrics:
     """Collects the metrics of one controller; on the event loop.
 
     Args:
-        controller: The controller.
+        leadership: Has the committed image, in a term and between two.
         snapshots: Its snapshots.
     """
 
-    def __init__(self, controller: ActiveController, snapshots: Snapshotter) -> None:
-        self._controller = controller
+    def __init__(self, leadership: Leadership, snapshots: Snapshotter) -> None:
+        self._leadership = leadership
         self._snapshots = snapshots
         self._topics = TopicsImage()
         self._counts = count_partitions(self._topics)
 
     def __call__(self) -> Iterator[Metric]:
-        """Return all metrics as they are now."""
-        yield gauge(f"{PREFIX}_ActiveControllerCount", "1 if this controller is active", 1)
-        yield from self._cluster()
-        yield from self._log()
-        yield from self._operations()
-        yield from self._snapshot()
-
-    def _cluster(self) -> Iterator[Metric]:
-        image = self._controller.committed_image
+        """Yield all metrics as they are now."""
+        leadership = self._leadership
+        image = leadership.committed_image
         if image.topics is not self._topics:
             self._topics, self._counts = image.topics, count_partitions(image.topics)
-        counts = self._counts
-        brokers = image.cluster.brokers.values()
-        fenced = sum(broker.fenced for broker in brokers)
-        for name, meaning, value in (
-            ("ActiveBrokerCount", "registered brokers that are not fenced", len(brokers) - fenced),
-            ("FencedBrokerCount", "registered brokers that are fenced", fenced),
-            ("GlobalTopicCount", "topics in the cluster", len(image.topics.by_id)),
-            ("GlobalPartitionCount", "partitions in the cluster", counts.partitions),
-            ("OfflinePartitionsCount", "partitions without a leader", counts.offline),
-            (
-                "PreferredReplicaImbalanceCount",
-                "partitions whose leader is not their first replica",
-                counts.imbalanced,
-            ),
-        ):
-            yield gauge(f"{PREFIX}_{name}", meaning, value)
-
-    def _log(self) -> Iterator[Metric]:
-        controller = self._controller
-        image = controller.committed_image
-        lag_ms = max(0, controller.wall_ms() - image.timestamp_ms)
-        for name, meaning, value in (
-            (
-                "LastAppliedRecordOffset",
-                "last offset of the metadata log that was replayed",
-                image.offset,
-            ),
-            (
-                "LastAppliedRecordTimestamp",
-                "append time of the last replayed metadata record, ms since 1970",
-                image.timestamp_ms,
-            ),
-            (
-                "LastAppliedRecordLagMs",
-                "time since the last replayed metadata record was appended",
-                lag_ms,
-            ),
+        yield from values(
+            ("ActiveControllerCount", "1 if this controller is active", leadership.is_active),
             (
                 "LastCommittedRecordOffset",
                 "last offset of the metadata log that is synced to disk",
-                controller.committed_end_offset - 1,
+                leadership.committed_end_offset - 1,
             ),
-        ):
-            yield gauge(f"{PREFIX}_{name}", meaning, value)
+            ("GlobalTopicCount", "topics in the cluster", len(image.topics.by_id)),
+            ("GlobalPartitionCount", "partitions in the cluster", self._counts.partitions),
+            ("OfflinePartitionsCount", "partitions without a leader", self._counts.offline),
+            (
+                "PreferredReplicaImbalanceCount",
+                "partitions whose leader is not their first replica",
+                self._counts.imbalanced,
+            ),
+            prefix=PREFIX,
+        )
+        yield from _image_metrics(image, leadership.wall_ms())
+        yield from _operation_metrics(leadership.counts)
+        yield from _snapshot_metrics(self._snapshots)
 
-    def _operations(self) -> Iterator[Metric]:
-        counts = self._controller.counts
-        for name, meaning, value in (
-            (
-                "TimedOutBrokerHeartbeatCount",
-                "heartbeats that waited too long in the controller's queue",
-                counts.late,
-            ),
-            ("EventQueueOperationsStartedCount", "operations started", counts.started),
-            (
-                "EventQueueOperationsTimedOutCount",
-                "operations that waited too long in the controller's queue",
-                counts.timed_out + counts.late,
-            ),
-            (
-                "EventQueueOperationsRefusedCount",
-                "operations refused because the controller's queue was full; not in Kafka",
-                counts.refused,
-            ),
-            ("MetadataErrorCount", "operations that failed unexpectedly", counts.failed),
-        ):
-            # As in Kafka gauges that only grow, under names without an ending.
-            yield gauge(f"{PREFIX}_{name}", meaning, value)
 
-    def _snapshot(self) -> Iterator[Metric]:
-        age_ms = self._snapshots.latest_age_ms
-        yield gauge(
+def _image_metrics(image: MetadataImage, now_ms: int) -> Iterator[Metric]:
+    brokers = image.cluster.brokers.values()
+    yield from values(
+        (
+            "ActiveBrokerCount",
+            "registered brokers that are not fenced",
+            sum(not broker.fenced for broker in brokers),
+        ),
+        (
+            "FencedBrokerCount",
+            "registered brokers that are fenced",
+            sum(broker.fenced for broker in brokers),
+        ),
+        (
+            "LastAppliedRecordOffset",
+            "last offset of the metadata log that was replayed",
+            image.offset,
+        ),
+        (
+            "LastAppliedRecordTimestamp",
+            "append time of the last replayed metadata record, ms since 1970",
+            image.timestamp_ms,
+        ),
+        (
+            "LastAppliedRecordLagMs",
+            "time since the last replayed metadata record was appended",
+            max(0, now_ms - image.timestamp_ms),
+        ),
+        prefix=PREFIX,
+    )
+
+
+def _operation_metrics(counts: OperationCounts) -> Iterator[Metric]:
+    # As in Kafka gauges that only grow, under names without an ending.
+    yield from values(
+        (
+            "TimedOutBrokerHeartbeatCount",
+            "heartbeats that waited too long in the controller's queue",
+            counts.late,
+        ),
+        ("EventQueueOperationsStartedCount", "operations started", counts.started),
+        (
+            "EventQueueOperationsTimedOutCount",
+            "operations that waited too long in the controller's queue",
+            counts.timed_out + counts.late,
+        ),
+        (
+            "EventQueueOperationsRefusedCount",
+            "operations refused because the controller's queue was full; not in Kafka",
+            counts.refused,
+        ),
+        ("MetadataErrorCount", "operations that failed unexpectedly", counts.failed),
+        prefix=PREFIX,
+    )
+
+
+def _snapshot_metrics(snapshots: Snapshotter) -> Iterator[Metric]:
+    age_ms = snapshots.latest_age_ms
+    yield from values(
+        (
             "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedBytes",
             "size of the last snapshot that this process wrote; 0 before the first",
-            self._snapshots.latest_bytes,
-        )
-        yield gauge(
+            snapshots.latest_bytes,
+        ),
+        (
             "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedAgeMs",
             "time since this process wrote its last snapshot; -1 before the first",
             -1 if age_ms is None else age_ms,
-        )
+        ),
+    )

@@ -8,30 +8,22 @@ from functools import partial
 from pathlib import Path
 
 from controller.config import ControllerConfig
-from controller.decide.heartbeats import Heartbeats
-from controller.decide.mutation_quotas import MutationQuotas
-from controller.decide.state import ControllerSettings, ControllerState
 from controller.lead import periodic
 from controller.lead.active_controller import ActiveController
-from controller.lead.log_thread import LogThread
+from controller.lead.leadership import Leadership
 from controller.lead.snapshotter import ControllerSnapshotter
+from controller.limits import CLOSE_DEADLINE_S, STOP_GRACE_S
 from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
 from controller.metrics import ControllerMetrics
-from controller.serve.metadata_stream import MetadataStream
+from controller.quorum.log_thread import LogThread
 from controller.serve.service import ControllerService
 from jbodlab.controller_api.transport import RpcServer
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
 from jbodlab.runtime.outside import Outside, real
 from jbodlab.runtime.supervised import supervised
-from jbodlab.vocabulary.ids import Offset
 
 logger = logging.getLogger(__name__)
-
-STOP_GRACE_S = 1.0
-"""Time for answers on their way when the controller stops."""
-CLOSE_DEADLINE_S = 5.0
-"""Longest wait for the files of the metadata log at a stop."""
 
 
 class ControllerServer:
@@ -59,9 +51,7 @@ class ControllerServer:
         rpc_server = self._outside.rpc_server(self._config.listener)
         log_thread = LogThread(self._outside.threads)
         try:
-            opened = await log_thread.run(
-                partial(open_metadata_dir, self._config, self._incarnation_id, self._outside)
-            )
+            opened = await log_thread.run(partial(open_metadata_dir, self._config, self._outside))
             # Everything that was answered is on the disk, so an error leaves nothing to save.
             await self._serve(opened, log_thread, rpc_server, stop)
             async with asyncio.timeout(CLOSE_DEADLINE_S):
@@ -78,18 +68,17 @@ class ControllerServer:
         stop: asyncio.Event,
     ) -> None:
         config, outside = self._config, self._outside
-        stream = MetadataStream(opened.log, log_thread, Offset(opened.log.end_offset))
-        controller = ActiveController(
-            log=opened.log,
+        leadership = Leadership(
+            config=config,
+            incarnation_id=self._incarnation_id,
+            opened=opened,
             log_thread=log_thread,
-            state=initial_state(config, opened, outside.monotonic_ms()),
-            epoch=opened.epoch,
-            listener=stream,
-            now_ms=outside.monotonic_ms,
-            wall_ms=outside.wall_ms,
+            outside=outside,
+            start_periodic=partial(start_periodic, config),
         )
+        await leadership.lead()
         snapshotter = ControllerSnapshotter(
-            controller=controller,
+            leadership=leadership,
             log=opened.log,
             log_thread=log_thread,
             settings=config.metadata_log,
@@ -98,8 +87,7 @@ class ControllerServer:
             monotonic_s=outside.monotonic_s,
         )
         service = ControllerService(
-            controller=controller,
-            stream=stream,
+            term=lambda: leadership.term,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
             randomness=outside.random,
             new_id=outside.new_id,
@@ -107,7 +95,7 @@ class ControllerServer:
         rpc_server.bind(service)
         metrics = None
         if config.metrics is not None:
-            collect = ControllerMetrics(controller, snapshotter.snapshots)
+            collect = ControllerMetrics(leadership, snapshotter.snapshots)
             metrics = MetricsEndpoint(config.metrics, collect)
             await metrics.start()
         watch = watch_metadata_dir(
@@ -117,8 +105,7 @@ class ControllerServer:
             log_thread,
             interval_ms=config.probe_interval_ms,
         )
-        tasks = [asyncio.create_task(each) for each in (controller.run(), snapshotter.run(), watch)]
-        periodic_tasks = start_periodic(config, controller)
+        tasks = [asyncio.create_task(each) for each in (leadership.run(), snapshotter.run(), watch)]
         await rpc_server.start()
         logger.info(
             "the controller serves brokers", extra={"addresses": ", ".join(rpc_server.addresses)}
@@ -129,9 +116,9 @@ class ControllerServer:
             if metrics is not None:
                 await metrics.close()
             await rpc_server.stop(STOP_GRACE_S if stop.is_set() else None)
-            for each in (*tasks, *periodic_tasks):
+            for each in tasks:
                 each.cancel()
-            await asyncio.gather(*tasks, *periodic_tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _until_one_ends(tasks: list[asyncio.Task[None]], stop: asyncio.Event) -> None:
@@ -174,23 +161,3 @@ def start_periodic(
         )
         tasks.append(supervised(balance, name="balancing of leaders"))
     return tasks
-
-
-def initial_state(config: ControllerConfig, opened: OpenedDir, now_ms: int) -> ControllerState:
-    """Return the state of a controller that has just become active: everybody is there."""
-    return ControllerState(
-        image=opened.image,
-        heartbeats=Heartbeats.at_activation(
-            opened.image.cluster.brokers, config.session_timeout_ms, now_ms
-        ),
-        settings=ControllerSettings(
-            cluster_id=opened.cluster_id,
-            node_id=config.node.node_id,
-            num_partitions=config.num_partitions,
-            default_replication_factor=config.default_replication_factor,
-            delete_topic_enable=config.delete_topic_enable,
-            static_configs=config.static_configs,
-        ),
-        next_offset=Offset(opened.log.end_offset),
-        mutations=MutationQuotas(kept_s=config.mutations_kept_s),
-    )

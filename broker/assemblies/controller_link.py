@@ -94,10 +94,12 @@ class ControllerLink:
         )
 
     def publish_to(
-        self, before: Sequence[MetadataListener], after: Sequence[MetadataListener]
+        self,
+        internal_listeners: Sequence[MetadataListener],
+        listeners_after_clients: Sequence[MetadataListener],
     ) -> None:
-        """Name who follows the metadata, before and after clients are told of it, in order."""
-        self._publisher.publish_to(before, after)
+        """Name the listeners that follow the metadata before and after clients see it, in order."""
+        self._publisher.publish_to(internal_listeners, listeners_after_clients)
 
     async def start(self) -> None:
         """Register, and learn the metadata up to there.

@@ -11,7 +11,7 @@ from broker.disk.directory.condition import DegradedLogDirs
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.logs_in_use import LogsInUse
 from broker.disk.directory.slowness import SlowSettings
-from broker.disk.life.closing import HANG_DEADLINE_S, close_log_dirs
+from broker.disk.life.closing import close_log_dirs
 from broker.disk.life.revival import LoadingRules, LogDirRevival, RevivedReplicas
 from broker.disk.life.startup import OpenedLogDirs
 from broker.disk.upkeep.checkpoints import CheckpointWriter
@@ -19,6 +19,7 @@ from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSett
 from broker.disk.upkeep.cordon import Cordon
 from broker.disk.upkeep.probe import LogDirProbe
 from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
+from broker.limits import CLOSE_HANG_DEADLINE_S
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.outside import Outside
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
@@ -132,7 +133,7 @@ class Disks:
     async def stop(self, broker_epoch: BrokerEpoch) -> None:
         """Flush the logs, mark the directories as clean, and unlock them."""
         await close_log_dirs(self.log_dirs, self._logs, broker_epoch)
-        await self._opened.release_locks(HANG_DEADLINE_S)
+        await self._opened.release_locks(CLOSE_HANG_DEADLINE_S)
         self.log_dirs.stop()
 
     def use_settings(self, values: Values) -> None:

@@ -16,8 +16,8 @@ from broker.metrics import BrokerMetrics
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
-from broker.open_files import OpenFiles
 from broker.produce.passing_on import PassingOn
+from broker.resources import OpenFiles
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address

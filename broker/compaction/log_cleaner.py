@@ -30,17 +30,12 @@ from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogsInUse, OwnedLog
+from broker.limits import CLEANER_PAUSE_MIN_S, CLEANER_STOP_S
 from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.compaction.compaction_plan import CleanerDiedError, Compactor, Rate
 from jbodlab.storage.directory import disk_errors
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError, LogDirError
-
-STOP_S = 5.0
-"""Longest wait for rounds that were called off when the broker stops; a disk may hang."""
-
-MIN_PAUSE_S = 0.01
-"""A pause of zero must not starve everything else."""
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +89,7 @@ class LogCleaner:
         for each in self._rounds.values():
             each.log.cleaning.abort()
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=STOP_S)
+            _, late = await asyncio.wait(self._tasks, timeout=CLEANER_STOP_S)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -145,7 +140,7 @@ class LogCleaner:
             return
         self._changed.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(self._settings.backoff_ms / 1000, MIN_PAUSE_S)):
+            async with asyncio.timeout(max(self._settings.backoff_ms / 1000, CLEANER_PAUSE_MIN_S)):
                 await self._changed.wait()
 
     async def _clean_next(self, path: Path, compactor: Compactor) -> bool:

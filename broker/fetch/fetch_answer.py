@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from broker.disk.directory.shortage import ShortageError
 from broker.following.quota import ByteQuota
+from broker.limits import PART_ENTRIES, READ_WAIT_MAX_S
 from broker.replica.client_requests import (
     DivergingEpoch,
     FetchEntry,
@@ -32,12 +33,6 @@ from broker.replica.waiting import or_error
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError, LogDirError
-
-READ_WAIT_MAX_S = 1.0
-"""Longest time that an answer waits for one of its disks."""
-
-PART_ENTRIES = 200
-"""Partitions that are answered in one turn of the loop; others are served before the next."""
 
 logger = logging.getLogger(__name__)
 

@@ -30,6 +30,7 @@ from functools import partial
 
 from broker.fetch.fetch_answer import FetchAnswer, Readable
 from broker.fetch.fetching import FetchService, must_wait
+from broker.limits import SESSIONS_MAX, UNUSED_MAX_MS
 from broker.replica.client_requests import (
     FetchEntry,
     FetchParams,
@@ -49,11 +50,6 @@ FIRST_EPOCH = 0
 
 LAST_EPOCH = (1 << 31) - 1
 
-SESSIONS_MAX = 1_000
-"""As `max.incremental.fetch.session.cache.slots`; beyond it the longest unused one goes."""
-
-UNUSED_MAX_MS = 60_000
-"""A follower that is alive asks many times as often."""
 
 NOT_SENT = -1
 

@@ -20,15 +20,9 @@ from msgspec.structs import replace
 
 from broker.fetch.closest_replica import ClosestReplica, log_to_read, may_serve
 from broker.fetch.diverging import diverging_epoch
-from broker.fetch.fetch_answer import (
-    PART_ENTRIES,
-    FetchAnswer,
-    Readable,
-    in_parts,
-    refused,
-    result_of,
-)
+from broker.fetch.fetch_answer import FetchAnswer, Readable, in_parts, refused, result_of
 from broker.following.quota import ByteQuota
+from broker.limits import ASKED_PER_ENTRY_S, ENTRIES_FEW, PART_ENTRIES
 from broker.replica.client_requests import (
     FetchEntry,
     FetchParams,
@@ -41,10 +35,6 @@ from broker.replica.tail_cache import EMPTY_SLICE
 from broker.replica.waiting import FetchQueue, WaitingFetch, or_error
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-
-ENTRIES_FEW = 500
-ASKED_PER_ENTRY_S = 20e-6
-"""A waiting fetch of many partitions is looked at so rarely that it takes little of the loop."""
 
 
 class FetchService:

@@ -11,6 +11,7 @@ from functools import partial
 
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
+from broker.limits import DESCRIBE_DEADLINE_S
 from broker.moves.move import Move
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
 from broker.replica.partition import Partition
@@ -18,9 +19,6 @@ from broker.replica.partition_log import PartitionLog
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
-
-DEADLINE_S = 3.0
-"""Longest wait for one directory; one that hangs longer is about to be taken offline."""
 
 LONG_MAX = 2**63 - 1
 
@@ -102,7 +100,7 @@ def _future(move: Move) -> ReplicaDescription:
 async def _size(log_dir: LogDir) -> tuple[int, int] | None:
     """Total and usable bytes of a disk, -1 where unknown; None of a directory that is offline."""
     try:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(DESCRIBE_DEADLINE_S):
             return await log_dir.run(partial(_measure, log_dir))
     except (JbodlabError, TimeoutError):
         return None

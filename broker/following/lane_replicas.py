@@ -17,13 +17,13 @@ from broker.following.lane_session import Asked, LaneSession
 from broker.following.leader_connection import FetcherSettings
 from broker.following.quota import ByteQuota
 from broker.following.replica_sync import drop_incomplete, follows
+from broker.limits import FIRST_PAUSE_S
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Following
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 
-FIRST_PAUSE_S = 0.02
 NEVER = float("inf")
 
 logger = logging.getLogger(__name__)

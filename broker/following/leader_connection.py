@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 
 from broker.following import fetch_messages
+from broker.limits import LEADER_CONNECT_TIMEOUT_S
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
-
-CONNECT_TIMEOUT_S = 5.0
 
 Address = tuple[str, int]
 
@@ -77,7 +76,7 @@ class LeaderConnection:
         self._connection = await KafkaConnection.open(
             *address,
             client_id=f"follower-{self._settings.broker_id}",
-            timeout_s=min(CONNECT_TIMEOUT_S, self._settings.socket_timeout_ms / 1000),
+            timeout_s=min(LEADER_CONNECT_TIMEOUT_S, self._settings.socket_timeout_ms / 1000),
         )
 
     def close(self) -> None:

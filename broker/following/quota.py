@@ -15,13 +15,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from broker.limits import KEPT_MS, WAIT_MIN_MS
 from jbodlab.config.key_table import LONG_MAX
-
-KEPT_MS = 500
-"""Time for which an unused rate is kept; as long as a fetch usually waits."""
-
-WAIT_MIN_MS = 20
-"""Shortest wait for an empty account; less would make many small answers."""
 
 
 class ByteQuota:

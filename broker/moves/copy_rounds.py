@@ -12,17 +12,12 @@ import asyncio
 from functools import partial
 
 from broker.disk.directory.executor import run_aside
+from broker.limits import CLOSE_BYTES, COPY_PIECE_BYTES
 from broker.moves.future_copy import SegmentGoneError
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move import ChangedError, Move, NoRoomError
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.replica_copy import CopyPoint, common_end, mirror, mirrors
-
-PIECE_BYTES = 256 << 20
-"""Room in the target is asked for by pieces of this size; a thread copies one after the other."""
-
-CLOSE_BYTES = 1 << 20
-"""A copy that lacks no more than this has caught up: it takes a millisecond or so."""
 
 
 class CopyRounds:
@@ -157,7 +152,7 @@ class CopyRounds:
 
     def _piece_bytes(self) -> int:
         rate = self._throttle.rate
-        return PIECE_BYTES if not rate else max(min(PIECE_BYTES, rate), CLOSE_BYTES)
+        return COPY_PIECE_BYTES if not rate else max(min(COPY_PIECE_BYTES, rate), CLOSE_BYTES)
 
     def check_room(self, move: Move, size: int) -> None:
         """Check that the target has room for so many bytes.

@@ -23,6 +23,7 @@ from typing import Protocol
 from broker.disk.directory.executor import run_aside
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.replica_files import ReplicaLostError
+from broker.limits import HOLD_BYTES, HOLD_MAX_S, ROUNDS_BEFORE_HOLD_MAX
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.future_copy import CopyError
 from broker.moves.move import Move
@@ -36,13 +37,6 @@ from jbodlab.storage.directory import names
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
-
-HOLD_BYTES = 128 << 10
-ROUNDS_BEFORE_HOLD_MAX = 8
-"""Before appends are held it is tried so often to have no more than so much left to copy."""
-
-HOLD_MAX_S = 0.5
-"""After this time a hold is given up."""
 
 logger = logging.getLogger(__name__)
 

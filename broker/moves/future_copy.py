@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from broker.disk.directory.replica_files import ReplicaLostError
+from broker.limits import COPY_WRITE_BACK_BYTES
 from broker.moves.future_throttle import MoveThrottle
 from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import names
@@ -22,9 +23,6 @@ from jbodlab.storage.directory.filesystem import CopySource, CopyTarget, FileSys
 from jbodlab.vocabulary.errors import JbodlabError
 
 T = TypeVar("T")
-
-WRITE_BACK_BYTES = 4 << 20
-"""Pieces in which a copy is written to the disk after the swap."""
 
 
 class Side(Enum):
@@ -182,7 +180,7 @@ class FutureCopy:
         position = 0
         while not self._stop.is_set():
             begun_s = self._monotonic_s()
-            written = self._target.write_back(path, position, WRITE_BACK_BYTES)
+            written = self._target.write_back(path, position, COPY_WRITE_BACK_BYTES)
             if not written:
                 return
             position += written

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from broker.limits import THROTTLE_WAIT_MAX_S
 from jbodlab.runtime.pace import Pace
 from jbodlab.runtime.threads import Flag
-
-WAIT_MAX_S = 0.25
-"""A wait is cut into pieces of this length, so that a new rate counts at once."""
 
 
 class MoveThrottle:
@@ -58,7 +56,7 @@ class MoveThrottle:
                     self._pace.took(size, now_s)
                     self.copied_bytes += size
                     return size
-            stop.wait(min(wait_s, WAIT_MAX_S))
+            stop.wait(min(wait_s, THROTTLE_WAIT_MAX_S))
         return 0
 
     def came_short(self, size: int) -> None:

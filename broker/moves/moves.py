@@ -21,8 +21,17 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogInUse
 from broker.disk.directory.replica_files import ReplicaLostError
+from broker.limits import (
+    CHANGED_S,
+    CLOSE_BYTES,
+    MOVE_RETRY_S,
+    MOVE_RETRY_S_MAX,
+    ROOM_BYTES,
+    ROOM_INTERVAL_S,
+    ROUND_INTERVAL_S,
+)
 from broker.moves.announcements import Announcements
-from broker.moves.copy_rounds import CLOSE_BYTES, CopyRounds
+from broker.moves.copy_rounds import CopyRounds
 from broker.moves.copy_slots import Slots
 from broker.moves.directory_swap import DirectorySwap, Following, make_future
 from broker.moves.future_copy import CopyError, FutureCopy, Side
@@ -39,20 +48,6 @@ from jbodlab.storage.log.loaded_log import LoadedLog, create_log
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 
-ROUND_INTERVAL_S = 0.05
-"""How often a copy that has caught up is brought up to date while the controller is asked."""
-
-ROOM_INTERVAL_S = 1.0
-"""How often is looked whether a target has room again."""
-
-ROOM_BYTES = 8 << 20
-"""Room that a target must have before a copy is begun there that had none."""
-
-CHANGED_S = 0.02
-"""How long to wait before a log is looked at again that changed under the copy."""
-
-RETRY_S = 0.2
-RETRY_S_MAX = 5.0
 NO_ROOM_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 logger = logging.getLogger(__name__)
@@ -315,7 +310,7 @@ class RunningMoves:
             await self._drive(move)
 
     async def _drive(self, move: Move) -> None:
-        retry_s = RETRY_S
+        retry_s = MOVE_RETRY_S
         while not move.state.is_over:
             try:
                 await self._advance(move)
@@ -338,7 +333,7 @@ class RunningMoves:
                 return
             move.is_aligned = False
             await asyncio.sleep(retry_s)
-            retry_s = min(2 * retry_s, RETRY_S_MAX)
+            retry_s = min(2 * retry_s, MOVE_RETRY_S_MAX)
 
     async def _advance(self, move: Move) -> None:
         """Bring a move to its end."""
@@ -364,7 +359,7 @@ class RunningMoves:
                     return
                 # Held appends must not be held again at once.
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_S_MAX)
+                pause_s = min(2 * pause_s, MOVE_RETRY_S_MAX)
             move.changed.clear()
             if move.state is not MoveState.ASSIGNMENT_ACCEPTED:
                 await _wait(move.changed, ROUND_INTERVAL_S)

@@ -14,13 +14,11 @@ from functools import partial
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.no_space import NoSpaceError, all_or_lost
 from broker.disk.directory.shortage import ShortageError
+from broker.limits import CREATIONS_PER_CALL
 from broker.placement import replica_folders
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.vocabulary.errors import JbodlabError
-
-CREATIONS_PER_CALL = 32
-"""Each makes five files; appends wait no longer than that takes."""
 
 Create = Callable[[], LoadedLog]
 

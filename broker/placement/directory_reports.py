@@ -22,6 +22,13 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
 from broker.disk.directory.replica_files import ReplicaLostError, missing_folders
 from broker.disk.upkeep.periodic import PeriodicTask
+from broker.limits import (
+    FIRST_REMINDER_S,
+    FOLDERS_INTERVAL_MS,
+    REMINDER_S,
+    REVIEW_INTERVAL_MS,
+    SHOWN_MAX,
+)
 from broker.placement.reported_directory import (
     Placement,
     Presence,
@@ -38,13 +45,6 @@ from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.vocabulary.directory_id import MIGRATING, UNASSIGNED
 from jbodlab.vocabulary.errors import KafkaError, LogDirError
 from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
-
-REVIEW_INTERVAL_MS = 2_000
-FOLDERS_INTERVAL_MS = 5_000
-"""How often is looked whether somebody removed a replica's folder by hand."""
-REMINDER_S = 10.0
-FIRST_REMINDER_S = 0.5
-SHOWN_MAX = 3
 
 logger = logging.getLogger(__name__)
 

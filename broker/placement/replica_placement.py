@@ -21,8 +21,9 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogInUse
 from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.directory.replica_files import ReplicaLostError
-from broker.disk.directory.shortage import TRY_AGAIN_S, ShortageError
+from broker.disk.directory.shortage import ShortageError
 from broker.disk.life.loading import ReplicaOf
+from broker.limits import SHORTAGE_RETRY_S, WISHES_MAX
 from broker.placement import replica_folders
 from broker.placement.choice import SpreadByBytes, candidates
 from broker.placement.creation_queue import CreationQueue
@@ -37,9 +38,6 @@ from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.errors import JbodlabError, LogDirError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
-
-WISHES_MAX = 10_000
-"""No broker has more replicas."""
 
 logger = logging.getLogger(__name__)
 
@@ -412,7 +410,7 @@ class ReplicaPlacement:
                         break
                     except ShortageError as error:
                         logger.warning("creation of %s is waiting: %s", topic_partition, error)
-                        await asyncio.sleep(TRY_AGAIN_S)
+                        await asyncio.sleep(SHORTAGE_RETRY_S)
             except NoSpaceError as error:
                 logger.warning("cannot create %s in %s: %s", topic_partition, log_dir.path, error)
                 log_dir.replica_count -= 1

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from broker.disk.directory.no_space import FullError
 from broker.disk.directory.shortage import ShortageError
+from broker.limits import APPENDED_AT_ONCE
 from broker.produce import leader_appends
 from broker.produce.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.produce.check_threads import CheckThreads
@@ -42,8 +43,6 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 ACKS = (-1, 0, 1)
 
-APPENDED_AT_ONCE = 500
-"""Batches of one request that are appended before others are answered."""
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
+from broker.limits import BYTES_AT_ONCE, RECORDS_AT_ONCE, RECORDS_BYTES_MAX, RECORDS_RATIO
 from broker.replica.client_requests import NO_TRANSACTIONS
 from broker.replica.topic_settings import BatchLimits
 from jbodlab.record_batch import record_batch
@@ -28,15 +29,6 @@ from jbodlab.vocabulary.errors import (
 )
 
 MAGIC_OFFSET = 16
-RECORDS_BYTES_MAX = 64 << 20
-"""Most bytes of a compressed batch's records, uncompressed; Kafka has no limit."""
-RECORDS_RATIO = 8
-"""How often the size of its batch they may have, if that is more."""
-RECORDS_AT_ONCE, BYTES_AT_ONCE = 2_000, 64 << 10
-"""Uncompressed batches with more are not checked on the event loop.
-
-Most that are smaller take far below a millisecond, those made of nothing but headers some.
-"""
 NO_TIMESTAMP = -1
 TIMESTAMP_MAX = 2**63 - 1
 

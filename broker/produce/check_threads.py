@@ -10,11 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from broker.limits import CHECK_THREADS
 from broker.produce.batch_checks import CheckedBatch
 from jbodlab.runtime.threads import Threads
-
-CHECK_THREADS = 2
-"""Each may hold the records of one compressed batch in memory, see `batch_checks`."""
 
 Check = Callable[[], CheckedBatch]
 _Item = tuple[Check, asyncio.Future[CheckedBatch]]

@@ -18,6 +18,13 @@ from typing import Any
 
 import msgspec
 
+from broker.limits import (
+    ANSWER_MAX_S,
+    ANSWER_SLACK_S,
+    FORWARD_CONNECT_TIMEOUT_S,
+    FORWARD_IDLE_S,
+    FORWARDED_MAX,
+)
 from broker.metadata_cache import BrokerNode
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
@@ -32,15 +39,6 @@ PASSED_ON = "__passed_on"
 """Id of the client that a broker is to another one to which it passes batches on."""
 
 VERSION = 12
-IN_PROGRESS_MAX = 100
-"""Requests under way. The memory that they take is that of the clients' requests."""
-CONNECT_TIMEOUT_S = 2.0
-ANSWER_SLACK_S = 1.0
-"""Given to the leader beyond the time-out that it was told, and when it leads no longer."""
-ANSWER_MAX_S = 30.0
-"""However long the client would wait, connecting included: one that stands must not hold all of
-these requests up."""
-IDLE_S = 10.0
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
@@ -78,7 +76,7 @@ class OtherLeaders:
     @property
     def room(self) -> int:
         """How many requests more may be under way."""
-        return IN_PROGRESS_MAX - len(self._waits)
+        return FORWARDED_MAX - len(self._waits)
 
     def append(
         self, leader: BrokerNode, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
@@ -138,12 +136,12 @@ class OtherLeaders:
                 self._idle.pop(connection)[1].cancel()
                 return connection
         return await KafkaConnection.open(
-            leader.host, leader.port, client_id=PASSED_ON, timeout_s=CONNECT_TIMEOUT_S
+            leader.host, leader.port, client_id=PASSED_ON, timeout_s=FORWARD_CONNECT_TIMEOUT_S
         )
 
     def _keep(self, leader: BrokerNode, connection: KafkaConnection) -> None:
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(IDLE_S, partial(self._drop, connection))
+        timer = loop.call_later(FORWARD_IDLE_S, partial(self._drop, connection))
         self._idle[connection] = leader, timer
 
     def _drop(self, connection: KafkaConnection) -> None:

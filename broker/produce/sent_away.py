@@ -23,14 +23,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from broker.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.vocabulary.ids import TopicPartition
-
-REMEMBERED_S = 10.0
-"""How long a client is taken for told; longer than any of them keeps metadata that are wrong."""
-
-REMEMBERED_MAX = 10_000
-"""Partitions of clients; the oldest are forgotten, and told again."""
 
 PRODUCER_OFFSET = 43
 """Where a batch begins to be the same in each attempt: producer, sequence, count, records."""
@@ -90,8 +85,8 @@ class SentAway:
         batch = _batch(sender, partition, records)
         self._note(sender, partition, now_s, batch)
         self._first.pop(batch, None)
-        self._first[batch] = now_s + REMEMBERED_S
-        if len(self._first) > REMEMBERED_MAX:
+        self._first[batch] = now_s + REDIRECTS_REMEMBERED_S
+        if len(self._first) > REDIRECTS_REMEMBERED_MAX:
             del self._first[next(iter(self._first))]
 
     def forget(self, sender: Sender, partition: TopicPartition) -> None:
@@ -136,9 +131,9 @@ class SentAway:
         self, sender: Sender, partition: TopicPartition, now_s: float, first: _Batch | None
     ) -> None:
         self.forget(sender, partition)
-        if len(self._told) >= REMEMBERED_MAX:
+        if len(self._told) >= REDIRECTS_REMEMBERED_MAX:
             del self._told[next(iter(self._told))]
-        told = _Told(sender.connection, now_s + REMEMBERED_S, first)
+        told = _Told(sender.connection, now_s + REDIRECTS_REMEMBERED_S, first)
         self._told[id(sender.connection), partition] = told
 
 

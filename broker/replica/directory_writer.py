@@ -21,6 +21,7 @@ from typing import TypeVar
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.directory.shortage import ShortageError
+from broker.limits import FULL_RETRY_S, MAX_CALL_BYTES
 from broker.replica.carrying_out import CarryingOut, Change, Outcome
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.log_files import LogFiles
@@ -30,12 +31,6 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 WriteCheckpoints = Callable[[LogDir], Awaitable[None]]
-
-MAX_CALL_BYTES = 16 << 20
-"""Most bytes of one call, so that reads of the directory are not kept waiting behind it."""
-
-TRY_AGAIN_S = 0.25
-"""How long what the disk had no room for waits until it is tried again."""
 
 
 class DirectoryWriter:
@@ -95,7 +90,7 @@ class DirectoryWriter:
             if answer.done():
                 return
             if isinstance(error, NoSpaceError | ShortageError):
-                loop.call_later(TRY_AGAIN_S, begin)
+                loop.call_later(FULL_RETRY_S, begin)
             elif error is not None:
                 answer.set_exception(error)
             else:
@@ -178,7 +173,7 @@ class DirectoryWriter:
                 if taken.issuperset(before):
                     self.log_dir.room_again()
             if self._blocked and self._timer is None and not self._is_stopped:
-                self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._try_again)
+                self._timer = asyncio.get_running_loop().call_later(FULL_RETRY_S, self._try_again)
         self.log_dir.space.logs_wait = bool(self._blocked)
         self.log_dir.space.settle(sum(change.size for change, _ in finished))
         if self._queue and not self._running:

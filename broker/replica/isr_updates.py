@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from broker.limits import ISR_UPDATE_RETRY_S
 from broker.replica.leader_state import LeaderState
 from broker.replica.partition import Partition
 from jbodlab.controller_api.requests import (
@@ -25,8 +26,6 @@ from jbodlab.runtime.supervised import supervised
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicIdPartition
-
-RETRY_S = 0.05
 
 RECOVERED = 0
 """The leader recovery state of a partition whose leader holds all there is."""
@@ -86,7 +85,7 @@ class IsrUpdates:
                 self._again(proposals)
                 raise
             if not is_done:
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(ISR_UPDATE_RETRY_S)
         # Here and not when the task is over: what is proposed in between would wait for ever.
         self._task = None
 

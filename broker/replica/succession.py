@@ -4,7 +4,7 @@ A client that is refused in this time asks a broker for the leader and gets the 
 Some clients then wait for seconds before they ask again, or have no retries left. So their requests
 wait here for a fraction of a second, and then get the next leader. They do not wait if no other
 replica can lead. If the controller is away, produce requests and fetches wait until their own
-timeout, and requests without a timeout wait for `WAIT_MAX_S`.
+timeout, and requests without a timeout wait for `SUCCESSION_WAIT_MAX_S`.
 
 Apache Kafka refuses at once; there the gap is the client's back-off.
 """
@@ -15,12 +15,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-WAIT_MAX_S = 1.0
-"""For requests without a time of their own: much longer than an election takes, and shorter than
-any client's patience."""
-
-HEAD_START_S = 0.03
-"""Given to the next leader: it hears of its leadership when this broker does, more or less."""
+from broker.limits import HEAD_START_S, SUCCESSION_WAIT_MAX_S
 
 
 class Succession:
@@ -48,10 +43,10 @@ class Succession:
         self._over.clear()
 
     async def wait(self) -> None:
-        """Return when nothing is waited for, or after `WAIT_MAX_S`."""
+        """Return when nothing is waited for, or after `SUCCESSION_WAIT_MAX_S`."""
         if self._is_awaited:
             with suppress(TimeoutError):
-                async with asyncio.timeout(WAIT_MAX_S):
+                async with asyncio.timeout(SUCCESSION_WAIT_MAX_S):
                     await self._over.wait()
 
     def named(self) -> bool:

@@ -11,8 +11,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from typing import NamedTuple
 
-PARTITION_LIMIT_BYTES = 2 << 20
-BROKER_LIMIT_BYTES = 32 << 20
+from broker.limits import TAIL_BYTES_MAX, TAIL_BYTES_PER_PARTITION
 
 Buffer = bytes | memoryview
 
@@ -36,7 +35,7 @@ class _Entry(NamedTuple):
 class TailCacheBudget:
     """The limit over all caches of the broker; the cache that was idle longest gives way first."""
 
-    def __init__(self, limit_bytes: int = BROKER_LIMIT_BYTES) -> None:
+    def __init__(self, limit_bytes: int = TAIL_BYTES_MAX) -> None:
         self._limit_bytes = limit_bytes
         self._caches: OrderedDict[TailCache, None] = OrderedDict()
         self.size = 0
@@ -63,7 +62,9 @@ class TailCache:
     the end of the last entry is here.
     """
 
-    def __init__(self, budget: TailCacheBudget, limit_bytes: int = PARTITION_LIMIT_BYTES) -> None:
+    def __init__(
+        self, budget: TailCacheBudget, limit_bytes: int = TAIL_BYTES_PER_PARTITION
+    ) -> None:
         self._budget = budget
         self._limit_bytes = limit_bytes
         self._bases: list[int] = []

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from broker.limits import TOPIC_SETTINGS_REMEMBERED_MAX
 from broker.replica.throttled_replicas import ThrottledReplicas
 from jbodlab.config import topic_keys
 from jbodlab.config.key_table import LONG_MAX, Values
@@ -22,8 +23,6 @@ T = TypeVar("T")
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
-REMEMBERED_MAX = 1_000
-"""Different configs of topics whose settings are not made anew."""
 
 NOT_THROTTLED = ThrottledReplicas()
 
@@ -68,7 +67,7 @@ class SettingsOfTopics:
         """Have other settings of this broker count from now on."""
         self._values = values
         # Partitions of a topic have the same ones, and most topics have those of others.
-        self._made = lru_cache(REMEMBERED_MAX)(partial(_settings, values))
+        self._made = lru_cache(TOPIC_SETTINGS_REMEMBERED_MAX)(partial(_settings, values))
         self.defaults = self.of_topic({})
 
     @property

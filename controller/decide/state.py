@@ -90,7 +90,7 @@ class ControllerState(msgspec.Struct, frozen=True, kw_only=True):
         """Begin to count what a client changes."""
         return Mutations(mutator, self.image.quotas, self.mutations, now_ms)
 
-    def after(self, records: RecordList) -> ControllerState:
+    def with_records_replayed(self, records: RecordList) -> ControllerState:
         """Return the state with the records of a result in the making replayed.
 
         For a second step that has to see what the first one decided.

@@ -2,12 +2,13 @@
 
 An operation is a decision bound to its request. One round takes what is queued, runs each operation
 on the state that the one before left, and replays its records at once. Then all records of the
-round are appended and synced *once*, on the log's thread, and only then are the callers answered
-and the brokers told: nothing leaves the process before it is on the disk. That holds for refusals
-as well, as what an operation was refused for may have been decided a moment before.
+round are appended to the replicated log *once*. Only when the log answers that they are committed,
+the callers are answered and the listeners told; the contract is that of `ReplicatedLog`. It holds
+for refusals as well, as what an operation was refused for may have been decided a moment before.
 
-There is no way back from a failed append, as the state is ahead of the log by then. The process
-ends instead: a controller without its metadata directory is none.
+An active controller is made when this node was elected, and it ends when the node resigns: its
+state is ahead of what is committed, so it is thrown away with everything that waits. A failed
+append ends the process: a controller without its metadata directory is none.
 
 Source: `org.apache.kafka.controller.QuorumController`.
 """
@@ -17,25 +18,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from controller.decide.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
-from controller.lead.log_thread import LogThread
+from controller.limits import (
+    OPERATIONS_PER_ROUND_MAX,
+    QUEUED_BYTES_MAX,
+    QUEUED_OPERATIONS_MAX,
+    ROUND_MS_MAX,
+)
+from controller.quorum.replicated_log import (
+    CommitListener,
+    NewBatch,
+    NotLeaderError,
+    ReplicatedLog,
+)
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import MAX_BATCH_BYTES
-from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import BeginTransactionRecord, EndTransactionRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import TRANSACTION_LEVEL
-from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
+from jbodlab.record_batch.record_batch import HEADER_SIZE
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
@@ -47,20 +58,6 @@ Decision = Callable[[ControllerState, int], ControllerResult[T]]
 TRANSACTION_NAME = "Large operation"
 RECORD_OVERHEAD_BYTES = 24
 """More than a batch adds to the value of a record."""
-OPERATIONS_PER_ROUND_MAX = 1_000
-"""Most operations that wait for each other's fsync."""
-ROUND_MS_MAX = 500
-"""Time after which a round begins no further operation: half of what a heartbeat may wait."""
-QUEUED_OPERATIONS_MAX = 2_000
-QUEUED_BYTES_MAX = 128 << 20
-"""What the requests in the queue may have; a single one is never too large."""
-
-
-class CommitListener(Protocol):
-    """Who is told what is on the disk."""
-
-    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
-        """Take note of new batches, each with its base offset, and of the log's end."""
 
 
 class _Operation(msgspec.Struct, Generic[T]):
@@ -125,11 +122,11 @@ class ActiveController:
     """Runs operations one after the other; lives on the event loop.
 
     Args:
-        log: The metadata log, used on `log_thread` only.
-        log_thread: Its thread.
-        state: State after everything in the log.
+        log: The replicated log, which this node leads in `epoch`.
+        state: State after everything in the log; all of it is committed.
         epoch: Leader epoch of the records to come.
-        listener: Told of everything committed.
+        listeners: Told of everything committed.
+        counts: Counters of this process, which outlive the leader epoch.
         now_ms: The time that sessions are measured in; it never goes back.
         wall_ms: Milliseconds since 1970.
     """
@@ -137,11 +134,11 @@ class ActiveController:
     def __init__(
         self,
         *,
-        log: MetadataLog,
-        log_thread: LogThread,
+        log: ReplicatedLog,
         state: ControllerState,
         epoch: LeaderEpoch,
-        listener: CommitListener,
+        listeners: Sequence[CommitListener],
+        counts: OperationCounts,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
     ) -> None:
@@ -151,21 +148,19 @@ class ActiveController:
         self.epoch = epoch
         self.committed_end_offset = state.next_offset
         self.committed_image = state.image
-        """State after everything on the disk; `state` is ahead of it while a round is written."""
-        self.counts = OperationCounts()
+        """State after everything committed; `state` is ahead of it while a round is written."""
+        self.counts = counts
         self.last_append_ms = self.now_ms()
         self._log = log
-        self._log_thread = log_thread
-        self._listeners = [listener]
+        self._listeners = listeners
         self._queue: deque[_Operation[Any]] = deque()
         self._urgent: deque[_Operation[Any]] = deque()
         """Heartbeats and the controller's own operations, in order; they run first."""
         self._queued_bytes = 0
+        self._unanswered: list[tuple[asyncio.Future[Any], object]] = []
+        """Futures and outcomes of the operations of this round, which wait for its commit."""
         self._wakeup = asyncio.Event()
-
-    def add_listener(self, listener: CommitListener) -> None:
-        """Add who else is told of everything committed."""
-        self._listeners.append(listener)
+        self._has_resigned = False
 
     async def submit(
         self,
@@ -176,7 +171,7 @@ class ActiveController:
         size_bytes: int = 0,
         is_own: bool = False,
     ) -> T:
-        """Run an operation; returns its response when everything it caused is on the disk.
+        """Run an operation; returns its response when everything it caused is committed.
 
         Args:
             decide: The operation.
@@ -190,11 +185,15 @@ class ActiveController:
                 is let in and runs as a heartbeat does, behind the heartbeats that came before it.
 
         Raises:
+            NotLeaderError: this node resigned. The operation was not run, or its outcome is
+                unknown: all of it is in the log, or nothing.
             KafkaError: REQUEST_TIMED_OUT: too long in the queue, and there is no `late`; or the
                 queue is full.
                 UNKNOWN_SERVER_ERROR: the operation failed in a way nobody thought of; it has
                 changed nothing.
         """
+        if self._has_resigned:
+            raise NotLeaderError
         is_urgent = is_own or late is not None
         if not is_urgent and self._is_full(size_bytes):
             self.counts.refused += 1
@@ -210,13 +209,34 @@ class ActiveController:
         """Work until cancelled.
 
         Raises:
+            NotLeaderError: this node resigned.
             LogDirError: the metadata log can no longer be written.
         """
-        while True:
+        while not self._has_resigned:
             await self._wakeup.wait()
             self._wakeup.clear()
             while self._urgent or self._queue:
                 await self._run_round()
+        raise NotLeaderError
+
+    def resign(self) -> MetadataImage:
+        """Fail everything that waits, and go back to the committed state; on the loop, in one turn.
+
+        Returns:
+            The committed image. The log may have more: what was being written.
+        """
+        self._has_resigned = True
+        waiting = [each.future for each in (*self._urgent, *self._queue)]
+        self._urgent.clear()
+        self._queue.clear()
+        for future in (*waiting, *(future for future, _ in self._unanswered)):
+            if not future.done():
+                future.set_exception(NotLeaderError())
+        self.state = replace(
+            self.state, image=self.committed_image, next_offset=self.committed_end_offset
+        )
+        self._wakeup.set()
+        return self.committed_image
 
     def _is_full(self, size_bytes: int) -> bool:
         return len(self._queue) >= QUEUED_OPERATIONS_MAX or (
@@ -224,7 +244,7 @@ class ActiveController:
         )
 
     async def _run_round(self) -> None:
-        outcomes: list[tuple[asyncio.Future[Any], object]] = []
+        self._unanswered = outcomes = []
         new = _Round(self.state.next_offset)
         end_ms = self.now_ms() + ROUND_MS_MAX
         for _ in range(min(len(self._urgent) + len(self._queue), OPERATIONS_PER_ROUND_MAX)):
@@ -321,42 +341,22 @@ class ActiveController:
         return state
 
     async def _commit(self, new: _Round) -> None:
-        try:
-            batches = await self._log_thread.run(
-                partial(_append, self._log, new.batches, self.epoch, self.state.image.timestamp_ms)
-            )
-        except OSError as error:
-            raise LogDirError(self._log.directory, None, str(error)) from error
-        self.last_append_ms = self.now_ms()
-        self.committed_end_offset = new.next_offset
-        # No operation runs while a round is written, so this is the state after its last record.
-        self.committed_image = self.state.image
-        for listener in self._listeners:
-            listener.committed(batches, new.next_offset)
-
-
-def _append(
-    log: MetadataLog,
-    values: list[tuple[Offset, list[bytes]]],
-    epoch: LeaderEpoch,
-    timestamp_ms: int,
-) -> list[tuple[Offset, bytes]]:
-    """Append batches and sync; on the log's thread."""
-    batches = [
-        (
-            base_offset,
-            build_batch(
-                [(None, value) for value in batch],
+        image = self.state.image
+        batches = [
+            NewBatch(
                 base_offset=base_offset,
-                leader_epoch=epoch,
-                timestamp_ms=timestamp_ms,
-            ),
-        )
-        for base_offset, batch in values
-    ]
-    log.append(b"".join(data for _, data in batches))
-    log.flush()
-    return batches
+                records=[(None, value) for value in values],
+                timestamp_ms=image.timestamp_ms,
+            )
+            for base_offset, values in new.batches
+        ]
+        committed = await self._log.append(self.epoch, batches)
+        self.last_append_ms = self.now_ms()
+        self.committed_end_offset = committed.end_offset
+        # No operation runs while a round is written, so this is the state after its last record.
+        self.committed_image = image
+        for listener in self._listeners:
+            listener.committed(committed)
 
 
 def _size(values: list[bytes]) -> int:

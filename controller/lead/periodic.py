@@ -19,18 +19,13 @@ from controller.decide.partitions.elections import (
 )
 from controller.decide.state import ControllerResult, ControllerState
 from controller.lead.active_controller import ActiveController
+from controller.limits import PERIODIC_FAILURE_PAUSE_MS, SOON_MS, STOOD_STILL_MS
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import NO_OP_RECORDS
 from jbodlab.vocabulary.errors import KafkaError
 
 logger = logging.getLogger(__name__)
-
-STOOD_STILL_MS = 100
-"""A timer that is later shows that this process stood still, for nobody knows how long."""
-SOON_MS = 10
-"""Pause after a run that had more to do than one run may."""
-AFTER_FAILURE_MS = 60_000
 
 
 async def fence_stale_brokers(
@@ -92,7 +87,7 @@ async def _repeat(
         try:
             has_more = await controller.submit(decide, is_own=True)
         except KafkaError:
-            pause_ms = AFTER_FAILURE_MS
+            pause_ms = PERIODIC_FAILURE_PAUSE_MS
         else:
             pause_ms = SOON_MS if has_more else interval_ms
 

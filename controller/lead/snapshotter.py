@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from controller.lead.active_controller import ActiveController
-from controller.lead.log_thread import LogThread
+from controller.lead.leadership import Leadership
+from controller.quorum.log_thread import LogThread
+from controller.quorum.replicated_log import Committed
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
@@ -19,7 +20,6 @@ from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshotter import Snapshotter
 from jbodlab.runtime.threads import Threads
 from jbodlab.vocabulary.errors import LogDirError
-from jbodlab.vocabulary.ids import Offset
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class ControllerSnapshotter:
     """Writes snapshots of what is committed, and cleans the log behind them.
 
     Args:
-        controller: Whose state it is; tells of everything committed.
+        leadership: Has the committed image, and tells of everything committed.
         log: Its log, used on `log_thread` only.
         log_thread: The log's thread.
         settings: When a snapshot is due, and how much is kept.
@@ -40,7 +40,7 @@ class ControllerSnapshotter:
     def __init__(
         self,
         *,
-        controller: ActiveController,
+        leadership: Leadership,
         log: MetadataLog,
         log_thread: LogThread,
         settings: MetadataLogSettings,
@@ -48,7 +48,7 @@ class ControllerSnapshotter:
         threads: Threads,
         monotonic_s: Callable[[], float],
     ) -> None:
-        self._controller = controller
+        self._leadership = leadership
         self._log = log
         self._log_thread = log_thread
         self._settings = settings
@@ -61,15 +61,14 @@ class ControllerSnapshotter:
             run=self._run,
             clean=self._clean,
             monotonic_s=monotonic_s,
-            wall_ms=controller.wall_ms,
+            wall_ms=leadership.wall_ms,
             appended_bytes=appended_bytes,
         )
-        controller.add_listener(self)
+        leadership.add_listener(self)
 
-    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
+    def committed(self, committed: Committed) -> None:
         """Take note of new batches."""
-        del end_offset
-        self.snapshots.appended(sum(len(data) for _, data in batches))
+        self.snapshots.appended(sum(len(data) for _, data in committed.batches))
 
     async def run(self) -> None:
         """Write snapshots when they are due; runs until cancelled.
@@ -85,14 +84,14 @@ class ControllerSnapshotter:
             self._thread.stop()
 
     def _committed_image(self) -> MetadataImage | None:
-        image = self._controller.committed_image
+        image = self._leadership.committed_image
         # It ends earlier while a transaction is open.
-        is_whole = image.offset + 1 == self._controller.committed_end_offset
+        is_whole = image.offset + 1 == self._leadership.committed_end_offset
         return image if is_whole else None
 
     def _run(self, function: Callable[[], T], /) -> Awaitable[T]:
         return self._thread.run(function)
 
     async def _clean(self) -> None:
-        now_ms = self._controller.wall_ms()
+        now_ms = self._leadership.wall_ms()
         await self._log_thread.run(partial(clean, self._log, self._settings, now_ms))

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from controller.lead.log_thread import LogThread
+from controller.limits import RECENT_BYTES_MAX, STREAM_KEEP_ALIVE_S, STREAM_PIECE_BYTES
+from controller.quorum.log_thread import LogThread
+from controller.quorum.replicated_log import Committed, NotLeaderError
 from jbodlab.controller_api.requests import (
     MetadataStreamRequest,
     MetadataStreamResponse,
@@ -29,12 +31,6 @@ from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.filesystem import CopySource
 from jbodlab.vocabulary.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
 
-PIECE_BYTES = 1 << 20
-"""Size at which a response is full; a single larger batch is sent whole."""
-RECENT_BYTES_MAX = 4 << 20
-"""How much of the end of the log is kept in memory."""
-KEEP_ALIVE_S = 1.0
-
 
 class _Batch(msgspec.Struct, frozen=True):
     base_offset: Offset
@@ -43,7 +39,13 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class MetadataStream:
-    """What is committed, and the streams that read it; lives on the event loop."""
+    """What is committed in one term, and the streams that read it; lives on the event loop.
+
+    Args:
+        log: The metadata log, read on `log_thread` only.
+        log_thread: The thread of the log.
+        end_offset: The high watermark.
+    """
 
     def __init__(self, log: MetadataLog, log_thread: LogThread, end_offset: Offset) -> None:
         self._log = log
@@ -52,9 +54,17 @@ class MetadataStream:
         self._recent: deque[_Batch] = deque()
         self._recent_bytes = 0
         self._advanced = asyncio.Event()
+        """Set when the end offset advances or the stream closes; then a new one takes its place."""
+        self._is_closed = False
 
-    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
-        """Take note of new batches, each with its base offset, and of the log's end."""
+    def close(self) -> None:
+        """End all subscriptions with `NotLeaderError`: this node does not lead any more."""
+        self._is_closed = True
+        self._advanced.set()
+
+    def committed(self, committed: Committed) -> None:
+        """Take note of new batches, and of the log's end."""
+        batches, end_offset = committed.batches, committed.end_offset
         ends = [base for base, _ in batches[1:]] + [end_offset]
         for (base_offset, data), end in zip(batches, ends, strict=True):
             self._recent.append(_Batch(base_offset, end, data))
@@ -72,6 +82,9 @@ class MetadataStream:
         """Yield everything committed from an offset on, for ever.
 
         A broker whose log has parted from this one is told where to cut; it asks again then.
+
+        Raises:
+            NotLeaderError: this node does not lead any more.
         """
         diverging = await self._log_thread.run(partial(self._diverging_end_offset, request))
         if diverging is not None:
@@ -80,10 +93,10 @@ class MetadataStream:
             )
             return
         offset = request.fetch_offset
-        while True:
+        while not self._is_closed:
             advanced = self._advanced
             if offset >= self._end_offset:
-                if not await _within(advanced, KEEP_ALIVE_S):
+                if not await _within(advanced, STREAM_KEEP_ALIVE_S):
                     yield MetadataStreamResponse(high_watermark=self._end_offset)
                 continue
             found = await self._next(offset)
@@ -94,6 +107,7 @@ class MetadataStream:
                 continue
             data, offset = found
             yield MetadataStreamResponse(high_watermark=self._end_offset, records=data)
+        raise NotLeaderError
 
     async def _next(self, offset: Offset) -> tuple[bytes, Offset] | None:
         """Return the batches from an offset on, and the offset behind them.
@@ -111,7 +125,7 @@ class MetadataStream:
         for batch in self._recent:
             if batch.end_offset <= offset:
                 continue
-            if parts and size + len(batch.data) > PIECE_BYTES:
+            if parts and size + len(batch.data) > STREAM_PIECE_BYTES:
                 break
             parts.append(batch.data)
             size += len(batch.data)
@@ -122,7 +136,7 @@ class MetadataStream:
         """Read committed batches; what was appended and could not be synced is never sent."""
         if offset < self._log.start_offset:
             return None
-        return _committed(self._log.read(offset, PIECE_BYTES), end_offset)
+        return _committed(self._log.read(offset, STREAM_PIECE_BYTES), end_offset)
 
     def _diverging_end_offset(self, request: MetadataStreamRequest) -> Offset | None:
         """Return where a broker's log must be cut; None if it is a beginning of this one.
@@ -150,10 +164,12 @@ class MetadataStream:
         try:
             end_offset, epoch = snapshots.parse_name(path.name)
             position = 0
-            content = await self._log_thread.run(partial(file.pread, PIECE_BYTES, position))
+            content = await self._log_thread.run(partial(file.pread, STREAM_PIECE_BYTES, position))
             while content:
                 position += len(content)
-                behind = await self._log_thread.run(partial(file.pread, PIECE_BYTES, position))
+                behind = await self._log_thread.run(
+                    partial(file.pread, STREAM_PIECE_BYTES, position)
+                )
                 yield SnapshotPiece(
                     end_offset=Offset(end_offset),
                     epoch=LeaderEpoch(epoch),

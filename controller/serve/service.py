@@ -31,8 +31,9 @@ from controller.decide.settings.feature_updates import update_features
 from controller.decide.settings.producer_ids import allocate_producer_ids
 from controller.decide.state import ControllerResult, ControllerState, IdSource, Randomness
 from controller.lead.active_controller import ActiveController, Decision
-from controller.quorum import describe_quorum
-from controller.serve.metadata_stream import MetadataStream
+from controller.lead.leadership import Term
+from controller.limits import STREAMS_MAX
+from controller.quorum.description import describe_quorum
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
@@ -40,9 +41,6 @@ from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 RequestT = TypeVar("RequestT", bound=requests.Request[Any])
 ResponseT = TypeVar("ResponseT")
-
-STREAMS_MAX = 500
-"""Streams of metadata at the same time, each of which keeps up to two pieces in memory."""
 
 
 Decide = Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]]
@@ -136,8 +134,8 @@ class ControllerService:
     """Answers calls; `jbodlab.controller_api.transport.RpcService`.
 
     Args:
-        controller: Runs the operations.
-        stream: Committed metadata.
+        term: Returns the present term, whose active controller runs the operations and whose stream
+            has the committed metadata; raises `NotLeaderError`, a refusal, while there is none.
         heartbeat_interval_ms: Half of it is the longest that a heartbeat may wait in the queue.
         randomness: Where placement begins.
         new_id: Draws topic ids.
@@ -146,17 +144,19 @@ class ControllerService:
     def __init__(
         self,
         *,
-        controller: ActiveController,
-        stream: MetadataStream,
+        term: Callable[[], Term],
         heartbeat_interval_ms: int,
         randomness: Randomness,
         new_id: IdSource,
     ) -> None:
-        self._controller = controller
-        self._stream = stream
+        self._term = term
         self._heartbeat_deadline_ms = heartbeat_interval_ms // 2
         self._calls = {each.request.method(): each for each in calls(randomness, new_id)}
         self._streams = 0
+
+    @property
+    def _controller(self) -> ActiveController:
+        return self._term().controller
 
     async def unary(self, method: str, message: Message) -> Any:
         """Carry out a request."""
@@ -196,7 +196,7 @@ class ControllerService:
             )
         self._streams += 1
         try:
-            async for response in self._stream.subscribe(request):
+            async for response in self._term().stream.subscribe(request):
                 yield to_proto(response)
         finally:
             self._streams -= 1

@@ -8,17 +8,22 @@ Names are Kafka's: of `kafka.log:type=LogManager,name=LogDirectoryOffline,logDir
 domain, the type and the name with underscores between them, and the other tags as labels. Counters
 end in `_total`. What Kafka does not have begins with `jbodlab_`.
 
-Nothing is kept here but histograms: values are asked for when somebody looks.
+Each room declares its metrics as a table of rows (name, meaning, value). Nothing is kept here but
+histograms: values are asked for at each scrape.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
-NO_LABELS: Mapping[str, str] = {}
+T = TypeVar("T")
+Labels = Mapping[str, str]
+
+NO_LABELS: Labels = {}
 
 LATENCY_BOUNDS_S: tuple[float, ...] = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
@@ -38,24 +43,7 @@ class Metric(msgspec.Struct, frozen=True):
     name: str
     kind: str
     meaning: str
-    samples: Sequence[tuple[str, Mapping[str, str], float]]
-
-
-def gauge(name: str, meaning: str, value: float) -> Metric:
-    """Return a metric that goes up and down."""
-    return Metric(name, "gauge", meaning, [("", NO_LABELS, value)])
-
-
-def gauges(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
-    """Return a metric with a value for each value of one label."""
-    samples = [("", {label: key}, value) for key, value in values.items()]
-    return Metric(name, "gauge", meaning, samples)
-
-
-def counter(name: str, meaning: str, value: float) -> Metric:
-    """Return a metric that only grows; its name ends in `_total`."""
-    assert name.endswith("_total")
-    return Metric(name, "counter", meaning, [("", NO_LABELS, value)])
+    samples: Sequence[tuple[str, Labels, float]]
 
 
 class Histogram:
@@ -82,13 +70,11 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
-    def samples(
-        self, labels: Mapping[str, str] = NO_LABELS
-    ) -> list[tuple[str, Mapping[str, str], float]]:
+    def samples(self, labels: Labels = NO_LABELS) -> list[tuple[str, Labels, float]]:
         """Return the samples of a metric of kind `histogram`."""
         # A copy: the other thread may count on, and then the sums below would not agree.
         counts, total = list(self._counts), self._sum
-        samples: list[tuple[str, Mapping[str, str], float]] = []
+        samples: list[tuple[str, Labels, float]] = []
         below = 0
         for bound, count in zip([*map(_number, self._bounds), "+Inf"], counts, strict=True):
             below += count
@@ -97,11 +83,42 @@ class Histogram:
         return samples
 
 
-def histograms(
-    name: str, meaning: str, values: Iterable[tuple[Mapping[str, str], Histogram]]
-) -> Metric:
+def values(*table: tuple[str, str, float], prefix: str = "") -> Iterator[Metric]:
+    """Yield a metric without labels for each row of a table: name, meaning, value.
+
+    A name that ends in `_total` is that of a counter, every other one that of a gauge. All begin
+    with the prefix.
+    """
+    for name, meaning, value in table:
+        yield Metric(prefix + name, _kind(name), meaning, [("", NO_LABELS, value)])
+
+
+def by_label(label: str, items: Mapping[str, T]) -> list[tuple[Labels, T]]:
+    """Return items that one label tells apart, for `rows`."""
+    return [({label: key}, item) for key, item in items.items()]
+
+
+def rows(
+    items: Sequence[tuple[Labels, T]], *table: tuple[str, str, Callable[[T], float]]
+) -> Iterator[Metric]:
+    """Yield a metric for each row of a table, with a value for each item.
+
+    Args:
+        items: Labels, and the object that values are taken from.
+        table: Name, meaning, and the function from an item to its value.
+    """
+    for name, meaning, value in table:
+        samples = [("", labels, value(item)) for labels, item in items]
+        yield Metric(name, _kind(name), meaning, samples)
+
+
+def _kind(name: str) -> str:
+    return "counter" if name.endswith("_total") else "gauge"
+
+
+def histograms(name: str, meaning: str, items: Sequence[tuple[Labels, Histogram]]) -> Metric:
     """Return a metric with a histogram for each set of labels."""
-    samples = [sample for labels, histogram in values for sample in histogram.samples(labels)]
+    samples = [sample for labels, histogram in items for sample in histogram.samples(labels)]
     return Metric(name, "histogram", meaning, samples)
 
 
@@ -116,7 +133,7 @@ def render(metrics: Iterable[Metric]) -> str:
     return "".join(lines)
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def _labels(labels: Labels) -> str:
     if not labels:
         return ""
     quoted = (f'{name}="{_escaped(value, quotes=True)}"' for name, value in labels.items())

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
-from broker import metrics
 from broker.replica.replica_state import Absent, Offline
 from broker.replica_manager import PRODUCER_EXPIRATION_CHECK_S
 from jbodlab.config.topic_keys import SEGMENT_BYTES
@@ -160,7 +159,7 @@ def test_failed_replica_stays_offline_whatever_the_metadata_says(tmp_path: Path)
 
         assert single.host.manager.registry.partition(TP) is partition
         assert isinstance(partition.state, Offline)
-        assert metrics.is_offline(partition)
+        assert partition.is_without_log
         assert single.replicas_on_disk()["d1"] == []
 
     run(tmp_path, test)

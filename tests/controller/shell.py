@@ -3,42 +3,70 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
 from controller.lead.active_controller import ActiveController
-from controller.lead.log_thread import LogThread
+from controller.lead.leadership import Leadership
 from controller.metadata_dir import open_metadata_dir
+from controller.quorum.log_thread import LogThread
 from controller.serve.metadata_stream import MetadataStream
-from controller.server import initial_state
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.runtime.outside import real
 from jbodlab.vocabulary.errors import LogDirError
-from jbodlab.vocabulary.ids import Offset
 from tests.controller.formatted import config_of
 
 
 class Shell:
-    """Log, thread, stream and controller, wired as the server does it."""
+    """Log, thread and leadership, wired as the server does it, without periodic tasks."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
         config, outside = config_of(directory, **settings), real()
-        self.opened = open_metadata_dir(config, UUID(int=1))
+        self.opened = open_metadata_dir(config)
         self.log: MetadataLog = self.opened.log
         self.thread = LogThread(outside.threads)
-        self.stream = MetadataStream(self.log, self.thread, Offset(self.log.end_offset))
-        self.controller = ActiveController(
-            log=self.log,
+        self.leadership = Leadership(
+            config=config,
+            incarnation_id=UUID(int=1),
+            opened=self.opened,
             log_thread=self.thread,
-            state=initial_state(config, self.opened, outside.monotonic_ms()),
-            epoch=self.opened.epoch,
-            listener=self.stream,
-            now_ms=outside.monotonic_ms,
-            wall_ms=outside.wall_ms,
+            outside=outside,
+            start_periodic=lambda _: [],
         )
-        self.running = asyncio.create_task(self.controller.run())
+        self.running: asyncio.Task[None]
+
+    @property
+    def controller(self) -> ActiveController:
+        return self.leadership.term.controller
+
+    @property
+    def stream(self) -> MetadataStream:
+        return self.leadership.term.stream
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.leadership.committed_image
+
+    async def lead(self) -> None:
+        await self.leadership.lead()
+        self.running = asyncio.create_task(self.leadership.run())
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            assert not self.running.done()
+            await asyncio.sleep(0.001)
+
+    async def until_active(self) -> None:
+        await self.until(lambda: self.leadership.is_active)
+
+    async def close(self) -> None:
+        with suppress(OSError):
+            await self.thread.run(self.log.close)
+        self.thread.stop()
+        self.opened.lock.close()
 
 
 @asynccontextmanager
@@ -46,12 +74,22 @@ async def shell(directory: Path, **settings: str) -> AsyncIterator[Shell]:
     result = Shell(directory, **settings)
     try:
         async with asyncio.timeout(60):
+            await result.lead()
             yield result
     finally:
         result.running.cancel()
         with suppress(asyncio.CancelledError, LogDirError):
             await result.running
-        with suppress(OSError):
-            await result.thread.run(result.log.close)
-        result.thread.stop()
-        result.opened.lock.close()
+        await result.close()
+
+
+@contextmanager
+def led(directory: Path, **settings: str) -> Iterator[Shell]:
+    """Yield a shell that leads and runs nothing."""
+    result = Shell(directory, **settings)
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(result.leadership.lead())
+            yield result
+        finally:
+            runner.run(result.close())

@@ -17,7 +17,6 @@ from controller.decide.brokers.brokers import heartbeat
 from controller.decide.brokers.registration import register_broker, unregister_broker
 from controller.decide.partitions.isr import alter_partition
 from controller.decide.partitions.topics import create_topics, delete_topics
-from controller.metadata_dir import open_metadata_dir
 from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     CreateTopicsRequest,
@@ -31,8 +30,8 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController, brokers, directories, named_uuid
-from tests.controller.formatted import config_of, format_dir
-from tests.controller.shell import Shell, shell
+from tests.controller.formatted import format_dir
+from tests.controller.shell import Shell, led, shell
 
 PARTITIONS = 7
 CUTS = 25
@@ -149,12 +148,11 @@ def test_any_cut_of_the_log_gives_the_state_before_it(
         expected = whole(data[:cut])
 
         for _ in range(2):
-            opened = open_metadata_dir(config_of(killed), UUID(int=9))
-            opened.log.close()
-            opened.lock.close()
-            assert opened.image.topics == expected.topics
-            assert opened.image.cluster.brokers == expected.cluster.brokers
+            with led(killed) as it:
+                image = it.image
+            assert image.topics == expected.topics
+            assert image.cluster.brokers == expected.cluster.brokers
         # What is one result for a user is there as a whole, or not at all.
-        for topic in opened.image.topics.by_id.values():
+        for topic in image.topics.by_id.values():
             assert len(topic.partitions) == PARTITIONS
         shutil.rmtree(killed)

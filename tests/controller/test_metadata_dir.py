@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from controller.metadata_dir import OpenedDir, open_metadata_dir
+from controller.metadata_dir import open_metadata_dir
 from jbodlab.metadata.log.batches import MetadataBatch, data_batch, read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.quorum_state import QuorumState, read_quorum_state
@@ -29,19 +27,8 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
 from tests.builders import CLUSTER_ID, named_uuid
 from tests.controller.formatted import NODE_ID, config_of, format_dir
+from tests.controller.shell import led
 from tests.snapshot_files import image_records, write_snapshot
-
-INCARNATION = UUID(int=5)
-
-
-@contextmanager
-def opened(directory: Path) -> Iterator[OpenedDir]:
-    result = open_metadata_dir(config_of(directory), INCARNATION)
-    try:
-        yield result
-    finally:
-        result.log.close()
-        result.lock.close()
 
 
 def batches(log: MetadataLog) -> list[MetadataBatch]:
@@ -56,11 +43,11 @@ def records(batch: MetadataBatch) -> list[Record]:
 
 
 def test_first_records_of_a_fresh_log(tmp_path: Path) -> None:
-    with opened(format_dir(tmp_path / "m")) as result:
+    with led(format_dir(tmp_path / "m")) as result:
         change, bootstrap, registration = batches(result.log)
 
-    assert result.cluster_id == CLUSTER_ID
-    assert result.epoch == 1
+    assert result.opened.cluster_id == CLUSTER_ID
+    assert result.controller.epoch == 1
     assert change.is_control
     assert change.records == (
         (
@@ -79,7 +66,7 @@ def test_first_records_of_a_fresh_log(tmp_path: Path) -> None:
     ]
     (registered,) = records(registration)
     assert isinstance(registered, RegisterControllerRecord)
-    assert registered.incarnation_id == INCARNATION
+    assert registered.incarnation_id == UUID(int=1)
     assert {batch.epoch for batch in (change, bootstrap, registration)} == {1}
     assert result.image.offset == 4
     assert result.image.features.metadata_version == 30
@@ -87,13 +74,13 @@ def test_first_records_of_a_fresh_log(tmp_path: Path) -> None:
 
 def test_each_start_begins_a_new_leader_epoch_and_keeps_the_state(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m", level=22)
-    with opened(directory) as first:
+    with led(directory) as first:
         pass
 
-    with opened(directory) as second:
+    with led(directory) as second:
         added = batches(second.log)[3:]
 
-    assert second.epoch == 2
+    assert second.controller.epoch == 2
     assert [batch.is_control for batch in added] == [True, False]
     assert second.image.features == first.image.features
     assert read_quorum_state(directory / "__cluster_metadata-0") == QuorumState(
@@ -103,28 +90,28 @@ def test_each_start_begins_a_new_leader_epoch_and_keeps_the_state(tmp_path: Path
 
 def test_without_quorum_state_the_epoch_still_rises(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m")
-    with opened(directory):
+    with led(directory):
         pass
     (directory / "__cluster_metadata-0" / "quorum-state").unlink()
 
-    with opened(directory) as second:
-        assert second.epoch == 2
+    with led(directory) as second:
+        assert second.controller.epoch == 2
 
 
 def test_without_bootstrap_the_latest_level_is_used(tmp_path: Path) -> None:
-    with opened(format_dir(tmp_path / "m", level=None)) as result:
+    with led(format_dir(tmp_path / "m", level=None)) as result:
         assert result.image.features.metadata_version == 30
 
 
 def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m")
-    with opened(directory) as first:
+    with led(directory) as first:
         end = first.log.end_offset
     segment = directory / "__cluster_metadata-0" / "00000000000000000000.log"
     with segment.open("ab") as file:
         file.write(b"\0" * 7 + b"\x05\0\0\0\x50 torn")
 
-    with opened(directory) as second:
+    with led(directory) as second:
         assert batches(second.log)[3].base_offset == end
 
 
@@ -138,7 +125,7 @@ def test_a_bootstrap_that_a_crash_cut_short_is_aborted_and_written_again(tmp_pat
     log.append(data_batch(begin, base_offset=0, epoch=1, timestamp_ms=0))
     log.close()
 
-    with opened(directory) as result:
+    with led(directory) as result:
         written = records(batches(result.log)[2])
 
     assert written == [
@@ -152,27 +139,27 @@ def test_a_bootstrap_that_a_crash_cut_short_is_aborted_and_written_again(tmp_pat
 
 def test_the_newest_snapshot_is_loaded_before_the_log(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m")
-    with opened(directory) as first:
+    with led(directory) as first:
         topic = TopicRecord(name="foo", topic_id=named_uuid("foo"))  # type: ignore[arg-type]
         state = [*image_records(first.image), VersionedRecord(topic, 0)]
         write_snapshot(first.log.directory, state, 500, 7, 0)
 
-    with opened(directory) as second:
+    with led(directory) as second:
         assert "foo" in second.image.topics.by_name
         assert second.log.start_offset == 500
-        assert second.epoch == 8
+        assert second.controller.epoch == 8
 
 
 def test_an_unformatted_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"No `meta.properties` found in .*/m"):
-        open_metadata_dir(config_of(tmp_path / "m"), INCARNATION)
+        open_metadata_dir(config_of(tmp_path / "m"))
 
 
 def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m", node_id=7)
 
     with pytest.raises(FormatError, match="Stored node id 7 doesn't match previous node id 100"):
-        open_metadata_dir(config_of(directory), INCARNATION)
+        open_metadata_dir(config_of(directory))
 
 
 def test_a_malformed_file_is_refused(tmp_path: Path) -> None:
@@ -180,7 +167,7 @@ def test_a_malformed_file_is_refused(tmp_path: Path) -> None:
     (directory / "meta.properties").write_text("version=9\n")
 
     with pytest.raises(FormatError, match="version number 9"):
-        open_metadata_dir(config_of(directory), INCARNATION)
+        open_metadata_dir(config_of(directory))
 
 
 @pytest.mark.process
@@ -215,7 +202,7 @@ def test_a_directory_with_kafkas_default_features_is_taken(
     if has_log:
         shutil.copytree(kafkas / "__cluster_metadata-0", directory / "__cluster_metadata-0")
 
-    with opened(directory) as result:
+    with led(directory) as result:
         levels = {"metadata.version": 30, "group.version": 1}
         assert dict(result.image.features.levels) == levels
         assert bool(result.image.topics.by_id) is has_log
@@ -223,7 +210,7 @@ def test_a_directory_with_kafkas_default_features_is_taken(
 
     # Once, and what Kafka wrote stays.
     assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 4
-    with opened(directory) as again:
+    with led(directory) as again:
         assert again.image.topics == topics
     assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 4
 
@@ -233,15 +220,18 @@ def test_a_damaged_bootstrap_file_matters_only_to_an_empty_log(tmp_path: Path) -
     path = directory / "bootstrap.checkpoint"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    with pytest.raises(CorruptRecordError, match=r"bootstrap\.checkpoint is damaged"):
-        open_metadata_dir(config_of(directory), INCARNATION)
+    with (
+        pytest.raises(CorruptRecordError, match=r"bootstrap\.checkpoint is damaged"),
+        led(directory),
+    ):
+        pass
     path.write_bytes(whole)
-    with opened(directory):
+    with led(directory):
         pass
 
     path.write_bytes(whole[:-1])
 
-    with opened(directory) as again:
+    with led(directory) as again:
         assert again.image.features.metadata_version == 30
 
 
@@ -249,11 +239,11 @@ def test_a_log_that_ends_before_its_snapshot_is_said_to_have_lost_something(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = format_dir(tmp_path / "m")
-    with opened(directory) as first:
+    with led(directory) as first:
         assert "later records are lost" not in caplog.text
         write_snapshot(first.log.directory, image_records(first.image), 500, 7, 0)
 
-    with opened(directory) as second:
+    with led(directory) as second:
         assert second.log.start_offset == 500
     (line,) = (each for each in caplog.records if each.levelname == "ERROR")
     assert "later records are lost" in line.message

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import pytest
 
-from controller.lead.log_thread import LogThread
 from controller.metadata_dir_watch import watch_metadata_dir
+from controller.quorum.log_thread import LogThread
 from jbodlab.runtime.outside import real
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import LogDirError

@@ -64,7 +64,7 @@ def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
 
     async def scenario(it: Snapshots) -> None:
         controller = it.shell.controller
-        metrics = ControllerMetrics(controller, it.snapshotter.snapshots)
+        metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
         documented = (ROOT / "docs" / "metrics.md").read_text()
         assert all(f"| `{metric.name}` |" in documented for metric in metrics())
         before = collected(metrics)
@@ -108,7 +108,7 @@ def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
 def test_topics_are_those_that_are_on_the_disk(tmp_path: Path) -> None:
     async def body() -> None:
         async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
-            metrics = ControllerMetrics(it.shell.controller, it.snapshotter.snapshots)
+            metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
             change = asyncio.create_task(it.change(1))
             while not it.image.topics.by_id:  # noqa: ASYNC110 - of a decision
                 await asyncio.sleep(0)
@@ -123,7 +123,7 @@ def test_topics_are_those_that_are_on_the_disk(tmp_path: Path) -> None:
 def test_snapshots_have_a_size_and_an_age(tmp_path: Path) -> None:
     async def body() -> None:
         async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
-            metrics = ControllerMetrics(it.shell.controller, it.snapshotter.snapshots)
+            metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
             prefix = "kafka_server_SnapshotEmitter_LatestSnapshotGenerated"
             assert collected(metrics)[f"{prefix}Bytes"] == 0
             assert collected(metrics)[f"{prefix}AgeMs"] == -1

@@ -321,9 +321,9 @@ class _Metadata:
                 break
             self._load(data)
 
-    def _committed(self, _stream: Any, batches: Any, end_offset: int) -> None:
-        self._check_durable(end_offset)
-        for _, data in batches:
+    def _committed(self, _stream: Any, committed: Any) -> None:
+        self._check_durable(committed.end_offset)
+        for _, data in committed.batches:
             self._load(data)
 
     def _load(self, data: bytes) -> None:

@@ -25,8 +25,8 @@ from broker.api.answer import (
 from broker.api.data.leader_hints import LeaderHints
 from broker.api.partition_errors import told
 from broker.client_quotas import ClientQuotas
+from broker.limits import APPENDED_AT_ONCE
 from broker.metadata_cache import MetadataCache
-from broker.produce.appends import APPENDED_AT_ONCE
 from broker.produce.other_leaders import PASSED_ON, Unanswered
 from broker.produce.passing_on import PassingOn
 from broker.produce.sent_away import Sender

@@ -21,6 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from broker.limits import DENIAL_S, DENIAL_S_MAX
+
 DEFAULT_RESERVE_DIVISOR = 100
 """Unless configured otherwise the reserve is this part of the file system."""
 
@@ -32,14 +34,6 @@ FILES_BYTES = 16 << 10
 
 FILES_RESERVE_DIVISOR = 2
 """New replicas may take at most this part of the reserve where every directory is full."""
-
-DENIAL_S = 5.0
-DENIAL_S_MAX = 60.0
-"""How long a disk is FULL at least that took small files and soon took no more again; doubled each
-time.
-
-What it says of its room tells nothing then: a quota may be used up, or the inodes.
-"""
 
 
 def reserve_of(configured_bytes: int, total_bytes: int) -> int:

@@ -30,10 +30,11 @@ from broker.disk.directory.replica_files import ReplicaFiles
 from broker.disk.directory.slowness import IoSamples
 from jbodlab.runtime.outside import Outside, real
 from jbodlab.storage.directory.filesystem import Disk, FileSystem
-from jbodlab.storage.log.directory_files import OPEN_FILES_MAX, DirectoryFiles
+from jbodlab.storage.log.directory_files import DirectoryFiles
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import DirectoryId
+from jbodlab.vocabulary.limits import OPEN_FILES_MAX
 
 T = TypeVar("T")
 

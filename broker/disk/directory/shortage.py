@@ -5,9 +5,6 @@ from __future__ import annotations
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
-TRY_AGAIN_S = 1.0
-"""How long what cannot fail waits until it is tried again."""
-
 
 class ShortageError(KafkaError):
     """The process lacked descriptors or memory for a call; the same call may succeed later.

@@ -28,8 +28,7 @@ from typing import NamedTuple
 
 import msgspec
 
-SAMPLES_MAX = 256
-"""Most calls of one kind between two looks that are taken into account, the newest."""
+from broker.limits import SAMPLES_MAX
 
 VALUES_MIN = 4
 """So many values must be in a window before anything is said."""

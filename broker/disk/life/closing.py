@@ -26,6 +26,7 @@ from broker.disk.directory.no_space import WaitsForRoomError
 from broker.disk.directory.replica_files import ReplicaLostError
 from broker.disk.life import clean_shutdown
 from broker.disk.upkeep.checkpoints import CONTENTS
+from broker.limits import CLOSE_HANG_DEADLINE_S, SYNCS_AT_ONCE
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.directory.disk_errors import OutOfRoomError
@@ -33,11 +34,6 @@ from jbodlab.storage.log import checkpointed
 from jbodlab.storage.log.instructions import Instructions, SyncRequest
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.vocabulary.ids import BrokerEpoch, TopicPartition
-
-HANG_DEADLINE_S = 30.0
-
-SYNCS_AT_ONCE = 16
-"""Threads that sync the logs of one directory; more do not help any disk."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +43,7 @@ async def close_log_dirs(
     in_use: LogsInUse,
     broker_epoch: BrokerEpoch,
     *,
-    hang_deadline_s: float = HANG_DEADLINE_S,
+    hang_deadline_s: float = CLOSE_HANG_DEADLINE_S,
 ) -> bool:
     """Flush and close everything, write all checkpoints, mark the directories as clean.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.disk.life.startup import with_directory_id
+from broker.limits import PROBES
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.directory_probe import probe
@@ -19,9 +20,6 @@ from jbodlab.storage.directory.meta_properties import Ensemble, MetaProperties
 from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
-
-PROBES = 3
-"""A disk that works now and then is not repaired."""
 
 
 class Inspected(NamedTuple):

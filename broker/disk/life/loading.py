@@ -30,6 +30,7 @@ from broker.disk.directory.shortage import ShortageError
 from broker.disk.life import clean_shutdown
 from broker.disk.upkeep.checkpoints import CONTENTS
 from broker.disk.upkeep.probe import watch_steps
+from broker.limits import LOAD_HANG_DEADLINE_S
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import read_offsets, write_offsets
 from jbodlab.storage.directory.disk_errors import is_no_space
@@ -44,7 +45,6 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-HANG_DEADLINE_S = 30.0
 
 ReplicaOf = Callable[[UUID | None, int], TopicPartition | None]
 """Returns this broker's replica of a topic id and a partition; None if the metadata place none."""
@@ -71,7 +71,7 @@ async def load_logs(
     log_config_of: LogConfigOf,
     *,
     is_ours: Callable[[TopicPartition], bool] = lambda _: True,
-    hang_deadline_s: float = HANG_DEADLINE_S,
+    hang_deadline_s: float = LOAD_HANG_DEADLINE_S,
 ) -> list[LoadedReplica]:
     """Load the logs of all online directories, at the same time.
 
@@ -145,7 +145,7 @@ async def load_revived(
     *,
     is_ours: Callable[[TopicPartition], bool],
     in_use: Callable[[TopicPartition], bool] = lambda _: False,
-    hang_deadline_s: float = HANG_DEADLINE_S,
+    hang_deadline_s: float = LOAD_HANG_DEADLINE_S,
 ) -> list[FoundLog]:
     """Load the logs of one directory that comes back, while all others serve.
 

@@ -41,22 +41,18 @@ from broker.disk.directory.logs_in_use import FoundLog
 from broker.disk.life.inspection import Inspected, inspect
 from broker.disk.life.loading import LogConfigOf, ReplicaOf, load_revived
 from broker.disk.life.startup import OpenedLogDirs
+from broker.limits import (
+    INSPECTION_TIMEOUT_S,
+    REVIVAL_LOOK_INTERVAL_S,
+    SETTLED_TIMEOUT_S,
+    SILENT_TIMEOUT_S,
+)
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import FormatError, JbodlabError, KafkaError, LogDirError
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 
-SETTLED_TIMEOUT_S = 10.0
-"""The controller hears of a failure at once, unless it is away."""
-
-SILENT_TIMEOUT_S = 5.0
-"""A disk that answers again lets go of what hung in it soon."""
-
-INSPECTION_TIMEOUT_S = 30.0
-"""As at the start: a disk that has to spin up first may take some seconds."""
-
-LOOK_INTERVAL_S = 0.05
 logger = logging.getLogger(__name__)
 
 
@@ -308,7 +304,7 @@ class LogDirRevival:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
         while not condition() and loop.time() < end:  # noqa: ASYNC110 - not one event
-            await asyncio.sleep(LOOK_INTERVAL_S)
+            await asyncio.sleep(REVIVAL_LOOK_INTERVAL_S)
 
 
 def _storage_error(path: Path, reason: str) -> KafkaError:

@@ -28,23 +28,21 @@ from broker.disk.directory.executor import run_aside
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life import clean_shutdown
+from broker.limits import START_DEADLINE_S
 from jbodlab.runtime.outside import Outside, real
 from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import disk_errors, meta_properties
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.filesystem import Disk, FileSystem
 from jbodlab.storage.directory.meta_properties import Ensemble, MetaProperties
-from jbodlab.storage.log.directory_files import OPEN_FILES_MAX
 from jbodlab.vocabulary import directory_id
 from jbodlab.vocabulary.errors import ConfigError, FormatError, JbodlabError
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
+from jbodlab.vocabulary.limits import OPEN_FILES_MAX
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-START_DEADLINE_S = 30.0
-"""A disk that has to spin up first may take some seconds."""
 
 
 class OpenedLogDirs(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,18 +33,10 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
 from broker.disk.directory.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
+from broker.limits import STALL_LOOK_S, STALL_MIN_S, STALLS_MAX
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import JbodlabError, LogDirError
-
-STALL_LOOK_S = 0.1
-"""How often is looked whether this process stands still."""
-
-STALL_MIN_S = 0.01
-"""Waking up later than this by so much is a stall; less is nothing unusual."""
-
-STALLS_MAX = 256
-"""Stalls that are remembered; they cover far more than the time between two looks."""
 
 logger = logging.getLogger(__name__)
 

@@ -25,20 +25,13 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogsInUse, OwnedLog
 from broker.disk.directory.replica_files import ReplicaLostError
 from broker.disk.upkeep.periodic import PeriodicTask
+from broker.limits import EXPIRED_FILES_INTERVAL_MS, LOGS_PER_TURN, RMTREE_ATTEMPTS
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.names import DirKind, parse_partition_dir
 from jbodlab.vocabulary.errors import KafkaError, LogDirError
 
 logger = logging.getLogger(__name__)
-
-EXPIRED_FILES_INTERVAL_MS = 10_000
-"""How often is looked for `.deleted` files whose delay is over."""
-
-RMTREE_ATTEMPTS = 3
-
-LOGS_PER_TURN = 256
-"""So many logs are looked at in one turn of the event loop."""
 
 
 class RetentionTask:

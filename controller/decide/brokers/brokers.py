@@ -82,16 +82,26 @@ def heartbeat(
         degraded_log_dirs=HEALTHY if is_fenced else degraded,
     )
     # Elections that come with the new state shall know of degraded directories already.
-    heard = replace(state, heartbeats=state.heartbeats.with_contact(request.broker_id, contact))
+    state_with_contact = replace(
+        state, heartbeats=state.heartbeats.with_contact(request.broker_id, contact)
+    )
 
     records = RecordList(state.metadata_version)
-    left_isrs = False
+    already_removed_from_isrs = False
     if upcoming is not current_state(state, registration):
-        left_isrs = _add_transition(records, heard, registration, upcoming, failed)
+        already_removed_from_isrs = _add_transition(
+            records, state_with_contact, registration, upcoming, failed
+        )
     if failed and not all_failed:
-        add_offline_directories(records, heard, registration, failed, left_isrs=left_isrs)
+        add_offline_directories(
+            records,
+            state_with_contact,
+            registration,
+            failed,
+            already_removed_from_isrs=already_removed_from_isrs,
+        )
     shutdown_offset = _shutdown_offset(state, request, upcoming, records)
-    add_relief(records, state, heard, request.broker_id)
+    add_relief(records, state, state_with_contact, request.broker_id)
     records.add(cordoned_change(registration, request.cordoned_log_dirs, state))
     return ControllerResult(
         response=BrokerHeartbeatResponse(

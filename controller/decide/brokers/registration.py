@@ -74,7 +74,7 @@ def register_broker(
         records.add(change)
     records.add(_registration(request, state, old, epoch, features))
     if is_same:
-        for change in electable(state.after(records)):
+        for change in electable(state.with_records_replayed(records)):
             records.add(change)
     heartbeats = state.heartbeats
     if is_same and request.broker_id in heartbeats.contacts:

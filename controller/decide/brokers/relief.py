@@ -35,7 +35,7 @@ def add_relief(
     now = after.degraded.by_broker.get(broker_id, HEALTHY)
     count = len(records)
     if now.degraded:
-        for change in away_from_degraded(after.after(records), broker_id):
+        for change in away_from_degraded(after.with_records_replayed(records), broker_id):
             records.add(change)
     if now != known:
         logger.info(

@@ -53,7 +53,7 @@ def add_offline_directories(
     registration: BrokerRegistration,
     failed: tuple[DirectoryId, ...],
     *,
-    left_isrs: bool,
+    already_removed_from_isrs: bool,
 ) -> None:
     """Append what follows from the failure of some of a broker's directories.
 
@@ -65,13 +65,13 @@ def add_offline_directories(
         state: The state before.
         registration: The broker.
         failed: Directories of its registration; never all of them.
-        left_isrs: Whether records of this result took the broker out of all ISRs already. Judging
-            the partitions by the old state once more would raise their epochs twice.
+        already_removed_from_isrs: Whether records of this result remove the broker from all ISRs.
+            Judging the partitions by the old state once more would raise their epochs twice.
     """
     remaining = tuple(each for each in registration.directories if each not in failed)
     # An empty list would read as no change.
     assert remaining
-    if not left_isrs:
+    if not already_removed_from_isrs:
         for directory in failed:
             affected = in_directory(state, registration.broker_id, directory)
             for record in without_broker(state, registration.broker_id, affected):

@@ -18,6 +18,7 @@ from controller.decide.state import (
     leader_test,
     partitions,
 )
+from controller.limits import ELECTIONS_PER_RUN_MAX
 from jbodlab.controller_api.requests import (
     ElectionResult,
     ElectLeadersRequest,
@@ -28,8 +29,6 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER
 
 PREFERRED, UNCLEAN = 0, 1
-ELECTIONS_PER_RUN_MAX = 1_000
-"""Most changes of one periodic run; the next one follows soon."""
 
 
 def elect_leaders(

@@ -133,7 +133,7 @@ def _elect_uncleanly(records: RecordList, state: ControllerState, now_ms: int) -
         for record, _ in records.as_tuple()
     ):
         return
-    elections = elect_unclean_leaders(state.after(records), now_ms).records
+    elections = elect_unclean_leaders(state.with_records_replayed(records), now_ms).records
     records.extend(list(elections[: RECORDS_PER_RESULT_MAX - len(records)]))
 
 

@@ -25,9 +25,9 @@ from jbodlab.record_batch.record_batch import HEADER_SIZE, BatchHeader, iterate_
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import AppendFile, FileSystem
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
+from jbodlab.vocabulary.limits import COPY_CHUNK_BYTES
 
 INDEX_INTERVAL_BYTES = 4096
-COPY_CHUNK_BYTES = 8 << 20
 
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_INDEX_ENTRY = struct.Struct(">qi")

@@ -21,13 +21,11 @@ from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.limits import LONG_PIECE_S
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-LONG_PIECE_S = 0.05
-"""No pause between two pieces is longer: a slow disk alone leaves time enough."""
 
 
 class Run(Protocol):

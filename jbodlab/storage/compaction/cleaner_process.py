@@ -34,11 +34,7 @@ from jbodlab.storage.compaction.compaction_round import CompactionRound
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import CorruptRecordError
-
-END_S = 5.0
-
-LOOK_S = 0.05
-"""How often is looked whether to go on while the process works."""
+from jbodlab.vocabulary.limits import CLEANER_END_S, CLEANER_LOOK_S
 
 RATE = "rate"
 """Message type of a rate update; it may be sent at any time and has no reply."""
@@ -85,7 +81,7 @@ class CleanerProcess:
             process.kill()
             # On a disk that hangs it ends when its call comes back.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
+                process.wait(CLEANER_END_S)
 
     def _start(self) -> None:
         ours, theirs = Pipe()
@@ -107,7 +103,7 @@ class CleanerProcess:
         try:
             self._tell_rate(connection)
             connection.send(request)
-            while not connection.poll(LOOK_S):
+            while not connection.poll(CLEANER_LOOK_S):
                 self._look(0)
                 self._tell_rate(connection)
             kind, *answer = connection.recv()
@@ -115,7 +111,7 @@ class CleanerProcess:
             process = self._process
             assert process is not None
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
+                process.wait(CLEANER_END_S)
             status = process.returncode
             self.close()
             raise CleanerDiedError(
@@ -168,7 +164,7 @@ class Caller:
     def is_set(self) -> bool:
         """Return whether it is gone; looks now and then, as a look takes longer than a batch."""
         now_s = self._monotonic_s()
-        if not self._is_gone and now_s - self._looked_s >= LOOK_S:
+        if not self._is_gone and now_s - self._looked_s >= CLEANER_LOOK_S:
             self._looked_s = now_s
             self._hear(0)
         return self._is_gone

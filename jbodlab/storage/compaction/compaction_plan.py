@@ -17,9 +17,7 @@ from jbodlab.storage.log.log_state import LogState
 from jbodlab.storage.log.segments import ClosedSegment
 from jbodlab.storage.log.transactions import AbortedTransaction
 from jbodlab.vocabulary.errors import JbodlabError
-
-FOLLOW_S = 0.05
-"""How often is looked, by who waits, for whether the rate has changed."""
+from jbodlab.vocabulary.limits import FOLLOW_S
 
 Look = Callable[[int], None]
 """Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""

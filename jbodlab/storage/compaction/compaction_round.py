@@ -50,9 +50,7 @@ from jbodlab.storage.log.transactions import (
     read_marker,
 )
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
-
-WRITE_BYTES = 1 << 20
-"""What is left of batches is collected up to this size."""
+from jbodlab.vocabulary.limits import COMPACTED_WRITE_BYTES
 
 
 class CompactionRound:
@@ -280,7 +278,7 @@ class _Writer:
         # The reader's memory is good for one batch only.
         self._buffers.append(bytes(batch))
         self._buffered += header.size
-        if self._buffered >= WRITE_BYTES:
+        if self._buffered >= COMPACTED_WRITE_BYTES:
             self._write()
 
     def end(self) -> tuple[CleanedSegment, ...]:

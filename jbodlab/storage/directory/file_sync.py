@@ -6,9 +6,7 @@ import contextlib
 from pathlib import Path
 
 from jbodlab.storage.directory.filesystem import FileSystem
-
-WRITE_BACK_BYTES = 8 << 20
-"""A sync hands a file to the disk in pieces of this size first, so that each call is short."""
+from jbodlab.vocabulary.limits import WRITE_BACK_BYTES
 
 
 def sync_file(fs: FileSystem, path: Path, size: int) -> None:

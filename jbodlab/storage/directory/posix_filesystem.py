@@ -19,12 +19,10 @@ from pathlib import Path
 from jbodlab.storage.directory.filesystem import Buffer, CopySource
 from jbodlab.storage.directory.names import TMP_SUFFIX
 from jbodlab.storage.directory.write_back import write_back
+from jbodlab.vocabulary.limits import READ_BYTES
 
 BUFFERS_PER_WRITE_MAX = min(1024, os.sysconf("SC_IOV_MAX"))
 """Most buffers the system takes in one `writev`."""
-
-READ_BYTES = 1 << 20
-"""Of one call that reads a file as a whole."""
 
 
 class PosixAppendFile:

@@ -10,10 +10,9 @@ from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.log.log_files import SEGMENT_SUFFIXES, LogFiles
 from jbodlab.storage.log.segments import ActiveSegment
+from jbodlab.vocabulary.limits import DAMAGED_COPY_BYTES
 
 logger = logging.getLogger(__name__)
-
-COPY_BYTES = 8 << 20
 
 
 def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequence[int]) -> None:
@@ -90,7 +89,9 @@ def keep_tail(files: LogFiles, right: ActiveSegment, size: int) -> None:
         try:
             position = right.size
             while position < size:
-                copied = target.copy_from(source, position, min(size - position, COPY_BYTES))
+                copied = target.copy_from(
+                    source, position, min(size - position, DAMAGED_COPY_BYTES)
+                )
                 if not copied:
                     break
                 position += copied

@@ -18,9 +18,7 @@ from jbodlab.storage.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from jbodlab.storage.log.offset_index import OffsetIndex
 from jbodlab.storage.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from jbodlab.storage.log.time_index import TimeIndex
-
-OPEN_FILES_MAX = 4_096
-INDEX_BYTES_MAX = 16 << 20
+from jbodlab.vocabulary.limits import INDEX_BYTES_MAX, OPEN_FILES_MAX
 
 Key = tuple[Hashable, int]
 """Whose file it is, and the base offset of the segment."""

@@ -51,9 +51,7 @@ from jbodlab.storage.log.transactions import (
 )
 from jbodlab.vocabulary.errors import CorruptRecordError
 from jbodlab.vocabulary.ids import TopicPartition
-
-POSITIONS_REMEMBERED_MAX = 64
-"""Places where a reader is expected next; followers and consumers read in sequence."""
+from jbodlab.vocabulary.limits import POSITIONS_REMEMBERED_MAX
 
 SEGMENT_SUFFIXES = (names.LOG_SUFFIX, *names.INDEX_SUFFIXES)
 

@@ -23,12 +23,12 @@ from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.time_index import TimeIndex
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
+from jbodlab.vocabulary.limits import SEARCH_BLOCK_BYTES
 
 logger = logging.getLogger(__name__)
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
-SEARCH_BLOCK_BYTES = 4 << 20
 
 
 def closed_segment(

@@ -20,8 +20,7 @@ from jbodlab.record_batch.record_batch import (
 from jbodlab.storage.directory.filesystem import ReadFile
 from jbodlab.storage.log.batch_block import extent_at, skip_before, whole_batches
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
-
-SCAN_BLOCK_SIZE = 1 << 20
+from jbodlab.vocabulary.limits import SCAN_BLOCK_SIZE
 
 
 class ScannedBatch(NamedTuple):

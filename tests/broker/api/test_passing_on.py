@@ -456,7 +456,7 @@ def test_a_request_of_a_broker_is_not_passed_on_again(run_two: Callable[[Test], 
 def test_of_too_many_requests_some_are_refused(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_leaders, "IN_PROGRESS_MAX", 1)
+    monkeypatch.setattr(other_leaders, "FORWARDED_MAX", 1)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         other = await us.connect()
@@ -489,7 +489,7 @@ def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
         us.replicas.calls.clear()
         with monkeypatch.context() as patch:
             if is_busy:
-                patch.setattr(other_leaders, "IN_PROGRESS_MAX", 0)
+                patch.setattr(other_leaders, "FORWARDED_MAX", 0)
             else:
                 us.publish_brokers(1, 3)
             second = asyncio.create_task(codes(client, (T0, batch(b"2"))))
@@ -512,7 +512,7 @@ def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
 def test_a_request_to_several_leaders_counts_once_for_each(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_leaders, "IN_PROGRESS_MAX", 1)
+    monkeypatch.setattr(other_leaders, "FORWARDED_MAX", 1)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         leads(us, OTHER, OTHER, THIRD)

@@ -91,7 +91,9 @@ class Cluster:
         )
         self.host.manager.leaderships[GROUP_METADATA_TOPIC] = self.coordinator
         publisher = MetadataPublisher(self.cache)
-        publisher.publish_to(before=[self.host.manager.roles], after=[self.coordinator])
+        publisher.publish_to(
+            internal_listeners=[self.host.manager.roles], listeners_after_clients=[self.coordinator]
+        )
         self.metadata = Metadata(publisher)
 
     async def start(self, *, isr: tuple[int, ...] = (1, 2), leader: int = 1) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.fetch.fetch_answer import PART_ENTRIES
+from broker.limits import PART_ENTRIES
 from broker.replica.client_requests import (
     FetchEntry,
     FetchParams,

@@ -67,7 +67,9 @@ class Node:
         )
         self.cache = MetadataCache(BrokerId(broker_id), "PLAINTEXT")
         self.publisher = MetadataPublisher(self.cache)
-        self.publisher.publish_to(before=[self.host.manager.roles], after=[])
+        self.publisher.publish_to(
+            internal_listeners=[self.host.manager.roles], listeners_after_clients=[]
+        )
         self.apis = ClientApis(
             BrokerParts(
                 threads=real().threads,

@@ -29,7 +29,7 @@ ROUNDS_MAX = 60
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_writer, "TRY_AGAIN_S", 0.02)
+    monkeypatch.setattr(directory_writer, "FULL_RETRY_S", 0.02)
 
 
 @pytest.fixture

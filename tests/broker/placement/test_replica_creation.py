@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.placement.creation_queue import CREATIONS_PER_CALL
+from broker.limits import CREATIONS_PER_CALL
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.replica_state import Absent
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
-from broker import metrics
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life.loading import load_revived
@@ -171,7 +170,7 @@ def test_replica_comes_back_as_a_follower_with_its_log(tmp_path: Path) -> None:
         assert replica.log.log_dir is life
         assert replica.log.end_offset == 5
         assert replica.log.config.segment_bytes == 2_000_000
-        assert not metrics.is_offline(replica)
+        assert not replica.is_without_log
         assert [each.log for each in story.manager.logs_in(life)] == [replica.log]
         assert story.sender.told == {}
 
@@ -425,7 +424,7 @@ def test_second_failure_takes_the_returned_replicas_offline_again(tmp_path: Path
         await story.host.produced(batch(2))
         for _ in range(3):
             story.fail()
-            assert metrics.is_offline(story.replica())
+            assert story.replica().is_without_log
             story.metadata.apply(directories_left(1, there), change(leader=-1))
             await story.revive()
             assert isinstance(story.replica().state, Following)

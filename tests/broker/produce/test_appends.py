@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.limits import CHECK_THREADS
 from broker.produce import appends, batch_checks
-from broker.produce.check_threads import CHECK_THREADS
 from broker.replica.client_requests import AppendResult
 from jbodlab.record_batch import record_batch
 from jbodlab.record_batch.crc32c import crc32c

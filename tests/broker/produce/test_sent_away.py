@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from broker.produce.sent_away import REMEMBERED_MAX, REMEMBERED_S, Sender, SentAway
+from broker.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
+from broker.produce.sent_away import Sender, SentAway
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -81,7 +82,7 @@ def test_a_client_may_come_back_over_another_connection_and_that_is_the_one_that
     assert comes_back(sent_away, ALSO_A, P0, batch(b"1"), 1)
     assert comes_back(sent_away, ALSO_A, P0, batch(b"2"), 1)
     assert not comes_back(sent_away, A, P0, batch(b"2"), 1), "under way since before it was told"
-    assert not comes_back(sent_away, ALSO_A, P0, batch(b"2"), REMEMBERED_S + 1)
+    assert not comes_back(sent_away, ALSO_A, P0, batch(b"2"), REDIRECTS_REMEMBERED_S + 1)
 
 
 def test_a_connection_whose_first_batch_came_back_over_another_one_is_told_anew() -> None:
@@ -100,10 +101,10 @@ def test_a_connection_whose_first_batch_came_back_over_another_one_is_told_anew(
 def test_after_some_time_a_client_is_told_again() -> None:
     sent_away = SentAway()
     sent_away.refused(A, P0, batch(), 0)
-    sent_away.refused(A, P0, batch(), REMEMBERED_S / 2)
-    assert comes_back(sent_away, A, P0, batch(), REMEMBERED_S - 1)
+    sent_away.refused(A, P0, batch(), REDIRECTS_REMEMBERED_S / 2)
+    assert comes_back(sent_away, A, P0, batch(), REDIRECTS_REMEMBERED_S - 1)
 
-    assert not comes_back(sent_away, A, P0, batch(), REMEMBERED_S)
+    assert not comes_back(sent_away, A, P0, batch(), REDIRECTS_REMEMBERED_S)
     assert not sent_away
 
 
@@ -116,8 +117,8 @@ def test_who_came_back_and_was_refused_nevertheless_has_to_come_back_again() -> 
 
     assert not comes_back(sent_away, A, P0, batch(b"2"), 6)
     assert comes_back(sent_away, A, P0, batch(b"1"), 6)
-    assert comes_back(sent_away, A, P0, batch(b"2"), REMEMBERED_S + 4)
-    assert not comes_back(sent_away, A, P0, batch(b"2"), REMEMBERED_S + 5)
+    assert comes_back(sent_away, A, P0, batch(b"2"), REDIRECTS_REMEMBERED_S + 4)
+    assert not comes_back(sent_away, A, P0, batch(b"2"), REDIRECTS_REMEMBERED_S + 5)
 
 
 def test_who_is_right_to_ask_here_is_told_anew_when_that_has_changed() -> None:
@@ -145,20 +146,20 @@ def test_nobody_is_known_after_some_time_in_which_nobody_came_back() -> None:
     sent_away = SentAway()
     sent_away.refused(A, P0, batch(), 0)
 
-    sent_away.forget_old(REMEMBERED_S - 1)
+    sent_away.forget_old(REDIRECTS_REMEMBERED_S - 1)
     assert sent_away
-    sent_away.forget_old(REMEMBERED_S)
+    sent_away.forget_old(REDIRECTS_REMEMBERED_S)
     assert not sent_away
 
 
 def test_of_too_many_the_oldest_are_forgotten() -> None:
     sent_away = SentAway()
-    for number in range(REMEMBERED_MAX + 1):
+    for number in range(REDIRECTS_REMEMBERED_MAX + 1):
         sent_away.refused(A, TopicPartition("t", number), batch(), 0)
 
     assert not comes_back(sent_away, A, P0, batch(), 1)
     assert comes_back(sent_away, A, P1, batch(), 1)
-    assert comes_back(sent_away, A, TopicPartition("t", REMEMBERED_MAX), batch(), 1)
+    assert comes_back(sent_away, A, TopicPartition("t", REDIRECTS_REMEMBERED_MAX), batch(), 1)
 
 
 def test_who_is_told_again_does_not_keep_others_longer() -> None:
@@ -168,8 +169,8 @@ def test_who_is_told_again_does_not_keep_others_longer() -> None:
         assert comes_back(sent_away, A, partition, batch(), now_s)
     sent_away.refused(A, P0, batch(), 5)
 
-    assert not comes_back(sent_away, A, P1, batch(), REMEMBERED_S + 1)
-    assert comes_back(sent_away, A, P0, batch(), REMEMBERED_S + 1)
+    assert not comes_back(sent_away, A, P1, batch(), REDIRECTS_REMEMBERED_S + 1)
+    assert comes_back(sent_away, A, P0, batch(), REDIRECTS_REMEMBERED_S + 1)
 
 
 def test_a_batch_that_is_refused_again_does_not_keep_others_longer() -> None:
@@ -178,5 +179,5 @@ def test_a_batch_that_is_refused_again_does_not_keep_others_longer() -> None:
     sent_away.refused(A, P1, batch(), 1)
     sent_away.refused(ALSO_A, P0, batch(), 5)
 
-    assert not comes_back(sent_away, A, P1, batch(), REMEMBERED_S + 1)
-    assert comes_back(sent_away, A, P0, batch(), REMEMBERED_S + 1)
+    assert not comes_back(sent_away, A, P1, batch(), REDIRECTS_REMEMBERED_S + 1)
+    assert comes_back(sent_away, A, P0, batch(), REDIRECTS_REMEMBERED_S + 1)

@@ -15,8 +15,9 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogInUse
 from broker.disk.directory.no_space import WaitsForRoomError
 from broker.disk.life.closing import close_log_dirs
+from broker.limits import FULL_RETRY_S
 from broker.replica import directory_writer
-from broker.replica.directory_writer import TRY_AGAIN_S, DirectoryWriter
+from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following, Leading
 from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
@@ -56,7 +57,7 @@ SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_writer, "TRY_AGAIN_S", 0.02)
+    monkeypatch.setattr(directory_writer, "FULL_RETRY_S", 0.02)
 
 
 class Box:
@@ -129,7 +130,7 @@ class Box:
         self.disk.left = None
         await turns()
         while self.log.is_blocked:
-            set_forward(TRY_AGAIN_S)
+            set_forward(FULL_RETRY_S)
             await self.log.barrier()
             await turns()
 
@@ -272,7 +273,7 @@ def test_what_waits_for_room_is_confirmed_to_nobody_until_it_is_written(tmp_path
 
         # Tried again, and again refused.
         refused = box.disk.refused
-        set_forward(TRY_AGAIN_S)
+        set_forward(FULL_RETRY_S)
         await until(lambda: box.disk.refused > refused)
         assert not ends
 
@@ -405,7 +406,7 @@ def test_a_directory_that_fails_ends_what_waits(tmp_path: Path) -> None:
     async def test(box: Box) -> None:
         await blocked(box)
         box.log_dir.go_offline("pulled out")
-        set_forward(TRY_AGAIN_S)
+        set_forward(FULL_RETRY_S)
         await until(lambda: bool(box.failures))
         assert isinstance(box.failures[0], LogDirError)
         assert len(box.failures) == 1

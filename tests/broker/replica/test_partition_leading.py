@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.produce.appends import APPENDED_AT_ONCE
+from broker.limits import APPENDED_AT_ONCE, HEAD_START_S, SUCCESSION_WAIT_MAX_S
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, OffsetQuery
 from broker.replica.replica_state import Offline
-from broker.replica.succession import HEAD_START_S, WAIT_MAX_S
 from jbodlab.controller_api.requests import IsrChangeResult
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.directory_id import UNASSIGNED
@@ -191,7 +190,7 @@ def test_produce_waits_for_the_next_leader_as_long_as_its_own_time_lasts(tmp_pat
         asked = cluster.host.manager.list_offsets(queries, BrokerId(-1), 0)
         await turns()
 
-        set_forward(WAIT_MAX_S)
+        set_forward(SUCCESSION_WAIT_MAX_S)
         (answer,) = await asyncio.wait_for(asked, DEADLINE_S)
         assert answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR, "it names no time"
         assert not before.done()

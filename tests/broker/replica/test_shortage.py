@@ -69,7 +69,7 @@ class ShortDisk(PosixFileSystem):
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_writer, "TRY_AGAIN_S", TRY_AGAIN_S)
+    monkeypatch.setattr(directory_writer, "FULL_RETRY_S", TRY_AGAIN_S)
 
 
 async def boxes(tmp_path: Path, disk: ShortDisk) -> tuple[Box, Box]:

@@ -12,8 +12,9 @@ import pytest
 from controller.decide.brokers.brokers import heartbeat, late_heartbeat
 from controller.decide.brokers.registration import register_broker
 from controller.decide.state import ControllerResult, ControllerState
-from controller.lead.active_controller import QUEUED_BYTES_MAX, QUEUED_OPERATIONS_MAX
-from controller.serve.metadata_stream import KEEP_ALIVE_S, MetadataStream
+from controller.limits import QUEUED_BYTES_MAX, QUEUED_OPERATIONS_MAX, STREAM_KEEP_ALIVE_S
+from controller.quorum.replicated_log import NotLeaderError
+from controller.serve.metadata_stream import MetadataStream
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     MetadataStreamRequest,
@@ -374,8 +375,8 @@ def test_a_failed_append_ends_the_controller(tmp_path: Path) -> None:
             with pytest.raises(LogDirError, match="Input/output error"):
                 await it.running
 
-            assert not waiting.done()
-            waiting.cancel()
+            with pytest.raises(NotLeaderError):
+                await waiting
 
     asyncio.run(scenario())
 
@@ -437,7 +438,7 @@ def test_a_stream_sends_the_backlog_and_then_what_is_committed(tmp_path: Path) -
 def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.serve.metadata_stream.PIECE_BYTES", 300)
+    monkeypatch.setattr("controller.serve.metadata_stream.STREAM_PIECE_BYTES", 300)
     monkeypatch.setattr("controller.serve.metadata_stream.RECENT_BYTES_MAX", 1_000)
 
     async def scenario() -> None:
@@ -461,8 +462,8 @@ def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
 
 
 def test_a_silent_log_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert KEEP_ALIVE_S == 1.0
-    monkeypatch.setattr("controller.serve.metadata_stream.KEEP_ALIVE_S", 0.01)
+    assert STREAM_KEEP_ALIVE_S == 1.0
+    monkeypatch.setattr("controller.serve.metadata_stream.STREAM_KEEP_ALIVE_S", 0.01)
 
     async def scenario() -> None:
         async with shell(format_dir(tmp_path / "m")) as it:
@@ -522,7 +523,7 @@ def test_a_log_with_the_same_offsets_but_other_batches_is_another_one(tmp_path: 
 def test_who_is_too_far_behind_gets_the_snapshot_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.serve.metadata_stream.PIECE_BYTES", 100)
+    monkeypatch.setattr("controller.serve.metadata_stream.STREAM_PIECE_BYTES", 100)
     directory = format_dir(tmp_path / "m")
 
     async def scenario() -> None:

@@ -144,7 +144,7 @@ def test_no_task_ends_by_what_one_run_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr("jbodlab.runtime.supervised.RESTART_S", 0.001)
-    monkeypatch.setattr("controller.lead.periodic.AFTER_FAILURE_MS", 1)
+    monkeypatch.setattr("controller.lead.periodic.PERIODIC_FAILURE_PAUSE_MS", 1)
     directory = format_dir(tmp_path / "m")
     settings = {
         "broker_session_timeout_ms": "50",

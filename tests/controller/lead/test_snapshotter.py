@@ -58,7 +58,7 @@ class Snapshots:
         self.shell = it
         self.directory = it.log.directory
         self.snapshotter = ControllerSnapshotter(
-            controller=it.controller,
+            leadership=it.leadership,
             log=it.log,
             log_thread=it.thread,
             settings=config_of(directory, **settings).metadata_log,
@@ -152,15 +152,15 @@ def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_the_snap
 
     for changes in (100, 400):
         before, _, end_offset = asyncio.run(life(changes))
-        opened = open_metadata_dir(config_of(directory, **SETTINGS), UUID(int=2))
+        opened = open_metadata_dir(config_of(directory, **SETTINGS))
         opened.log.close()
 
         # The same below, whatever the length of the history.
         assert 0 < opened.replayed_bytes <= 2 * BETWEEN
         assert opened.log.start_offset == 0
-        assert opened.image.topics == before.topics
-        assert opened.image.features == before.features
-        assert opened.image.offset >= end_offset
+        assert opened.loader.image.topics == before.topics
+        assert opened.loader.image.features == before.features
+        assert opened.loader.next_offset == end_offset
         opened.lock.close()
 
 

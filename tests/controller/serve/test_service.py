@@ -28,6 +28,7 @@ from controller.decide.partitions import (
     topics,
 )
 from controller.decide.settings import client_quotas, configs, feature_updates, producer_ids
+from controller.lead.leadership import Term
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
@@ -120,8 +121,7 @@ async def served() -> AsyncIterator[SimpleNamespace]:
     controller, stream = ScriptedController(), ScriptedStream()
     server = grpc.aio.server(options=OPTIONS)
     service = ControllerService(
-        controller=controller,  # type: ignore[arg-type]
-        stream=stream,  # type: ignore[arg-type]
+        term=lambda: Term(controller, stream, []),  # type: ignore[arg-type]
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         randomness=Random(1),
         new_id=lambda: UUID(int=1),

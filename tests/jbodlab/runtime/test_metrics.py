@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import pytest
-
 from jbodlab.runtime.metrics import (
     LATENCY_BOUNDS_S,
     Histogram,
-    counter,
-    gauge,
-    gauges,
+    by_label,
     histograms,
     render,
+    rows,
+    values,
 )
 
 
@@ -20,9 +18,10 @@ def test_text_is_that_of_prometheus() -> None:
 
     text = render(
         [
-            gauge("g", "a gauge", -1),
-            counter("c_total", "a counter", 2.5),
-            gauges("l", "one for each", "logDirectory", {"/d1": 0, "/d2": True}),
+            *values(("g", "a gauge", -1), ("c_total", "a counter", 2.5)),
+            *rows(
+                by_label("logDirectory", {"/d1": "", "/d2": "full"}), ("l", "one for each", bool)
+            ),
             histograms("h_seconds", "a histogram", [({"logDirectory": "/d1"}, latency)]),
         ]
     )
@@ -41,14 +40,20 @@ def test_text_is_that_of_prometheus() -> None:
 
 
 def test_labels_and_meanings_are_escaped() -> None:
-    text = render([gauges("g", "back\\slash\nline", "dir", {'a"b\\c\nd': 1})])
+    items = by_label("dir", {'a"b\\c\nd': 1})
+
+    text = render(rows(items, ("g", "back\\slash\nline", float)))
 
     assert text == ('# HELP g back\\\\slash\\nline\n# TYPE g gauge\ng{dir="a\\"b\\\\c\\nd"} 1\n')
 
 
-def test_a_counter_says_so_in_its_name() -> None:
-    with pytest.raises(AssertionError):
-        counter("c", "no counter", 1)
+def test_names_begin_with_the_prefix() -> None:
+    found = values(("A", "a", 1), ("B_total", "b", 2), prefix="kafka_x_")
+
+    assert [(metric.name, metric.kind) for metric in found] == [
+        ("kafka_x_A", "gauge"),
+        ("kafka_x_B_total", "counter"),
+    ]
 
 
 def test_buckets_are_cumulative_and_ascending() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from jbodlab.config.node_config import read_values
 from jbodlab.runtime import metrics_endpoint
-from jbodlab.runtime.metrics import Metric, gauge
+from jbodlab.runtime.metrics import Metric, values
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.vocabulary.errors import ConfigError
 
 
 def one_metric() -> Iterator[Metric]:
-    yield gauge("kafka_x_Y_Z", "z", 1)
+    yield from values(("kafka_x_Y_Z", "z", 1))
 
 
 async def ask(port: int, request: bytes) -> bytes:
@@ -152,7 +152,7 @@ def test_what_cannot_be_collected_is_an_error_of_that_request_only(
     fail = True
 
     def collect() -> Iterator[Metric]:
-        yield gauge("g", "g", 1)
+        yield from values(("g", "g", 1))
         if fail:
             raise ZeroDivisionError
 

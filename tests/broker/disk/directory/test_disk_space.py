@@ -4,13 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.disk.directory.disk_space import (
-    DENIAL_S_MAX,
-    FILES_BYTES,
-    DirectorySpace,
-    DiskSpace,
-    reserve_of,
-)
+from broker.disk.directory.disk_space import FILES_BYTES, DirectorySpace, DiskSpace, reserve_of
+from broker.limits import DENIAL_S_MAX
 
 MIB = 1 << 20
 

@@ -6,7 +6,6 @@ import pytest
 
 from broker.disk.directory.slowness import (
     LOOKS_IN_A_ROW,
-    SAMPLES_MAX,
     VALUES_MIN,
     IoSamples,
     LatencyWindow,
@@ -18,6 +17,7 @@ from broker.disk.directory.slowness import (
     excess,
     without_stalls,
 )
+from broker.limits import SAMPLES_MAX
 
 PROBE, APPEND = Work.PROBE, Work.APPEND
 SETTINGS = SlowSettings(threshold_ms=1_000, outlier_factor=5, min_ms=100, window_ms=10_000)

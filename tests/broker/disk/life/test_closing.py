@@ -8,7 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from broker.disk.life.closing import SYNCS_AT_ONCE, close_log_dirs
+from broker.disk.life.closing import close_log_dirs
+from broker.limits import SYNCS_AT_ONCE
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.ids import BrokerEpoch

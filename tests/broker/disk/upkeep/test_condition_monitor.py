@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from broker.disk.directory.condition import HEALTHY, Condition, DegradedLogDirs, is_hung
-from broker.disk.directory.disk_space import DENIAL_S
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.slowness import SlowSettings
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from broker.disk.upkeep.probe import LogDirProbe
+from broker.limits import DENIAL_S
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.broker.disks import directory_id, eventually, make_log_dir, make_log_dirs, run
 from tests.waiting import pass_by, set_forward

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from controller.decide.partitions.elections import (
-    ELECTIONS_PER_RUN_MAX,
     balance_preferred_leaders,
     elect_leaders,
     elect_unclean_leaders,
 )
+from controller.limits import ELECTIONS_PER_RUN_MAX
 from jbodlab.controller_api.requests import ElectLeadersRequest, ElectLeadersResponse
 from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.vocabulary.error_code import ErrorCode

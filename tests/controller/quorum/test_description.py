@@ -3,7 +3,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controller.decide.heartbeats import Contact
-from controller.quorum import describe_quorum
+from controller.quorum.description import describe_quorum
 from jbodlab.controller_api.requests import QuorumReplica
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset

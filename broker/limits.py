@@ -1,0 +1,187 @@
+"""The bounds of a broker, each with what it costs; `broker.resources` checks their sums.
+
+Bounds of storage are in `jbodlab.vocabulary.limits`; those that a user may set are configuration.
+"""
+
+# Descriptors.
+RESERVE, RESERVE_PER_DIRECTORY = 96, 16
+"""Descriptors for the process itself, and for the work in one directory: files that are open for
+one call, checkpoints, copies, connections to the controller and to other brokers."""
+
+# Memory.
+PROCESS_BYTES = 96 << 20
+"""Memory of a broker with few partitions that does nothing."""
+
+
+# Replicas.
+TAIL_BYTES_PER_PARTITION = 2 << 20
+"""Memory for the newest batches of a partition, which followers read without the disk."""
+TAIL_BYTES_MAX = 32 << 20
+"""The same for all partitions together."""
+MAX_CALL_BYTES = 16 << 20
+"""Bytes of one write to a directory: reads of the directory wait for it."""
+FULL_RETRY_S = 0.25
+"""Pause before a change is tried again for which the disk had no space."""
+ISR_UPDATE_RETRY_S = 0.05
+"""Pause before an ISR change is proposed again that the controller did not accept."""
+SUCCESSION_WAIT_MAX_S = 1.0
+"""Longest wait for the next leader of requests without a time-out of their own: much longer than an
+election takes, and shorter than any client waits."""
+HEAD_START_S = 0.03
+"""Wait before clients are sent to the next leader, which hears of its leadership about now."""
+TOPIC_SETTINGS_REMEMBERED_MAX = 1_000
+"""Different topic configs whose parsed settings are kept."""
+
+
+# Produce.
+RECORDS_BYTES_MAX = 64 << 20
+"""Uncompressed bytes of the records of a batch, held by one of `CHECK_THREADS`. Kafka has no
+limit."""
+RECORDS_RATIO = 8
+"""The same as a multiple of the batch's size, if that is more."""
+RECORDS_AT_ONCE, BYTES_AT_ONCE = 2_000, 64 << 10
+"""Uncompressed batches with more are checked on a thread: on the event loop they would take more
+than about a millisecond."""
+CHECK_THREADS = 2
+"""Threads that check batches. Each may hold `RECORDS_BYTES_MAX`."""
+APPENDED_AT_ONCE = 500
+"""Batches of one request that are appended before other requests are served."""
+REDIRECTS_REMEMBERED_S = 10.0
+"""Time for which a client counts as redirected; no client keeps wrong metadata for longer."""
+REDIRECTS_REMEMBERED_MAX = 10_000
+"""Redirected partitions of clients that are remembered; the oldest are forgotten."""
+FORWARDED_MAX = 100
+"""Forwarded requests in progress. Their memory is that of the clients' requests."""
+FORWARD_CONNECT_TIMEOUT_S = 2.0
+"""Longest time to connect to another leader."""
+ANSWER_SLACK_S = 1.0
+"""Time for another leader to respond beyond the time-out of the forwarded request."""
+ANSWER_MAX_S = 30.0
+"""Longest time for another leader to respond, connecting included."""
+FORWARD_IDLE_S = 10.0
+"""Time after which an unused connection to another leader is closed: one descriptor."""
+
+
+# Fetch.
+ENTRIES_FEW = 500
+"""Partitions of a waiting fetch up to which it is checked at each append."""
+ASKED_PER_ENTRY_S = 20e-6
+"""Pause for each partition between two checks of a larger one, so that it takes little of the
+event loop."""
+READ_WAIT_MAX_S = 1.0
+"""Longest wait of a response for one of its disks."""
+PART_ENTRIES = 200
+"""Partitions that are processed in one turn of the event loop."""
+SESSIONS_MAX = 1_000
+"""Fetch sessions, as `max.incremental.fetch.session.cache.slots`. The longest unused one goes."""
+UNUSED_MAX_MS = 60_000
+"""Time after which an unused fetch session ends; a living follower fetches many times as often."""
+DESCRIBE_DEADLINE_S = 3.0
+"""Longest wait of DescribeLogDirs for one directory."""
+
+
+# Following.
+LEADER_CONNECT_TIMEOUT_S = 5.0
+"""Longest time to connect to a leader."""
+FIRST_PAUSE_S = 0.02
+"""Pause before a replica is fetched again after its first failure; it grows."""
+KEPT_MS = 500
+"""Time of replication rate that may be saved up: about as long as a fetch waits."""
+WAIT_MIN_MS = 20
+"""Shortest wait for replication quota; less would make many small responses."""
+
+
+# One directory.
+DENIAL_S = 5.0
+DENIAL_S_MAX = 60.0
+"""How long a disk stays FULL that refused a write although it reported space; doubled each time.
+Its reports say nothing then: a quota or the inodes may be used up."""
+SHORTAGE_RETRY_S = 1.0
+"""Pause before a call is repeated for which the process had no descriptor or no memory."""
+SAMPLES_MAX = 256
+"""Durations of calls of one kind that are kept between two checks for slowness."""
+
+
+# Life of the directories. A disk may have to spin up, which takes some seconds.
+START_DEADLINE_S = 30.0
+"""Longest time to open a directory at the start; then it is offline."""
+PROBES = 3
+"""Probes in a row that a returning directory must pass."""
+LOAD_HANG_DEADLINE_S = 30.0
+"""Longest time without progress while logs are loaded; then the directory is offline."""
+SETTLED_TIMEOUT_S = 10.0
+"""Longest wait of a revival until the controller has processed the failure."""
+SILENT_TIMEOUT_S = 5.0
+"""Longest wait of a revival for calls that hang in the old directory."""
+INSPECTION_TIMEOUT_S = 30.0
+"""Longest time to inspect a returning directory."""
+REVIVAL_LOOK_INTERVAL_S = 0.05
+"""Interval of the checks while a revival waits."""
+CLOSE_HANG_DEADLINE_S = 30.0
+"""Longest time without progress while a directory is closed; then it is left as it is."""
+SYNCS_AT_ONCE = 16
+"""Threads that sync the logs of one directory at a stop; more do not help any disk."""
+
+
+# Upkeep of the directories.
+STALL_LOOK_S = 0.1
+"""Interval of the timer that detects pauses of the process."""
+STALL_MIN_S = 0.01
+"""Delay of that timer from which it counts as a pause."""
+STALLS_MAX = 256
+"""Pauses that are remembered: far more than there are between two checks for slowness."""
+EXPIRED_FILES_INTERVAL_MS = 10_000
+"""Interval of the search for `.deleted` files whose delay is over."""
+RMTREE_ATTEMPTS = 3
+"""Attempts to remove a folder into which somebody else writes."""
+LOGS_PER_TURN = 256
+"""Logs that retention checks in one turn of the event loop."""
+CLEANER_STOP_S = 5.0
+"""Longest wait for compaction rounds when the broker stops."""
+CLEANER_PAUSE_MIN_S = 0.01
+"""Shortest pause of the cleaner: a setting of zero must not starve the event loop."""
+
+
+# Placement.
+CREATIONS_PER_CALL = 32
+"""Replicas that one call creates, with five files each: appends wait for it."""
+REVIEW_INTERVAL_MS = 2_000
+"""Interval at which reports to the controller are compared with the metadata."""
+FOLDERS_INTERVAL_MS = 5_000
+"""Interval of the check whether somebody removed the folder of a replica."""
+REMINDER_S = 10.0
+FIRST_REMINDER_S = 0.5
+"""Pauses of the starting broker between two lines about directories that the controller does not
+know yet."""
+SHOWN_MAX = 3
+"""Replicas that one line of the log names."""
+WISHES_MAX = 10_000
+"""Requested directories of replicas that do not exist yet; no broker has more replicas."""
+
+
+# Moves.
+ROUND_INTERVAL_S = 0.05
+"""Interval at which a copy that caught up is updated while the controller is asked."""
+ROOM_INTERVAL_S = 1.0
+"""Interval of the check whether a full target has space again."""
+ROOM_BYTES = 8 << 20
+"""Space that a target must have before a copy begins there again."""
+CHANGED_S = 0.02
+"""Pause before a log is read again that changed under its copy."""
+MOVE_RETRY_S = 0.2
+MOVE_RETRY_S_MAX = 5.0
+"""Pauses before a failed step of a move is repeated; doubled each time."""
+COPY_PIECE_BYTES = 256 << 20
+"""Space in the target that a copy reserves at once; a thread copies one piece after the other."""
+CLOSE_BYTES = 1 << 20
+"""Bytes that a copy may lack to count as caught up: copying them takes about a millisecond."""
+HOLD_BYTES = 128 << 10
+"""Bytes that a copy should lack at most when appends are held for the swap."""
+ROUNDS_BEFORE_HOLD_MAX = 8
+"""Rounds after which appends are held although the copy lacks more."""
+HOLD_MAX_S = 0.5
+"""Longest hold of appends; then the swap is given up and tried again."""
+COPY_WRITE_BACK_BYTES = 4 << 20
+"""Bytes of the pieces in which a copy is written to the disk."""
+THROTTLE_WAIT_MAX_S = 0.25
+"""Longest sleep of a throttled copy; then a changed rate counts."""

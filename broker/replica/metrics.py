@@ -1,0 +1,77 @@
+"""The metrics of replicas.
+
+Source: `ReplicaManager` of Apache Kafka. Its OfflineReplicaCount is always 0 by mistake; here it is
+what its name says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.replica.in_sync import IsrChanges
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from jbodlab.runtime.metrics import Metric, values
+
+PREFIX = "kafka_server_ReplicaManager_"
+
+
+def replica_metrics(registry: ReplicaRegistry, changes: IsrChanges) -> Iterator[Metric]:
+    """Yield the metrics of all replicas of the broker.
+
+    Args:
+        registry: The replicas.
+        changes: How often the ISR of partitions led here changed.
+    """
+    partitions = list(registry.partitions())
+    led = [partition for partition in partitions if partition.leader is not None]
+    yield from values(
+        ("PartitionCount", "replicas of this broker, offline ones included", len(partitions)),
+        (
+            "OfflineReplicaCount",
+            "replicas of this broker in no usable log directory",
+            sum(each.is_without_log for each in partitions),
+        ),
+        ("LeaderCount", "replicas of this broker that are leaders", len(led)),
+        (
+            "UnderReplicatedPartitions",
+            "partitions led here whose ISR is smaller than their replica set",
+            sum(map(_is_under_replicated, led)),
+        ),
+        (
+            "UnderMinIsrPartitionCount",
+            "partitions led here whose ISR is smaller than min.insync.replicas",
+            sum(_spare_isr(each) < 0 for each in led),
+        ),
+        (
+            "AtMinIsrPartitionCount",
+            "partitions led here whose ISR is exactly min.insync.replicas",
+            sum(_spare_isr(each) == 0 for each in led),
+        ),
+        (
+            "ReassigningPartitions",
+            "partitions led here that are being reassigned",
+            sum(map(_is_reassigning, led)),
+        ),
+        ("IsrShrinks_total", "times that the ISR of a partition led here shrank", changes.shrinks),
+        ("IsrExpands_total", "times that the ISR of a partition led here grew", changes.expands),
+        prefix=PREFIX,
+    )
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    """Return whether the ISR of a led partition is not full; replicas being added do not count."""
+    assert partition.leader is not None
+    registration = partition.registration
+    adding = len(registration.adding_replicas)
+    return len(partition.leader.isr) < len(registration.replicas) - adding
+
+
+def _is_reassigning(partition: Partition) -> bool:
+    registration = partition.registration
+    return bool(registration.adding_replicas or registration.removing_replicas)
+
+
+def _spare_isr(partition: Partition) -> int:
+    assert partition.leader is not None
+    return len(partition.leader.isr) - partition.min_isr

@@ -1,0 +1,269 @@
+"""Leading: what is made when this node is elected, and thrown away when it resigns.
+
+Between two elections a controller has only the committed image. A term begins in this order:
+
+1. The node is elected: `quorum-state` and the LeaderChange record of the new epoch are committed.
+2. The rest of the log is replayed on the committed image.
+3. The activation records and then the registration of this process are committed.
+4. An active controller and a stream of metadata are made; periodic tasks start.
+
+A resignation takes one turn of the event loop: operations that wait fail with `NotLeaderError`,
+streams end with it, and the committed image is what is left. The sole voter of a quorum is elected
+again at once.
+
+Source: `QuorumController.claim` and `renounce`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+
+from controller.config import ControllerConfig
+from controller.decide.heartbeats import Heartbeats
+from controller.decide.mutation_quotas import MutationQuotas
+from controller.decide.settings.features import levels_to_lower
+from controller.decide.state import ControllerSettings, ControllerState
+from controller.lead.activation import activation_records, registration_records
+from controller.lead.active_controller import ActiveController, OperationCounts
+from controller.metadata_dir import OpenedDir, replay
+from controller.quorum.log_thread import LogThread
+from controller.quorum.replicated_log import CommitListener, NewBatch, NotLeaderError
+from controller.quorum.single_voter_log import SingleVoterLog
+from controller.serve.metadata_stream import MetadataStream
+from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log import snapshots
+from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.features import NOT_BUILT
+from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import FEATURE_NAME
+from jbodlab.runtime.outside import Outside
+from jbodlab.storage.directory import names
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+
+logger = logging.getLogger(__name__)
+
+
+class Term(msgspec.Struct, frozen=True):
+    """What leads in one leader epoch."""
+
+    controller: ActiveController
+    stream: MetadataStream
+    periodic: list[asyncio.Task[None]]
+
+
+class Leadership:
+    """Leads the metadata log whenever this node is elected; lives on the event loop.
+
+    Args:
+        config: The controller's.
+        incarnation_id: Of this process.
+        opened: The metadata directory; its log is used on `log_thread` only.
+        log_thread: The thread of the log.
+        outside: Clocks of the process.
+        start_periodic: Starts the periodic tasks of an active controller.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ControllerConfig,
+        incarnation_id: UUID,
+        opened: OpenedDir,
+        log_thread: LogThread,
+        outside: Outside,
+        start_periodic: Callable[[ActiveController], list[asyncio.Task[None]]],
+    ) -> None:
+        self.wall_ms = outside.wall_ms
+        self.counts = OperationCounts()
+        self._config = config
+        self._incarnation_id = incarnation_id
+        self._cluster_id = opened.cluster_id
+        self._metadata_log = opened.log
+        self._log_thread = log_thread
+        self._now_ms = outside.monotonic_ms
+        self._start_periodic = start_periodic
+        self._log = SingleVoterLog(
+            opened.log,
+            log_thread,
+            node_id=config.node.node_id,
+            epoch=opened.epoch,
+            wall_ms=outside.wall_ms,
+        )
+        self._loader = opened.loader
+        """The committed state while no term runs."""
+        self._listeners: list[CommitListener] = []
+        self._term: Term | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether an active controller runs here."""
+        return self._term is not None
+
+    @property
+    def term(self) -> Term:
+        """The present term.
+
+        Raises:
+            NotLeaderError: this node does not lead.
+        """
+        if self._term is None:
+            raise NotLeaderError
+        return self._term
+
+    @property
+    def committed_image(self) -> MetadataImage:
+        """The state after everything committed outside of open transactions."""
+        if self._term is None:
+            return self._loader.image
+        return self._term.controller.committed_image
+
+    @property
+    def committed_end_offset(self) -> Offset:
+        """First offset that is not committed, as far as `committed_image` knows."""
+        if self._term is None:
+            return Offset(self._loader.next_offset)
+        return self._term.controller.committed_end_offset
+
+    def add_listener(self, listener: CommitListener) -> None:
+        """Add an object that is told of everything that active controllers commit from now on."""
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Lead, in a new term after each resignation; runs until cancelled.
+
+        Raises:
+            LogDirError: the metadata directory failed.
+        """
+        try:
+            while True:
+                if self._term is None:
+                    await self.lead()
+                term = self.term
+                try:
+                    await term.controller.run()
+                except NotLeaderError:
+                    await asyncio.gather(*term.periodic, return_exceptions=True)
+        finally:
+            if self._term is not None:
+                self.resign()
+
+    async def lead(self) -> None:
+        """Be elected, and begin a term.
+
+        Raises:
+            FormatError: the log has a feature level that is not supported.
+            CorruptRecordError: the log is empty, and the bootstrap records are damaged.
+            LogDirError: the metadata directory failed.
+        """
+        assert self._term is None
+        epoch = await self._log.elect()
+        loader = self._loader
+        await self._log_thread.run(partial(replay, self._metadata_log, loader))
+        # Later it counts for nothing, whatever has become of it.
+        is_fresh = FEATURE_NAME not in loader.image.features.levels
+        bootstrap = await self._log_thread.run(self._bootstrap) if is_fresh else []
+        _warn_of_lowered(loader.image, bootstrap)
+        await self._append(
+            epoch, activation_records(loader.image, loader.transaction_is_open, bootstrap)
+        )
+        level = loader.image.features.metadata_version
+        node_id, listener = self._config.node.node_id, self._config.listener
+        await self._append(
+            epoch, registration_records(level, node_id, self._incarnation_id, listener)
+        )
+        stream = MetadataStream(self._metadata_log, self._log_thread, self._log.high_watermark)
+        controller = ActiveController(
+            log=self._log,
+            state=self._initial_state(loader.image),
+            epoch=epoch,
+            listeners=self._listeners,
+            counts=self.counts,
+            now_ms=self._now_ms,
+            wall_ms=self.wall_ms,
+        )
+        self._listeners.insert(0, stream)
+        self._term = Term(controller, stream, self._start_periodic(controller))
+        logger.info(
+            "active controller of the metadata log",
+            extra={
+                "leader_epoch": epoch,
+                "start_offset": self._metadata_log.start_offset,
+                "end_offset": self._log.high_watermark,
+                "metadata_version": level,
+            },
+        )
+
+    def resign(self) -> None:
+        """End the term; everything that waits fails with `NotLeaderError`."""
+        term = self.term
+        self._term = None
+        self._log.resign()
+        self._loader = MetadataLoader(term.controller.resign())
+        self._listeners.remove(term.stream)
+        term.stream.close()
+        for task in term.periodic:
+            task.cancel()
+
+    async def _append(self, epoch: LeaderEpoch, records: list[VersionedRecord]) -> None:
+        """Commit records of the activation as one batch, and replay them."""
+        if not records:
+            return
+        batch = NewBatch(
+            base_offset=self._log.high_watermark,
+            records=[(None, frame.encode(record, version)) for record, version in records],
+            timestamp_ms=self.wall_ms(),
+        )
+        committed = await self._log.append(epoch, [batch])
+        for _, data in committed.batches:
+            for each in read_batches(data):
+                self._loader.load(each)
+
+    def _bootstrap(self) -> list[VersionedRecord]:
+        fs = self._metadata_log.fs
+        path = Path(self._config.node.metadata_log_dir) / names.BOOTSTRAP_CHECKPOINT_FILE
+        return snapshots.read_bootstrap(path, fs=fs) if fs.exists(path) else []
+
+    def _initial_state(self, image: MetadataImage) -> ControllerState:
+        """Return the state at the begin of a term: every broker counts as just heard."""
+        config = self._config
+        return ControllerState(
+            image=image,
+            heartbeats=Heartbeats.at_activation(
+                image.cluster.brokers, config.session_timeout_ms, self._now_ms()
+            ),
+            settings=ControllerSettings(
+                cluster_id=self._cluster_id,
+                node_id=config.node.node_id,
+                num_partitions=config.num_partitions,
+                default_replication_factor=config.default_replication_factor,
+                delete_topic_enable=config.delete_topic_enable,
+                static_configs=config.static_configs,
+            ),
+            next_offset=self._log.high_watermark,
+            mutations=MutationQuotas(kept_s=config.mutations_kept_s),
+        )
+
+
+def _warn_of_lowered(image: MetadataImage, bootstrap: list[VersionedRecord]) -> None:
+    """Say which features another program has finalized that this one does not have."""
+    levels = dict(image.features.levels) or {
+        record.name: record.feature_level
+        for record, _ in bootstrap
+        if isinstance(record, FeatureLevelRecord)
+    }
+    for name, level in levels_to_lower(levels).items():
+        logger.warning(
+            "lowering a feature: %s not supported",
+            NOT_BUILT[name],
+            extra={"feature": name, "from_level": levels[name], "to_level": level},
+        )

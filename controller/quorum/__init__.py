@@ -1,0 +1,1 @@
+"""Who leads the metadata log, and how far the log is committed."""

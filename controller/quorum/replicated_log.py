@@ -1,0 +1,111 @@
+"""The port between an active controller and the quorum that replicates its log.
+
+How a leader uses it. A decision is replayed on the newest state at once, so that the next decision
+sees it; that state is *pending*. The batches of a round of decisions are passed to `append`. When
+they can no longer be lost, the log answers with a `Committed` value, in the order of the calls.
+Only then may an effect of them leave the process: a response to a caller, a refusal that was
+decided on pending state, a batch on a stream, a snapshot, a metric. So listeners take a `Committed`
+value, which only a `ReplicatedLog` makes, and callers wait for it.
+
+    what leaves the process             what must be durable before
+    response, refusal, stream, snapshot the batches, on enough voters: `Committed`
+    first batch of a leader epoch       quorum-state with that epoch and leader
+    claim of the epoch (activation)     the LeaderChange record of the epoch: `Committed`
+
+Invariants, for any implementation:
+
+* 0 <= high_watermark <= end offset of the log. The high watermark never goes back.
+* `append` is refused outside of the epoch in which this node leads. The epoch rises with each
+  election, and each record of a later epoch has a higher offset.
+* Every answer of `append` is one of three. `Committed`: the batches survive. `NotLeaderError`: the
+  outcome is unknown, the next leader may find them in its log or not. `LogDirError`: the disk
+  failed, and the process ends. None of them means that the batches were taken back.
+* A leader that resigned replays the log from its last committed image on before it leads again. It
+  never continues with pending state.
+
+What commits is the implementation's answer, not the caller's: with one voter it is the sync of that
+voter (`single_voter_log`), with several it is a majority.
+
+Source: `org.apache.kafka.raft.RaftClient`, KIP-595.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from jbodlab.controller_api.transport import Refusal, RpcRefusedError
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+
+
+class NotLeaderError(RpcRefusedError):
+    """This node does not lead; what it was asked for is not done, or its outcome is unknown.
+
+    A broker asks again, as after a connection that broke.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            Refusal.FAILED_PRECONDITION, "NOT_CONTROLLER: this controller is not active"
+        )
+
+
+class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch to append; the log adds the leader epoch.
+
+    Attributes:
+        records: Key and value of each record.
+        timestamp_ms: Of all records, ms since 1970.
+        attributes: Of the batch, as in its header.
+    """
+
+    base_offset: Offset
+    records: Sequence[tuple[bytes | None, bytes | None]]
+    timestamp_ms: int
+    attributes: int = 0
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """Batches that are committed; only a `ReplicatedLog` makes this value.
+
+    Attributes:
+        batches: Each batch as it is in the log, with its base offset.
+        end_offset: Offset behind the last record: the high watermark.
+    """
+
+    batches: list[tuple[Offset, bytes]]
+    end_offset: Offset
+
+
+class CommitListener(Protocol):
+    """An object that is told what is committed."""
+
+    def committed(self, committed: Committed) -> None:
+        """Take note of new batches."""
+
+
+class ReplicatedLog(Protocol):
+    """The log of a quorum, as its leader uses it; lives on the event loop."""
+
+    @property
+    def high_watermark(self) -> Offset:
+        """First offset that is not committed."""
+
+    def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
+        """Append batches at the end of the log.
+
+        Args:
+            epoch: Leader epoch of the caller.
+            batches: At least one; the first begins at the log's end, each other behind the one
+                before.
+
+        Returns:
+            A future of the commit. It fails with `NotLeaderError` if this node resigns first, and
+            with `LogDirError` if the metadata directory failed.
+
+        Raises:
+            NotLeaderError: this node does not lead in that epoch.
+        """

@@ -1,0 +1,159 @@
+"""The replicated log of a quorum with one voter: a batch is committed when this node has synced it.
+
+A resignation takes nothing back. Batches that were on their way to the disk are committed when they
+arrive there, although their writer no longer learns of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from controller.quorum.election import Event, Voter
+from controller.quorum.log_thread import LogThread
+from controller.quorum.replicated_log import Committed, NewBatch, NotLeaderError
+from jbodlab.metadata.log import quorum_state
+from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError
+from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.quorum_state import QuorumState
+from jbodlab.metadata.records import control_records
+from jbodlab.metadata.records.control_records import LeaderChangeMessage
+from jbodlab.record_batch.record_batch import CONTROL, build_batch
+from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
+
+T = TypeVar("T")
+
+
+class SingleVoterLog:
+    """Elects this node, appends its batches and commits them; lives on the event loop.
+
+    Args:
+        log: The metadata log, used on `log_thread` only from now on; all of it is synced.
+        log_thread: Its thread.
+        node_id: Of the sole voter.
+        epoch: The highest leader epoch so far; 0 before the first.
+        wall_ms: Milliseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        log_thread: LogThread,
+        *,
+        node_id: BrokerId,
+        epoch: LeaderEpoch,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.voter = Voter(node_id=node_id, epoch=epoch)
+        self._log = log
+        self._log_thread = log_thread
+        self._wall_ms = wall_ms
+        self._high_watermark = Offset(log.end_offset)
+        self._uncommitted: deque[asyncio.Future[Committed]] = deque()
+        self._failure: LogDirError | None = None
+        """Error of the first write that failed; used on the thread of the log only."""
+
+    @property
+    def high_watermark(self) -> Offset:
+        """First offset that is not committed."""
+        return self._high_watermark
+
+    async def elect(self) -> LeaderEpoch:
+        """Lead in a new epoch; returns it when its LeaderChange record is committed.
+
+        Raises:
+            LogDirError: the metadata directory failed.
+        """
+        voter = self.voter.handle(Event.ELECTED)
+        await self._log_thread.run(partial(self._write, partial(self._write_quorum_state, voter)))
+        self.voter = voter
+        member = control_records.Voter(voter_id=voter.node_id)
+        change = LeaderChangeMessage(
+            leader_id=voter.node_id, voters=(member,), granting_voters=(member,)
+        )
+        batch = NewBatch(
+            # A batch that was on its way at a resignation has arrived: the thread keeps the order.
+            base_offset=Offset(self._log.end_offset),
+            records=[control_records.encode_control(change)],
+            timestamp_ms=self._wall_ms(),
+            attributes=CONTROL,
+        )
+        await self.append(voter.epoch, [batch])
+        return voter.epoch
+
+    def resign(self) -> None:
+        """Lead no longer; nobody learns of a commit that is still to come."""
+        self.voter = self.voter.handle(Event.RESIGNED)
+        for future in self._uncommitted:
+            if not future.done():
+                future.set_exception(NotLeaderError())
+
+    def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
+        """Append batches; see `ReplicatedLog`."""
+        assert batches
+        if not self.voter.leads_in(epoch):
+            raise NotLeaderError
+        future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self._uncommitted.append(future)
+        synced = self._log_thread.run(
+            partial(self._write, partial(_append, self._log, epoch, batches))
+        )
+        synced.add_done_callback(self._synced)
+        return future
+
+    def _synced(self, synced: asyncio.Future[Committed]) -> None:
+        """Advance the high watermark and complete the oldest append."""
+        future = self._uncommitted.popleft()
+        error = synced.exception()
+        if error is None:
+            self._high_watermark = synced.result().end_offset
+        if future.done():
+            return
+        if error is None:
+            future.set_result(synced.result())
+        else:
+            future.set_exception(error)
+
+    def _write(self, write: Callable[[], T]) -> T:
+        """Write to the disk; after an error nothing more is written. On the thread of the log."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return write()
+        except OSError as error:
+            self._failure = LogDirError(self._log.directory, None, str(error))
+            raise self._failure from error
+
+    def _write_quorum_state(self, voter: Voter) -> None:
+        state = QuorumState(
+            leader_id=voter.node_id, leader_epoch=voter.epoch, voters=(voter.node_id,)
+        )
+        quorum_state.write_quorum_state(self._log.directory, state, fs=self._log.fs)
+
+
+def _append(log: MetadataLog, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> Committed:
+    """Append batches and sync; on the thread of the log."""
+    written = [(batch.base_offset, _encoded(batch, epoch)) for batch in batches]
+    log.append(b"".join(data for _, data in written))
+    log.flush()
+    return Committed(written, Offset(log.end_offset))
+
+
+def _encoded(batch: NewBatch, epoch: LeaderEpoch) -> bytes:
+    data = build_batch(
+        batch.records,
+        base_offset=batch.base_offset,
+        leader_epoch=epoch,
+        timestamp_ms=batch.timestamp_ms,
+        attributes=batch.attributes,
+    )
+    if len(data) > MAX_BATCH_BYTES:
+        raise BatchTooLargeError(
+            f"{len(batch.records)} records need {len(data)} bytes, expected at most "
+            f"{MAX_BATCH_BYTES}"
+        )
+    return data
