@@ -7,13 +7,14 @@ OfflineReplicaCount is always 0 by mistake; here it is what its name says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.metrics import cleaner_metrics
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.broker_life import BrokerLifecycle
 from broker.controller_link.metadata_feed import MetadataFeed
-from broker.coordination.group_coordinator import GroupCoordinator
+from broker.coordination.coordinator_service import CoordinatorService
 from broker.disk.directory.condition import is_hung
 from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.directory.log_dir import LogDir
@@ -78,7 +79,7 @@ class BrokerMetrics:
         wall_ms: Callable[[], int],
         traffic: Traffic,
         cleaner: LogCleaner,
-        coordinator: GroupCoordinator,
+        coordinator: CoordinatorService[Any, Any],
     ) -> None:
         self._log_dirs = log_dirs
         self._replicas = replicas

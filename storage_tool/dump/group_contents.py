@@ -14,14 +14,14 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jbodlab.group_records.records import GroupRecord, UnknownRecordTypeError, decode
+from jbodlab.group_records.records import GroupRecord, decode
 from jbodlab.group_records.values import GroupMetadataValue
 from jbodlab.metadata.records.codec import decode_body
 from jbodlab.metadata.records.json_form import JsonValue, json_text
 from jbodlab.metadata.records.kinds import BYTES, INT32, STRING, array, nullable, struct_of
 from jbodlab.metadata.records.schema import Struct, to_json, wire
 from jbodlab.record_batch.record_batch import BatchRecord
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 from storage_tool.dump.contents import Content
 from storage_tool.dump.report import members_text
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from broker.groups.decision import Ticket
+from broker.coordination.core import Ticket
 from broker.groups.requests import JoinProtocol
 from broker.groups.responses import JoinedMember
 from jbodlab.group_records.keys import GroupMetadataKey

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from broker.coordination.core import Ticket
 from broker.groups.classic.group import CONSUMER
 from broker.groups.classic.joining import MEMBER_ID_REQUIRED_FROM
 from broker.groups.classic.joining import join as join_classic_group
@@ -29,7 +30,6 @@ from broker.groups.consumer.migration import (
 )
 from broker.groups.consumer.target import target_is_due
 from broker.groups.consumer.topics import partitions_of
-from broker.groups.decision import Ticket
 from broker.groups.requests import Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
 from broker.groups.responses import (
     HeartbeatResponse,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from broker.coordination.core import Answer, Ticket, Timer, Work
 from broker.groups.consumer.group import (
     ConsumerGroup,
     CurrentAssignment,
@@ -17,7 +18,7 @@ from broker.groups.consumer.group import (
 )
 from broker.groups.consumer.replay import current_value, target_value, with_row
 from broker.groups.consumer.topics import NO_TOPICS_HASH, metadata_hash
-from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer, Work
+from broker.groups.decision import Decision, SoftChange
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Row
 from broker.groups.topics import Topics

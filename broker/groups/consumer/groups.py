@@ -7,6 +7,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from broker.coordination.core import Ticket, Timer
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.consumer import classic_members, offsets
 from broker.groups.consumer.checks import check_request
@@ -36,7 +37,7 @@ from broker.groups.consumer.regexes import resolve
 from broker.groups.consumer.replay import GroupIndex
 from broker.groups.consumer.responses import ConsumerGroupDescribeResponse
 from broker.groups.consumer.target import TargetWork, take_target
-from broker.groups.decision import NOTHING, Decision, SoftChange, Ticket, Timer, TimerRefused
+from broker.groups.decision import NOTHING, Decision, SoftChange, TimerRefused
 from broker.groups.requests import (
     ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,

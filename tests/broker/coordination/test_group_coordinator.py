@@ -12,26 +12,25 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from broker.assemblies.groups import CachedTopics, GroupCoordinator
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.coordination import loading
-from broker.coordination.group_coordinator import GroupCoordinator
 from broker.coordination.shard import RELOAD_S, ShardContext, ShardState
-from broker.coordination.topics_of_image import CachedTopics
 from broker.disk.directory.log_dir import LogDir
 from broker.groups import requests, responses
 from broker.groups.consumer.assignors.question import Question
 from broker.groups.consumer.assignors.uniform import assign_uniformly
 from broker.groups.consumer.group import Target
-from broker.groups.consumer.groups import ConsumerGroups
+from broker.groups.group_core import APPEND_ERRORS, GroupCore
 from broker.groups.settings import GroupSettings
-from broker.groups.shard import GroupShard
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import Slice
 from jbodlab.config.topic_keys import SEGMENT_BYTES
+from jbodlab.group_records import records
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.runtime.outside import real
@@ -74,16 +73,19 @@ class Cluster:
         self.cache = MetadataCache(ME, "PLAINTEXT")
         self.numbers = iter(range(1000))
         self.coordinator = GroupCoordinator(
+            GROUP_METADATA_TOPIC,
             self.host.registry,
             self.cache,
             ShardContext(
                 new_core=partial(
-                    GroupShard,
+                    GroupCore,
                     settings,
                     CachedTopics(self.cache),
                     lambda: f"id-{next(self.numbers)}",
-                    partial(ConsumerGroups, configs=lambda _group: {}),
+                    lambda _group: {},
                 ),
+                codec=records,
+                append_errors=APPEND_ERRORS,
                 wall_ms=lambda: round(loop.time() * 1000),
                 commit_timeout_ms=lambda: settings.offsets_commit_timeout_ms,
                 threads=real().threads,
@@ -255,16 +257,16 @@ def test_a_coordinator_whose_step_fails_is_loaded_anew_from_its_log(
 ) -> None:
     async def test(cluster: Cluster) -> None:
         await stable(cluster)
-        before = GroupShard.__dict__[step]
+        before = GroupCore.__dict__[step]
         failures = []
 
-        def fail_once(core: GroupShard, *args: Any) -> Any:
+        def fail_once(core: GroupCore, *args: Any) -> Any:
             if not failures:
                 failures.append(args)
                 raise RuntimeError("not foreseen")
             return before(core, *args)
 
-        monkeypatch.setattr(GroupShard, step, fail_once)
+        monkeypatch.setattr(GroupCore, step, fail_once)
         waiting = cluster.ask(commit(5))
         if step == "timer":
             await cluster.replicate()
@@ -289,10 +291,10 @@ def test_a_coordinator_that_goes_on_failing_is_loaded_after_longer_and_longer_pa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(cluster: Cluster) -> None:
-        def fail(core: GroupShard, *args: Any) -> Any:
+        def fail(core: GroupCore, *args: Any) -> Any:
             raise RuntimeError("not foreseen")
 
-        monkeypatch.setattr(GroupShard, "committed_up_to", fail)
+        monkeypatch.setattr(GroupCore, "committed_up_to", fail)
         cluster.ask(commit(5)).add_done_callback(lambda future: future.exception())
         await cluster.replicate()
         for pause_s in (RELOAD_S, 2 * RELOAD_S, 4 * RELOAD_S):
@@ -313,11 +315,11 @@ def test_a_request_that_cannot_be_decided_leaves_the_coordinator_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(cluster: Cluster) -> None:
-        def fail(core: GroupShard, *args: Any) -> Any:
+        def fail(core: GroupCore, *args: Any) -> Any:
             raise RuntimeError("not foreseen")
 
         with monkeypatch.context() as patched:
-            patched.setattr(GroupShard, "decide", fail)
+            patched.setattr(GroupCore, "decide", fail)
             assert code(cluster.ask(commit(5))) is ErrorCode.UNKNOWN_SERVER_ERROR
         assert cluster.state is ShardState.ACTIVE
         assert (await cluster.answered(commit(6))) is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.groups.decision import Ticket
+from broker.coordination.core import Ticket
 from broker.groups.requests import (
     DeleteGroups,
     DescribeGroups,
