@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from broker.api.handlers import BrokerParts, ClientApis
 from broker.assemblies.controller_link import ControllerLink
+from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
-from broker.assemblies.groups import Groups
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
@@ -42,7 +42,7 @@ class Front:
         disks: Disks,
         link: ControllerLink,
         replicas: Replicas,
-        groups: Groups,
+        coordinators: Coordinators,
     ) -> None:
         self._config = config
         self._disks = disks
@@ -54,8 +54,8 @@ class Front:
                 cluster_id=cluster_id,
                 cache=link.cache,
                 replicas=replicas.manager,
-                groups=groups.coordinator,
-                internal_topic=groups.internal_topic,
+                groups=coordinators.groups,
+                internal_topic=coordinators.internal_topic,
                 controller=link.channel,
                 revival=disks.revival,
                 broker_epoch=link.broker_epoch,
@@ -87,7 +87,7 @@ class Front:
             wall_ms=outside.wall_ms,
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
-            coordinator=groups.coordinator,
+            coordinator=coordinators.groups,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

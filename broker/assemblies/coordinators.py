@@ -1,4 +1,4 @@
-"""The coordinators of groups, and the topic in which they keep their state."""
+"""The coordinators of this broker, and the topics in which they keep their state."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ class GroupCoordinator(CoordinatorService[GroupCore, GroupRecord]):
             self.run(lambda core: core.topics_deleted(names))
 
 
-class Groups:
+class Coordinators:
     """The coordinators of one broker.
+
+    Attributes:
+        groups: Those of groups.
 
     Args:
         config: The broker's.
@@ -48,7 +51,7 @@ class Groups:
         self._cache = link.cache
         self._settings = config.groups
         topics = CachedTopics(link.cache)
-        self.coordinator = GroupCoordinator(
+        self.groups = GroupCoordinator(
             GROUP_METADATA_TOPIC,
             replicas.registry,
             link.cache,
@@ -63,10 +66,11 @@ class Groups:
                 threads=outside.threads,
             ),
         )
-        replicas.manager.leaderships[GROUP_METADATA_TOPIC] = self.coordinator
+        replicas.manager.leaderships[GROUP_METADATA_TOPIC] = self.groups
 
-    def _configs_of(self, group_id: str) -> Mapping[str, str]:
-        return self._cache.image.configs.resource(GROUP_RESOURCE, group_id)
+    def stop(self) -> None:
+        """Answer everybody who waits; coordinators end with the leadership of replicas anyway."""
+        self.groups.stop()
 
     def internal_topic(self, name: str) -> NewTopic | None:
         """Return how a topic of the brokers' own is to be created; None for one not used."""
@@ -79,6 +83,9 @@ class Groups:
             segment_bytes=self._settings.offsets_topic_segment_bytes,
             registered_brokers=len(self._cache.image.cluster.brokers),
         )
+
+    def _configs_of(self, group_id: str) -> Mapping[str, str]:
+        return self._cache.image.configs.resource(GROUP_RESOURCE, group_id)
 
 
 class CachedTopics:
