@@ -17,7 +17,7 @@ from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
 from broker.open_files import OpenFiles
-from broker.produce.passing_on import PassingOn
+from broker.produce.produce_forwarder import ProduceForwarder
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
@@ -92,7 +92,7 @@ class Front:
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 
     @property
-    def passing_on(self) -> PassingOn:
+    def passing_on(self) -> ProduceForwarder:
         """Waits for other leaders, and follows the metadata for that."""
         return self._apis.passing_on
 

@@ -16,7 +16,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
-from tests.broker.api.test_passing_on import batch, produce
+from tests.broker.api.test_produce_forwarder import batch, produce
 from tests.clients.members import MemberProcess, Seen, longest_gap_s, seen_by
 from tests.clients.programs import PROGRAMS, NoKafkaError
 from tests.cluster.group_stage import GOES_ON_S, committed, coordinator
