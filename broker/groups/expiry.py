@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from broker.coordination.core import Timer
-from broker.groups.classic.group import CONSUMER, ClassicGroup, State
+from broker.groups.classic.group import CONSUMER, ClassicGroup, State, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
-from broker.groups.classic.subscribed import subscribed_topics
 from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.decision import NOTHING, Decision, SoftChange, TimerRefused
 from broker.groups.replay import StoredOffset

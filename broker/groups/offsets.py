@@ -12,10 +12,9 @@ import msgspec
 
 from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import SESSION_TIMER
-from broker.groups.classic.group import CONSUMER, ClassicGroup, State
+from broker.groups.classic.group import CONSUMER, ClassicGroup, State, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.classic.joining import check_member
-from broker.groups.classic.subscribed import subscribed_topics
 from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.decision import Decision
 from broker.groups.replay import StoredOffset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -219,6 +219,13 @@ class Draft:
         for timer in _MEMBER_TIMERS:
             self.set_timer(timer(self.group.group_id, member_id), None)
         self.set_soft(classic_timer(self.group.group_id, member_id), None)
+
+    def remove_members(self, member_ids: Iterable[str]) -> None:
+        """Remove members; the others get their partitions at their next heartbeats."""
+        for member_id in member_ids:
+            self.remove_member(member_id)
+        self.forget_unused_regexes()
+        self.write_epoch(self.group.epoch + 1)
 
     def forget_unused_regexes(self) -> None:
         """Write that expressions which no member has any longer are gone."""
