@@ -108,7 +108,7 @@ class Bench:
         self.refusal: KafkaError | None = None
         self.answers: dict[Ticket, Any] = {}
         self.timers: dict[tuple[Hashable, ...], int] = {}
-        self._tickets = count(1)
+        self.next_ticket = 1
         self._waiting: deque[tuple[int, Decision]] = deque()
         self._replay = Tables()
         self._replayed = 0
@@ -120,7 +120,8 @@ class Bench:
 
     def ask(self, request: Request) -> Ticket:
         """Send a request; its answer is in `answers` now, or later."""
-        ticket = Ticket(next(self._tickets))
+        ticket = Ticket(self.next_ticket)
+        self.next_ticket += 1
         self.carry_out(self.shard.decide(request, ticket, self.now_ms), ticket)
         return ticket
 
