@@ -58,8 +58,6 @@ ANSWER_SLACK_S = 1.0
 """Time for another leader to respond beyond the time-out of the forwarded request."""
 ANSWER_MAX_S = 30.0
 """Longest time for another leader to respond, connecting included."""
-FORWARD_IDLE_S = 10.0
-"""Time after which an unused connection to another leader is closed: one descriptor."""
 
 
 # Fetch.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.broker_life import BrokerLife
 from broker.controller_link.metadata_feed import MetadataFeed
 from broker.controller_link.metrics import life_metrics, metadata_metrics
-from broker.coordination.group_coordinator import GroupCoordinator
+from broker.coordination.coordinator_service import CoordinatorService
 from broker.coordination.metrics import group_metrics
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.metrics import directory_metrics
@@ -44,7 +45,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     wall_ms: Callable[[], int]
     traffic: Traffic
     cleaner: LogCleaner
-    coordinator: GroupCoordinator
+    coordinator: CoordinatorService[Any, Any]
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all metrics as they are now."""

@@ -16,9 +16,9 @@ import logging
 from collections.abc import Callable
 
 from broker.assemblies.controller_link import ControllerLink
+from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
 from broker.assemblies.front import Front
-from broker.assemblies.groups import Groups
 from broker.assemblies.replicas import Replicas
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
@@ -135,7 +135,7 @@ class BrokerServer:
         self._replicas = Replicas(
             config, self._dynamic.values, self._disks, self._link, self._outside
         )
-        self._groups = Groups(config, self._replicas, self._link, self._outside)
+        self._coordinators = Coordinators(config, self._replicas, self._link, self._outside)
         self._disks.watch(
             self._replicas.manager,
             self._replicas.manager.roles,
@@ -150,7 +150,7 @@ class BrokerServer:
             disks=self._disks,
             link=self._link,
             replicas=self._replicas,
-            groups=self._groups,
+            coordinators=self._coordinators,
         )
 
     def _connect(self) -> None:
@@ -180,11 +180,10 @@ class BrokerServer:
         disks.conditions.add_listener(roles)
         # The metadata changes: settings and replicas, then what clients are told, then groups,
         # who waits for other leaders, and reports.
-        coordinator = self._groups.coordinator
         link.publish_to(
             internal_listeners=[self._dynamic, roles],
             listeners_after_clients=[
-                coordinator,
+                self._coordinators.groups,
                 self._front.passing_on,
                 replicas.reports,
                 link.registration,
@@ -222,7 +221,7 @@ class BrokerServer:
             self._replicas.manager.roles.begin_shutdown()
             await self._link.life.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S)
         await self._front.stop()
-        self._groups.coordinator.stop()
+        self._coordinators.stop()
         await self._disks.stop_upkeep()
         await self._link.stop()
         await self._replicas.stop()

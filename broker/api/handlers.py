@@ -47,7 +47,7 @@ from broker.client_quotas import ClientQuotas
 from broker.controller_link.channel import ControllerChannel
 from broker.disk.directory.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
-from broker.produce.passing_on import PassingOn
+from broker.produce.produce_forwarder import ProduceForwarder
 from broker.traffic import Traffic
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
@@ -100,7 +100,9 @@ class ClientApis:
         self._topic_creator = TopicCreator(parts.controller, parts.internal_topic)
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         quotas = ClientQuotas(lambda: parts.cache.image.quotas)
-        self.passing_on = PassingOn(parts.replicas, parts.cache, parts.broker_id, parts.monotonic_s)
+        self.passing_on = ProduceForwarder(
+            parts.replicas, parts.cache, parts.broker_id, parts.monotonic_s
+        )
         apis = _apis(parts, self._topic_creator, self._producer_ids, self.passing_on, quotas)
         apis[ApiKey.API_VERSIONS] = ApiVersionsApi(
             {*apis, ApiKey.API_VERSIONS} - OWN_MESSAGES.keys(), parts.cache
@@ -124,7 +126,7 @@ def _apis(
     parts: BrokerParts,
     topic_creator: TopicCreator,
     producer_ids: ProducerIds,
-    passing_on: PassingOn,
+    passing_on: ProduceForwarder,
     quotas: ClientQuotas,
 ) -> dict[ApiKey, Api]:
     cache, replicas, controller = parts.cache, parts.replicas, parts.controller

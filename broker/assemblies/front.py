@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from broker.api.handlers import BrokerParts, ClientApis
 from broker.assemblies.controller_link import ControllerLink
+from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
-from broker.assemblies.groups import Groups
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
@@ -16,7 +16,7 @@ from broker.metrics import BrokerMetrics
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
-from broker.produce.passing_on import PassingOn
+from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
@@ -42,7 +42,7 @@ class Front:
         disks: Disks,
         link: ControllerLink,
         replicas: Replicas,
-        groups: Groups,
+        coordinators: Coordinators,
     ) -> None:
         self._config = config
         self._disks = disks
@@ -54,8 +54,8 @@ class Front:
                 cluster_id=cluster_id,
                 cache=link.cache,
                 replicas=replicas.manager,
-                groups=groups.coordinator,
-                internal_topic=groups.internal_topic,
+                groups=coordinators.groups,
+                internal_topic=coordinators.internal_topic,
                 controller=link.channel,
                 revival=disks.revival,
                 broker_epoch=link.broker_epoch,
@@ -87,12 +87,12 @@ class Front:
             wall_ms=outside.wall_ms,
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
-            coordinator=groups.coordinator,
+            coordinator=coordinators.groups,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 
     @property
-    def passing_on(self) -> PassingOn:
+    def passing_on(self) -> ProduceForwarder:
         """Waits for other leaders, and follows the metadata for that."""
         return self._apis.passing_on
 

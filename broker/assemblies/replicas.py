@@ -12,7 +12,7 @@ from broker.config import BrokerConfig
 from broker.disk.life.loading import load_logs
 from broker.disk.life.revival import LoadingRules
 from broker.following.fetcher import FetcherManager
-from broker.following.leader_connection import Address, FetcherSettings
+from broker.following.lane_replicas import FetcherSettings
 from broker.following.quota import ReplicationQuotas
 from broker.placement import found_replicas
 from broker.placement.directory_reports import DirectoryReports
@@ -24,6 +24,7 @@ from broker.traffic import Traffic
 from jbodlab.config.dynamic_keys import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.peers.peer_pool import Address
 from jbodlab.runtime.loop_clock import loop_ms
 from jbodlab.runtime.outside import Outside
 from jbodlab.storage.log.log_config import LogConfig

@@ -1,5 +1,5 @@
-"""Coordinators of groups: one shard for each partition of `__consumer_offsets` that is led here.
+"""Coordinators: replicated state machines, one for each partition of an internal topic led here.
 
-What a shard decides is pure (`broker.groups`); here are its life, its log, its clock and the
-requests that wait for it.
+`core.py` is the contract of a state machine, which is pure; `shard.py` is the shell around it:
+life, log, clock and the requests that wait. `broker.groups` is the first state machine.
 """

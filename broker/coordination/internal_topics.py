@@ -13,43 +13,48 @@ from __future__ import annotations
 
 import logging
 
-from broker.groups.settings import GroupSettings
 from jbodlab.controller_api.requests import NewTopic
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 
 MIN_ISR_MAX = 2
 
 logger = logging.getLogger(__name__)
 
 
-def internal_topic(name: str, settings: GroupSettings, registered_brokers: int) -> NewTopic | None:
-    """Return how a topic of the brokers' own is to be created; None for one that is not used.
+def internal_topic(
+    name: str,
+    *,
+    num_partitions: int,
+    replication_factor: int,
+    segment_bytes: int,
+    registered_brokers: int,
+) -> NewTopic:
+    """Return how the topic of a state machine is to be created.
 
     Args:
         name: One of `INTERNAL_TOPICS`.
-        settings: Of groups.
+        num_partitions: As configured for this topic.
+        replication_factor: As configured; the topic gets fewer replicas than that if there are
+            fewer brokers.
+        segment_bytes: As configured.
         registered_brokers: How many there are, fenced ones included; at least this one.
     """
-    if name != GROUP_METADATA_TOPIC:
-        return None
-    wanted = settings.offsets_topic_replication_factor
-    factor = max(1, min(wanted, registered_brokers))
-    if factor < wanted:
+    factor = max(1, min(replication_factor, registered_brokers))
+    if factor < replication_factor:
         logger.warning(
             "creating %s with replication factor %d instead of %d: no more brokers are registered",
             name,
             factor,
-            wanted,
+            replication_factor,
             extra={"topic": name},
         )
     return NewTopic(
         name=name,
-        num_partitions=settings.offsets_topic_num_partitions,
+        num_partitions=num_partitions,
         replication_factor=factor,
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
             ("min.insync.replicas", str(min(MIN_ISR_MAX, factor))),
-            ("segment.bytes", str(settings.offsets_topic_segment_bytes)),
+            ("segment.bytes", str(segment_bytes)),
         ),
     )

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from typing import Generic
 
+from broker.coordination.core import Codec, Core, Record
 from broker.coordination.log_reduction import LogReduction, RawRecord
-from broker.groups.shard import GroupShard
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import Slice
-from jbodlab.group_records.records import GroupRecord, UnknownRecordTypeError, decode
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 
 PIECE_BYTES = 1 << 20
 """Of the log, read and reduced at a time."""
@@ -31,7 +31,7 @@ ROOM_LOOK_S = 0.1
 logger = logging.getLogger(__name__)
 
 
-async def load(partition: Partition, core: GroupShard) -> int:
+async def load(partition: Partition, core: Core[Record], codec: Codec[Record]) -> int:
     """Fill the state of a shard with what is in its log by now; its replica leads.
 
     Returns:
@@ -45,7 +45,7 @@ async def load(partition: Partition, core: GroupShard) -> int:
     assert log is not None
     high_watermark, end_offset = partition.high_watermark, log.end_offset
     reduction = await _read(log, LogReduction(high_watermark))
-    decoding = _Decoding(partition)
+    decoding = _Decoding(partition, codec)
     for number, raw in enumerate(reduction.records(), 1):
         record = decoding.record(raw)
         if record is not None:
@@ -82,17 +82,18 @@ async def _read(log: PartitionLog, reduction: LogReduction) -> LogReduction:
     return reduction
 
 
-class _Decoding:
+class _Decoding(Generic[Record]):
     """Bytes to records; types that are not kept here are left out, and named once."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, codec: Codec[Record]) -> None:
+        self._codec = codec
         self._topic_partition = partition.topic_partition
         self._left_out: set[int] = set()
 
-    def record(self, raw: RawRecord) -> GroupRecord | None:
+    def record(self, raw: RawRecord) -> Record | None:
         """Return a record; None for one to be left out."""
         try:
-            return decode(raw.key, raw.value)
+            return self._codec.decode(raw.key, raw.value)
         except UnknownRecordTypeError as error:
             if error.record_type not in self._left_out:
                 self._left_out.add(error.record_type)

@@ -6,12 +6,13 @@ Source: `CoordinatorRuntimeMetrics` of Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from broker.coordination.group_coordinator import GroupCoordinator
+from broker.coordination.coordinator_service import CoordinatorService
 from jbodlab.runtime.metrics import Metric, by_label, rows, values
 
 
-def group_metrics(coordinator: GroupCoordinator) -> Iterator[Metric]:
+def group_metrics(coordinator: CoordinatorService[Any, Any]) -> Iterator[Metric]:
     """Yield the metrics of the groups that the broker coordinates."""
     counts = coordinator.shard_counts.items()
     yield from rows(

@@ -10,8 +10,10 @@ A shard lives while the replica leads in one epoch. When that ends, for any reas
 requests are answered in the same turn, and nothing remains: a record that was written and not
 committed is in the log of the next leader, or in no log. So nothing is ever rolled back here.
 
-Decisions are pure (`broker.groups`). Nothing else runs between a decision and its append. While the
+Decisions are pure (`core.Core`). Nothing else runs between a decision and its append. While the
 replica changes its directory no decision is made: events wait, in order.
+
+Source: `org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime`.
 """
 
 from __future__ import annotations
@@ -19,26 +21,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from broker.coordination.append_errors import group_error
+from broker.coordination.core import Answer, Codec, Core, Decision, Producer, Record, Ticket, Work
 from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
 from broker.disk.directory.executor import run_aside
-from broker.groups.decision import Answer, Decision, Ticket, Work
-from broker.groups.requests import Request
-from broker.groups.shard import GroupShard
 from broker.produce.leader_appends import append_own
 from broker.replica.partition import Partition
-from jbodlab.group_records import records
-from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
 from jbodlab.runtime.threads import Threads
+from jbodlab.storage.log.transactions import COMMIT, Marker, build_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch
@@ -69,20 +68,31 @@ class _Pending(msgspec.Struct):
     events: list[Any]
 
 
-class ShardContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What all shards of a broker have in common."""
+C = TypeVar("C", bound=Core[Any])
 
-    new_core: Callable[[], GroupShard]
+
+class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True):
+    """What all shards of one topic have in common.
+
+    Attributes:
+        new_core: Makes the empty state machine of a partition.
+        codec: The format of its records.
+        append_errors: Errors of the log as clients are told of them; others stay as they are.
+        commit_timeout_ms: How long a batch may wait for the high watermark.
+    """
+
+    new_core: Callable[[], C]
+    codec: Codec[Record]
+    append_errors: Mapping[ErrorCode, ErrorCode]
     wall_ms: Callable[[], int]
     commit_timeout_ms: Callable[[], int]
-    """`offsets.commit.timeout.ms`"""
     threads: Threads
     working: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """What takes long is computed one after the other: more threads would make none faster."""
 
 
-class CoordinatorShard:
-    """The coordinator of the groups of one partition, during one leadership.
+class Shard(Generic[C, Record]):
+    """The coordinator of one partition, during one leadership.
 
     Args:
         partition: The replica; it leads.
@@ -91,7 +101,7 @@ class CoordinatorShard:
     """
 
     def __init__(
-        self, partition: Partition, leader_epoch: LeaderEpoch, context: ShardContext
+        self, partition: Partition, leader_epoch: LeaderEpoch, context: ShardContext[C, Record]
     ) -> None:
         self.partition = partition
         self._leader_epoch = leader_epoch
@@ -117,22 +127,38 @@ class CoordinatorShard:
         """How many requests wait for an answer."""
         return len(self._owed)
 
-    def submit(self, request: Request) -> asyncio.Future[Any]:
-        """Decide a request.
+    def submit(self, request: Any) -> asyncio.Future[Any]:
+        """Have the core decide a request.
 
         Returns:
-            A future of the answer, with a `KafkaError` that group APIs know. Who cancels it is no
-            longer there: a member that only wanted to join is forgotten.
+            A future of the answer; its error is a `KafkaError` after `append_errors`. A caller that
+            cancels it is no longer there, of which `Core.connection_closed` is told.
 
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
         """
+        return self._owing(lambda ticket: self._decide(request, ticket))
+
+    def end_transaction(self, producer: Producer, marker: Marker) -> asyncio.Future[None]:
+        """Append the marker that ends the transaction of a producer in this partition.
+
+        Returns:
+            A future that is done when the marker is committed; its error is a `KafkaError` after
+            `append_errors`.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
+        """
+        return self._owing(lambda ticket: self._end_transaction(producer, marker, ticket))
+
+    def _owing(self, step: Callable[[Ticket], None]) -> asyncio.Future[Any]:
+        """Take a step for a request, and return the future of the answer that it is owed."""
         self.check_active()
         future: asyncio.Future[Any] = self._loop.create_future()
         ticket = Ticket(next(self._tickets))
         self._owed[ticket] = future
         future.add_done_callback(partial(self._answered, ticket))
-        self._in_order(partial(self._decide, request, ticket))
+        self._in_order(partial(step, ticket))
         return future
 
     def check_active(self) -> None:
@@ -142,7 +168,7 @@ class CoordinatorShard:
         if self.state is not ShardState.ACTIVE:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
-    def run(self, decide: Callable[[GroupShard], Decision]) -> None:
+    def run(self, decide: Callable[[C], Decision[Record]]) -> None:
         """Have something decided that nobody asked for; one that is loading decides it later."""
         if self.state is ShardState.ACTIVE:
             self._in_order(lambda: self._run(decide))
@@ -222,7 +248,7 @@ class CoordinatorShard:
         self._loading = self._begin_loading(self._reload_s)
         self._reload_s = min(2 * self._reload_s, RELOAD_S_MAX)
 
-    def _decide(self, request: Request, ticket: Ticket) -> None:
+    def _decide(self, request: Any, ticket: Ticket) -> None:
         if ticket not in self._owed:
             return
         try:
@@ -238,7 +264,19 @@ class CoordinatorShard:
             return
         self._carry_out(decision)
 
-    def _run(self, decide: Callable[[GroupShard], Decision]) -> None:
+    def _end_transaction(self, producer: Producer, marker: Marker, ticket: Ticket) -> None:
+        if ticket not in self._owed:
+            return
+        batch = build_marker(*producer, marker, timestamp_ms=self._now_ms())
+        try:
+            end_offset = append_own(self.partition, batch).next_offset
+        except KafkaError as error:
+            self._answer(ticket, self._append_error(error))
+            return
+        self._core.end_transaction(producer, marker.type == COMMIT, end_offset)
+        self._wait_for(end_offset, [Answer(ticket, None)])
+
+    def _run(self, decide: Callable[[C], Decision[Record]]) -> None:
         self._carry_out(decide(self._core))
 
     def _happened(self, event: Any) -> None:
@@ -258,7 +296,7 @@ class CoordinatorShard:
 
     # Carrying out
 
-    def _carry_out(self, decision: Decision, *, at_once: bool = False) -> None:
+    def _carry_out(self, decision: Decision[Record], *, at_once: bool = False) -> None:
         """Carry a decision out.
 
         Args:
@@ -268,7 +306,7 @@ class CoordinatorShard:
         end_offset = None
         if decision.records:
             try:
-                first, end_offset = self._append(decision.records)
+                first, end_offset = self._append(decision)
             except KafkaError as error:
                 self._refused(decision, error)
                 return
@@ -312,14 +350,29 @@ class CoordinatorShard:
         self._pending.append(_Pending(end_offset, deadline_s, list(answers), list(events)))
         self._arm_limit()
 
-    def _append(self, written: Sequence[records.GroupRecord]) -> tuple[int, int]:
+    def _append(self, decision: Decision[Record]) -> tuple[int, int]:
         """Append records as one batch; returns the offsets of the first and behind the last."""
-        batch = build_batch(list(map(records.encode, written)), timestamp_ms=self._now_ms())
+        records = [self._context.codec.encode(record) for record in decision.records]
+        if decision.producer is None:
+            batch = build_batch(records, timestamp_ms=self._now_ms())
+        else:
+            batch = build_batch(
+                records,
+                timestamp_ms=self._now_ms(),
+                attributes=TRANSACTIONAL,
+                producer_id=decision.producer.producer_id,
+                producer_epoch=decision.producer.producer_epoch,
+            )
         header = append_own(self.partition, batch)
         return header.base_offset, header.next_offset
 
-    def _refused(self, decision: Decision, cause: KafkaError) -> None:
-        error = group_error(cause)
+    def _append_error(self, error: KafkaError) -> KafkaError:
+        """Return an error of the log as clients are told of it; the text is kept."""
+        code = self._context.append_errors.get(error.code, error.code)
+        return KafkaError(code, error.message)
+
+    def _refused(self, decision: Decision[Record], cause: KafkaError) -> None:
+        error = self._append_error(cause)
         logger.log(
             logging.WARNING if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else logging.DEBUG,
             "the coordinator of %s cannot write records: %s",
@@ -366,7 +419,7 @@ class CoordinatorShard:
         """Tell those who waited too long that nobody knows; their records stay where they are."""
         self._limit = None
         now_s = self._loop.time()
-        error = group_error(
+        error = self._append_error(
             KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time")
         )
         refused: list[Any] = []
@@ -395,7 +448,7 @@ class CoordinatorShard:
             await asyncio.sleep(pause_s)
         begun_s = self._loop.time()
         try:
-            count_read = await load(self.partition, self._core)
+            count_read = await load(self.partition, self._core, self._context.codec)
         except Exception as error:
             self.state = ShardState.FAILED
             logger.log(
@@ -410,7 +463,7 @@ class CoordinatorShard:
         self.state = ShardState.ACTIVE
         self._active_since_s = self._loop.time()
         logger.info(
-            "coordinating the groups of %s in epoch %d; read %d records in %.0f ms",
+            "loaded the coordinator of %s in epoch %d; read %d records in %.0f ms",
             self.partition.topic_partition,
             self._leader_epoch,
             count_read,

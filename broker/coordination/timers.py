@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 
-from broker.groups.decision import Timer
+from broker.coordination.core import Timer
 from jbodlab.runtime.loop_clock import loop_ms
 
 Key = tuple[Hashable, ...]

@@ -28,9 +28,8 @@ from typing import Any
 
 from broker.disk.directory.log_dir import LogDir
 from broker.following import fetch_messages
-from broker.following.lane_replicas import NEVER, Followed, LaneReplicas
+from broker.following.lane_replicas import NEVER, FetcherSettings, Followed, LaneReplicas
 from broker.following.lane_session import Asked, LaneSession
-from broker.following.leader_connection import Address, FetcherSettings, LeaderConnection
 from broker.following.quota import ByteQuota
 from broker.following.replica_sync import (
     append_fetched,
@@ -42,12 +41,17 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following
 from broker.traffic import Traffic
+from jbodlab.kafka_wire.api_table import ApiKey, request_class
+from jbodlab.peers.peer_pool import Address, PeerConnection, PeerPool
 from jbodlab.runtime.supervised import supervised
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, JbodlabError, KafkaError, LogDirError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition, TopicPartition
 
 SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+LATEST, EARLIEST = -1, -2
+"""Timestamps that stand for the two ends of a log in ListOffsets."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +65,8 @@ class Lane:
         log_dir: LogDir,
         settings: FetcherSettings,
         *,
-        address_of: Callable[[BrokerId], Address | None],
+        peers: PeerPool,
+        address: Callable[[], Address | None],
         broker_epoch: Callable[[], int],
         quota: ByteQuota | None = None,
         traffic: Traffic,
@@ -74,8 +79,13 @@ class Lane:
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._replicas = LaneReplicas(settings, quota, self._loop)
-        self._connection = LeaderConnection(
-            leader, settings, address_of=address_of, on_opened=self._replicas.begin_anew
+        # A session belongs to the connection: after a lost one nobody knows what was lost with it.
+        self._connection = PeerConnection(
+            peers,
+            f"broker {leader}",
+            address=address,
+            timeout_s=settings.socket_timeout_ms / 1000,
+            on_opened=self._replicas.begin_anew,
         )
         self._changed = asyncio.Event()
         self._is_fetching = False
@@ -129,7 +139,7 @@ class Lane:
             self._changed.clear()
             await self._replicas.complete()
             if self._must_stop():
-                await self._rest()
+                await self._wait_until_room()
                 continue
             self._replicas.end_pauses()
             if self._replicas.has_nothing_to_ask:
@@ -154,7 +164,7 @@ class Lane:
                 logger.log(level, "cannot fetch from broker %d: %s", self.leader, error)
                 await self._pause(self._replicas.backoff_s(self._failures))
 
-    async def _rest(self) -> None:
+    async def _wait_until_room(self) -> None:
         """Take no records while the directory is full, but say once what is there.
 
         A leader that has just taken over from a replica in here may know less of the high watermark
@@ -162,7 +172,7 @@ class Lane:
         """
         if untold := self._replicas.untold():
             try:
-                await self._tell(untold)
+                await self._report_offsets(untold)
                 self._failures = 0
             except (OSError, TimeoutError, DecodeError, KafkaError) as error:
                 self._failures += 1
@@ -173,7 +183,7 @@ class Lane:
             return
         await self._changed.wait()
 
-    async def _tell(self, untold: Sequence[Asked]) -> None:
+    async def _report_offsets(self, untold: Sequence[Asked]) -> None:
         """Send a fetch that wants nothing.
 
         Raises:
@@ -191,7 +201,7 @@ class Lane:
             max_bytes=0,
             partition_max_bytes=0,
         )
-        response = await self._connection.fetch(request)
+        response = await self._fetch(request)
         if int(response.error_code) != ErrorCode.NONE:
             raise KafkaError(ErrorCode(int(response.error_code)))
         by_key = {
@@ -220,7 +230,8 @@ class Lane:
                     and hurried != self._fetch_number
                 ):
                     hurried = self._fetch_number
-                    await self._connection.nudge()
+                    request = request_class(ApiKey.API_VERSIONS, 0)()
+                    await self._connection.call(ApiKey.API_VERSIONS, 0, request)
         finally:
             self._hurrying = None
 
@@ -257,18 +268,20 @@ class Lane:
         self._is_fetching = True
         self._fetch_number += 1
         try:
-            response = await self._connection.fetch(request)
+            response = await self._fetch(request)
         finally:
             self._is_fetching = False
         if int(response.error_code) != ErrorCode.NONE:
             raise KafkaError(ErrorCode(int(response.error_code)))
         known = dict(session.known) if int(response.session_id) == 0 else session.known
         session.answered(int(response.session_id))
-        await self._take(known, response)
+        await self._append_response(known, response)
         if not session.is_begun:
             self._replicas.begin_anew()
 
-    async def _take(self, known: Mapping[TopicIdPartition, Asked], response: Any) -> None:
+    async def _append_response(
+        self, known: Mapping[TopicIdPartition, Asked], response: Any
+    ) -> None:
         appended: list[tuple[Partition, PartitionLog, int]] = []
         for topic_id, data in fetch_messages.fetched_partitions(response):
             asked = known.get(TopicIdPartition(topic_id, data.partition_index))
@@ -282,7 +295,7 @@ class Lane:
             epoch = asked.leader_epoch
             if partition.registration.leader_epoch != epoch or partition.log is not log:
                 continue
-            if await self._take_one(followed, log, data, epoch):
+            if await self._append_partition(followed, log, data, epoch):
                 appended.append((partition, log, data.high_watermark))
             if not asked.is_as_asked:
                 self._replicas.name_again(topic_partition)
@@ -293,7 +306,9 @@ class Lane:
             if partition.log is log and isinstance(partition.state, Following):
                 partition.leader_says(high_watermark)
 
-    async def _take_one(self, followed: Followed, log: PartitionLog, data: Any, epoch: int) -> bool:
+    async def _append_partition(
+        self, followed: Followed, log: PartitionLog, data: Any, epoch: int
+    ) -> bool:
         """Process one partition's data; returns whether its high watermark is to be taken."""
         partition = followed.partition
         code = ErrorCode(int(data.error_code))
@@ -352,7 +367,7 @@ class Lane:
         Returns:
             Whether there was anything to do; the leader's log may have changed meanwhile.
         """
-        leader_end = await self._connection.ask_offset(partition.topic_partition, epoch, -1)
+        leader_end = await self._ask_offset(partition, epoch, LATEST)
         if leader_end < log.end_offset:
             logger.warning(
                 "%s ends at offset %d, but its leader at %d: truncating the log",
@@ -365,7 +380,7 @@ class Lane:
             if await log.truncate(leader_end, committed=committed, is_wanted=is_wanted):
                 partition.truncated()
             return True
-        leader_start = await self._connection.ask_offset(partition.topic_partition, epoch, -2)
+        leader_start = await self._ask_offset(partition, epoch, EARLIEST)
         if leader_start <= log.end_offset:
             return False
         logger.warning(
@@ -379,6 +394,27 @@ class Lane:
         if await log.restart_at(leader_start, committed=committed, is_wanted=is_wanted):
             partition.truncated()
         return True
+
+    async def _fetch(self, request: Any) -> Any:
+        return await self._connection.call(ApiKey.FETCH, fetch_messages.FETCH_VERSION, request)
+
+    async def _ask_offset(self, partition: Partition, epoch: int, timestamp: int) -> int:
+        """Return the latest or the earliest offset of the leader's log.
+
+        Raises:
+            KafkaError: the leader refused.
+            OSError, TimeoutError: the connection failed.
+        """
+        await self._connection.open()
+        request = fetch_messages.list_offsets_request(
+            partition.topic_partition,
+            broker_id=self._settings.broker_id,
+            leader_epoch=epoch,
+            timestamp=timestamp,
+        )
+        version = fetch_messages.LIST_OFFSETS_VERSION
+        response = await self._connection.call(ApiKey.LIST_OFFSETS, version, request)
+        return fetch_messages.listed_offset(response)
 
     def _max_wait_ms(self) -> int:
         """Return how long the leader may hold the fetch: until a pausing replica is due again."""

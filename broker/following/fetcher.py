@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from broker.disk.directory.log_dir import LogDir
 from broker.following.fetch_lane import Lane
-from broker.following.leader_connection import Address, FetcherSettings
+from broker.following.lane_replicas import FetcherSettings
 from broker.following.quota import ByteQuota
+from broker.limits import LEADER_CONNECT_TIMEOUT_S
 from broker.replica.partition import Partition
 from broker.traffic import Traffic
+from jbodlab.peers.peer_pool import Address, PeerPool
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 
@@ -44,6 +47,10 @@ class FetcherManager:
         self._settings = settings
         self._address_of = address_of
         self._broker_epoch = broker_epoch
+        self._peers = PeerPool(
+            f"follower-{settings.broker_id}",
+            min(LEADER_CONNECT_TIMEOUT_S, settings.socket_timeout_ms / 1000),
+        )
         self._lanes: dict[tuple[BrokerId, LogDir], Lane] = {}
         self._lane_of: dict[TopicPartition, Lane] = {}
         self._is_closed = False
@@ -64,7 +71,8 @@ class FetcherManager:
                 leader,
                 log_dir,
                 self._settings,
-                address_of=self._address_of,
+                peers=self._peers,
+                address=partial(self._address_of, leader),
                 broker_epoch=self._broker_epoch,
                 quota=self._quota,
                 traffic=self._traffic,

@@ -14,7 +14,6 @@ from functools import partial
 import msgspec
 
 from broker.following.lane_session import Asked, LaneSession
-from broker.following.leader_connection import FetcherSettings
 from broker.following.quota import ByteQuota
 from broker.following.replica_sync import drop_incomplete, follows
 from broker.limits import FIRST_PAUSE_S
@@ -22,11 +21,23 @@ from broker.replica.partition import Partition
 from broker.replica.replica_state import Following
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError
-from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 NEVER = float("inf")
 
 logger = logging.getLogger(__name__)
+
+
+class FetcherSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Kafka's `replica.fetch.*` and `replica.socket.timeout.ms`."""
+
+    broker_id: BrokerId
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    partition_max_bytes: int = 1 << 20
+    response_max_bytes: int = 10 << 20
+    backoff_ms: int = 1_000
+    socket_timeout_ms: int = 30_000
 
 
 class Followed(msgspec.Struct):

@@ -11,11 +11,12 @@ from itertools import chain, islice
 
 import msgspec
 
+from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import soft_key
 from broker.groups.classic.group import ClassicGroup, State
 from broker.groups.classic.groups import ClassicGroups, timers_of
-from broker.groups.consumer_port import ConsumerGroupsPort
-from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer
+from broker.groups.consumer.groups import ConsumerGroups
+from broker.groups.decision import Decision, SoftChange
 from broker.groups.expiry import RECORDS_MAX
 from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
 from broker.groups.responses import (
@@ -59,9 +60,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 class GroupAdministration:
     """Answers what tools ask about groups; changes nothing itself."""
 
-    def __init__(
-        self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroupsPort
-    ) -> None:
+    def __init__(self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
         self._state = state
         self._classic = classic
         self._consumer = consumer

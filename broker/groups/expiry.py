@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from broker.groups.classic.group import CONSUMER, ClassicGroup, State
+from broker.coordination.core import Timer
+from broker.groups.classic.group import CONSUMER, ClassicGroup, State, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
-from broker.groups.classic.subscribed import subscribed_topics
-from broker.groups.consumer_port import ConsumerGroupsPort
-from broker.groups.decision import NOTHING, Decision, SoftChange, Timer, TimerRefused
+from broker.groups.consumer.groups import ConsumerGroups
+from broker.groups.decision import NOTHING, Decision, SoftChange, TimerRefused
 from broker.groups.replay import StoredOffset
 from broker.groups.requests import NO_TOPIC_ID
 from broker.groups.state import GroupKind, GroupState, kind_of
@@ -44,9 +44,7 @@ class OffsetExpiry:
     A look takes steps. The groups that are left for the next ones stand beside the tables.
     """
 
-    def __init__(
-        self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroupsPort
-    ) -> None:
+    def __init__(self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
         self._state = state
         self._classic = classic
         self._consumer = consumer

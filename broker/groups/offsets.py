@@ -10,13 +10,13 @@ from typing import cast
 
 import msgspec
 
+from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import SESSION_TIMER
-from broker.groups.classic.group import CONSUMER, ClassicGroup, State
+from broker.groups.classic.group import CONSUMER, ClassicGroup, State, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.classic.joining import check_member
-from broker.groups.classic.subscribed import subscribed_topics
-from broker.groups.consumer_port import ConsumerGroupsPort
-from broker.groups.decision import Answer, Decision, Ticket, Timer
+from broker.groups.consumer.groups import ConsumerGroups
+from broker.groups.decision import Decision
 from broker.groups.replay import StoredOffset
 from broker.groups.requests import (
     NO_TOPIC_ID,
@@ -59,9 +59,7 @@ class StableFetch(msgspec.Struct, frozen=True, kw_only=True):
 class GroupOffsets:
     """Decides on requests about committed offsets; changes nothing itself."""
 
-    def __init__(
-        self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroupsPort
-    ) -> None:
+    def __init__(self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
         self._state = state
         self._classic = classic
         self._consumer = consumer

@@ -81,6 +81,24 @@ def _offset_changes(
     return [Change(Key(Row.OFFSET, key.group, rest), stored)]
 
 
+def changes_of_end(producer_id: int, commit: bool, table: Table) -> list[Change]:
+    """Return what the end of a transaction changes: its offsets are pending no longer.
+
+    A committed offset counts unless a record behind it in the log, which belongs to no transaction
+    or to another one, counts already.
+    """
+    changes = []
+    for group in table.groups(Row.PENDING):
+        for rest, pending in table.rows(Row.PENDING, group).items():
+            if rest[2] != producer_id:
+                continue
+            present = table.get(Row.OFFSET, group, *rest[:2])
+            if commit and (present is None or present.record_offset < pending.record_offset):
+                changes.append(Change(Key(Row.OFFSET, group, rest[:2]), pending))
+            changes.append(Change(Key(Row.PENDING, group, rest), None))
+    return changes
+
+
 def _removals(table: Table, group: str) -> list[Change]:
     return [
         Change(Key(row, group, rest), None)

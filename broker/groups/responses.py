@@ -14,6 +14,9 @@ from jbodlab.vocabulary.error_code import ErrorCode
 
 UNKNOWN_OFFSET = -1
 
+NOT_ASKED_FOR = -(1 << 31)
+"""Authorized operations of a group; the core knows none, its caller fills them in (KIP-430)."""
+
 
 class JoinedMember(NamedTuple):
     """A member as the leader sees it."""
@@ -139,6 +142,7 @@ class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
     protocol_type: str = ""
     protocol_data: str = ""
     members: tuple[DescribedMember, ...] = ()
+    authorized_operations: int = NOT_ASKED_FOR
 
 
 class DescribeGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a shard knows, as its decisions see it; only `GroupShard` changes it."""
+"""What a shard knows, as its decisions see it; only `GroupCore` changes it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,11 @@ from typing import NamedTuple
 from jbodlab.group_records.keys import KEY_TYPES, AnyKey
 from jbodlab.group_records.values import VALUE_TYPES, GroupValue
 from jbodlab.kafka_wire.codec import decode_body, encode_body
-from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
+from jbodlab.vocabulary.errors import (
+    BufferUnderflowError,
+    DecodeError,
+    UnknownRecordTypeError,
+)
 
 _NUMBER = struct.Struct(">h")
 
@@ -23,17 +27,6 @@ class GroupRecord(NamedTuple):
 
     key: AnyKey
     value: GroupValue | None
-
-
-class UnknownRecordTypeError(DecodeError):
-    """A record of a type that is not kept here: of a share group, a streams group, or the future.
-
-    Whoever loads a log leaves it out, and says so once for each type.
-    """
-
-    def __init__(self, record_type: int) -> None:
-        super().__init__(f"unknown group record type {record_type}")
-        self.record_type = record_type
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -55,7 +48,7 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
     """Return the record that key and value hold.
 
     Raises:
-        UnknownRecordTypeError: the type is none of those kept here.
+        UnknownRecordTypeError: a share group, a streams group or a newer release has this type.
         DecodeError: anything else that is not a record.
     """
     if key is None:

@@ -37,6 +37,17 @@ class DecompressedSizeError(DecodeError):
         self.bytes_max = bytes_max
 
 
+class UnknownRecordTypeError(DecodeError):
+    """A record of a type that is not kept here, such as one of a newer release.
+
+    Loading leaves such records out, and logs each type once.
+    """
+
+    def __init__(self, record_type: int) -> None:
+        super().__init__(f"unknown record type {record_type}")
+        self.record_type = record_type
+
+
 class UnsupportedVersionError(DecodeError):
     """An API or schema version that is not served."""
 

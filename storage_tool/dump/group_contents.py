@@ -18,11 +18,11 @@ from jbodlab.group_records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from jbodlab.group_records.records import GroupRecord, UnknownRecordTypeError, decode
+from jbodlab.group_records.records import GroupRecord, decode
 from jbodlab.group_records.values import GroupMetadataValue
 from jbodlab.metadata.records.json_text import JsonValue, json_text, to_json
 from jbodlab.record_batch.record_batch import BatchRecord
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 from storage_tool.dump.contents import Content
 from storage_tool.dump.report import members_text
 

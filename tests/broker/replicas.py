@@ -13,7 +13,7 @@ from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.following.fetcher import FetcherManager
-from broker.following.leader_connection import FetcherSettings
+from broker.following.lane_replicas import FetcherSettings
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.replica.partition import Partition

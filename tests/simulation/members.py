@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from broker.coordination.shard import CoordinatorShard, ShardState
+from broker.coordination.shard import Shard, ShardState
 from broker.disk.directory.log_dir import LogDir
 from broker.groups.offsets import GroupOffsets
 from broker.groups.tables import Row
@@ -333,7 +333,7 @@ class ModernMember(Member):
 
 def attach(world: World) -> None:
     """Look a while after a directory failed what has become of its coordinators."""
-    shards: dict[CoordinatorShard, Process] = {}
+    shards: dict[Shard[Any, Any], Process] = {}
 
     def fails(_log_dir: Any, _cause: str) -> None:
         world.later(ANSWERED_S, look, PROCESS.get())
@@ -345,7 +345,7 @@ def attach(world: World) -> None:
             check_coordinators(world, process, [s for s, its in shards.items() if its is process])
 
     around(GroupOffsets, "_offset", functools.partial(check_committed, world))
-    after(CoordinatorShard, "__init__", lambda s, *_: shards.update({s: PROCESS.get()}))
+    after(Shard, "__init__", lambda s, *_: shards.update({s: PROCESS.get()}))
     before(LogDir, "go_offline", fails)
 
 

@@ -25,7 +25,7 @@ from broker.moves.directory_swap import DirectorySwap, SwapToken
 from broker.moves.move_states import MoveState
 from broker.moves.moves import RunningMoves
 from broker.produce import leader_appends
-from broker.produce.other_leaders import OtherLeaders
+from broker.produce.forwarded_appends import ForwardedAppends
 from broker.replica.in_sync import InSyncReplicas
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Deleted
@@ -566,7 +566,7 @@ class _Followers:
         self._world = world
         after(Partition, "leader_says", self._heard)
         after(Partition, "truncated", self._cut)
-        before(Lane, "_take_one", self._takes)
+        before(Lane, "_append_partition", self._takes)
         before(InSyncReplicas, "follower_fetched", self._fetched)
 
     def _heard(self, partition: Any, *_: Any) -> None:
@@ -622,7 +622,7 @@ SOMETIMES: dict[str, tuple[Any, str]] = {
     "a move ended after it was announced": (Announcements, "take_back"),
     "an empty heir must not lead": (Partition, "must_not_lead"),
     "a disk had no room": (NoSpaceError, "__init__"),
-    "a batch was passed on to the leader": (OtherLeaders, "append"),
+    "a batch was forwarded to the leader": (ForwardedAppends, "append"),
     "swapped": (DirectorySwap, "_swap"),
     "proposing": (InSyncReplicas, "_propose"),
 }

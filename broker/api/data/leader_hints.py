@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.metadata_cache import MetadataCache
-from broker.produce.passing_on import SENT_AWAY
+from broker.produce.produce_forwarder import REDIRECTING
 from broker.replica.client_requests import LeaderHint
 from jbodlab.kafka_wire.leader_hints import CurrentLeader, NodeEndpoint
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -34,7 +34,7 @@ class LeaderHints:
             error_code: What is answered for it.
             known: What the replica manager knows; the metadata cache is asked without it.
         """
-        if error_code not in SENT_AWAY:
+        if error_code not in REDIRECTING:
             return None
         leader = self._from_cache(partition) if known is None else known
         if leader is None or leader.leader in (NO_LEADER, self._broker_id):

@@ -27,9 +27,9 @@ from broker.api.partition_errors import told
 from broker.client_quotas import ClientQuotas
 from broker.limits import APPENDED_AT_ONCE
 from broker.metadata_cache import MetadataCache
-from broker.produce.other_leaders import PASSED_ON, Unanswered
-from broker.produce.passing_on import PassingOn
-from broker.produce.sent_away import Sender
+from broker.produce.forwarded_appends import FORWARDING_CLIENT, NoReply
+from broker.produce.produce_forwarder import ProduceForwarder
+from broker.produce.redirected_producers import Sender
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
 from broker.traffic import Traffic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
@@ -63,7 +63,7 @@ class ProduceApi:
 
     def __init__(
         self,
-        passing_on: PassingOn,
+        passing_on: ProduceForwarder,
         cache: MetadataCache,
         broker_id: BrokerId,
         traffic: Traffic,
@@ -97,19 +97,19 @@ class ProduceApi:
                 records = data.records
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
                 size += len(records or b"")
-        sender = self._sender(context) if self._passing_on.may_pass_on else None
+        sender = self._sender(context) if self._passing_on.has_redirected else None
         appending = self._passing_on.append(sender, entries, acks, milliseconds(request.timeout))
-        elsewhere = appending.elsewhere
+        forwarded = appending.forwarded
         throttle_ms = 0
         is_passed_on = self._is_passed_on(context)
         if not is_passed_on:
             throttle_ms = self._quotas.throttle(
                 PRODUCER_RATE, context.header.client_id, context.connection, size
             )
-        finish = partial(self._finish, request, context, throttle_ms, elsewhere)
+        finish = partial(self._finish, request, context, throttle_ms, forwarded)
         # The next request must find all of this one appended. Of many batches only the first are,
         # and none of those that are passed on.
-        overlaps = len(entries) <= APPENDED_AT_ONCE and not elsewhere
+        overlaps = len(entries) <= APPENDED_AT_ONCE and not forwarded
         return Later(appending.future, finish, overlaps=overlaps, is_passed_on=is_passed_on)
 
     def failure(
@@ -134,7 +134,7 @@ class ProduceApi:
         request: ProduceRequest,
         context: RequestContext,
         throttle_ms: int,
-        elsewhere: Container[int],
+        forwarded: Container[int],
         results: list[AppendResult],
     ) -> Response:
         remaining = iter(enumerate(results))
@@ -146,7 +146,7 @@ class ProduceApi:
                 place, result = (-1, _refused(name, data.index)) if is_refused else next(remaining)
                 results.append(result)
                 records = data.records
-                is_here = place not in elsewhere or isinstance(result, Unanswered)
+                is_here = place not in forwarded or isinstance(result, NoReply)
                 if result.error_code is ErrorCode.NONE and records is not None:
                     if is_here:
                         self._traffic.produced(name, len(records), records_count(records))
@@ -160,7 +160,7 @@ class ProduceApi:
 
     def _is_passed_on(self, context: RequestContext) -> bool:
         """Return whether another broker sends it for a client; any client can take its id."""
-        return context.header.client_id == PASSED_ON and self._cache.is_for_brokers(
+        return context.header.client_id == FORWARDING_CLIENT and self._cache.is_for_brokers(
             context.listener_name
         )
 

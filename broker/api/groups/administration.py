@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from broker.api.answer import Later, RequestContext, Response
 from broker.api.cluster import authorized_operations
 from broker.api.failures import FailsBySchema
-from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
+from broker.api.groups.coordinators import Each, GroupCoordinators, described, in_order
 from broker.groups import requests, responses
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -22,23 +20,10 @@ if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 
-class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A classic group."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    group_id: str
-    group_state: str = ""
-    protocol_type: str = ""
-    protocol_data: str = ""
-    members: tuple[responses.DescribedMember, ...] = ()
-    authorized_operations: int = authorized_operations.NOT_ASKED_FOR
-
-
 class DescribeGroupsResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
-    groups: tuple[DescribedGroup, ...]
+    groups: tuple[responses.DescribedGroup, ...]
 
 
 class DescribeGroupsApi(FailsBySchema):
@@ -59,30 +44,10 @@ class DescribeGroupsApi(FailsBySchema):
             return requests.DescribeGroups(version=context.version, groups=group_ids)
 
         def finish(each: Each) -> DescribeGroupsResponse:
-            entries = partial(_described, operations=operations)
+            entries = partial(described, responses.DescribedGroup, operations)
             return DescribeGroupsResponse(groups=in_order(request.groups, each, entries))
 
         return Later(self._groups.submit_each(request.groups, request_for), finish)
-
-
-def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:
-    if isinstance(answer, KafkaError):
-        for group_id in group_ids:
-            yield DescribedGroup(
-                group_id=group_id, error_code=answer.code, error_message=answer.message or None
-            )
-        return
-    for group in answer.groups:
-        yield DescribedGroup(
-            error_code=group.error_code,
-            error_message=group.error_message,
-            group_id=group.group_id,
-            group_state=group.group_state,
-            protocol_type=group.protocol_type,
-            protocol_data=group.protocol_data,
-            members=group.members,
-            authorized_operations=operations,
-        )
 
 
 class ListGroupsResponse(Response, frozen=True, kw_only=True):

@@ -6,10 +6,7 @@ import datetime
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from broker.api.answer import NO_TIME, Later, RequestContext, Response, milliseconds
 from broker.api.cluster import authorized_operations
@@ -19,6 +16,7 @@ from broker.api.groups.coordinators import (
     GroupCoordinators,
     check_group_id,
     client_host,
+    described,
     in_order,
 )
 from broker.groups import requests
@@ -35,20 +33,6 @@ if TYPE_CHECKING:
     from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 
 
-class TopicPartitions(NamedTuple):
-    """Partitions of one topic; a member itself is told no name."""
-
-    topic_id: UUID
-    partitions: tuple[int, ...]
-    topic_name: str = ""
-
-
-class Assignment(NamedTuple):
-    """What a member has, or shall have."""
-
-    topic_partitions: tuple[TopicPartitions, ...]
-
-
 class ConsumerGroupHeartbeatResponse(Response, frozen=True, kw_only=True):
     """What a member is told; an assignment of None is the one that it has."""
 
@@ -57,7 +41,7 @@ class ConsumerGroupHeartbeatResponse(Response, frozen=True, kw_only=True):
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval: datetime.timedelta = NO_TIME
-    assignment: Assignment | None = None
+    assignment: responses.Assignment | None = None
 
 
 class ConsumerGroupHeartbeatApi(FailsBySchema):
@@ -107,51 +91,23 @@ def _told(told: responses.ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartb
         member_id=told.member_id,
         member_epoch=told.member_epoch,
         heartbeat_interval=datetime.timedelta(milliseconds=told.heartbeat_interval_ms),
-        assignment=None if told.assignment is None else Assignment(_by_topic(told.assignment)),
+        assignment=None if told.assignment is None else _by_topic(told.assignment),
     )
 
 
-def _by_topic(partitions: Iterable[TopicIdPartition]) -> tuple[TopicPartitions, ...]:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.Assignment:
     topics: defaultdict[TopicId, list[int]] = defaultdict(list)
     for topic_id, partition in sorted(partitions):
         topics[topic_id].append(partition)
-    return tuple(TopicPartitions(topic_id, tuple(each)) for topic_id, each in topics.items())
-
-
-class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of a group."""
-
-    member_id: str
-    instance_id: str | None
-    rack_id: str | None
-    member_epoch: int
-    client_id: str
-    client_host: str
-    subscribed_topic_names: tuple[str, ...]
-    subscribed_topic_regex: str | None
-    assignment: Assignment
-    target_assignment: Assignment
-    member_type: int
-
-
-class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group; with an error the other fields say nothing."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    group_id: str
-    group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
-    assignor_name: str = ""
-    members: tuple[DescribedMember, ...] = ()
-    authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+    return responses.Assignment(
+        tuple(responses.TopicPartitions(topic_id, tuple(each)) for topic_id, each in topics.items())
+    )
 
 
 class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
-    groups: tuple[DescribedGroup, ...]
+    groups: tuple[responses.DescribedConsumerGroup, ...]
 
 
 class ConsumerGroupDescribeApi(FailsBySchema):
@@ -174,51 +130,7 @@ class ConsumerGroupDescribeApi(FailsBySchema):
             return requests.ConsumerGroupDescribe(group_ids=group_ids)
 
         def finish(each: Each) -> ConsumerGroupDescribeResponse:
-            entries = partial(_described, operations=operations)
+            entries = partial(described, responses.DescribedConsumerGroup, operations)
             return ConsumerGroupDescribeResponse(groups=in_order(request.group_ids, each, entries))
 
         return Later(self._groups.submit_each(request.group_ids, request_for), finish)
-
-
-def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:
-    if isinstance(answer, KafkaError):
-        for group_id in group_ids:
-            yield DescribedGroup(
-                group_id=group_id, error_code=answer.code, error_message=answer.message or None
-            )
-        return
-    group: responses.DescribedConsumerGroup
-    for group in answer.groups:
-        yield DescribedGroup(
-            error_code=group.error_code,
-            error_message=group.error_message,
-            group_id=group.group_id,
-            group_state=group.group_state,
-            group_epoch=group.group_epoch,
-            assignment_epoch=group.assignment_epoch,
-            assignor_name=group.assignor_name,
-            members=tuple(map(_member, group.members)),
-            authorized_operations=operations,
-        )
-
-
-def _member(member: responses.DescribedConsumerMember) -> DescribedMember:
-    return DescribedMember(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        member_epoch=member.member_epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=member.subscribed_topic_names,
-        subscribed_topic_regex=member.subscribed_topic_regex,
-        assignment=_named(member.assignment),
-        target_assignment=_named(member.target_assignment),
-        member_type=member.member_type,
-    )
-
-
-def _named(topics: Iterable[responses.AssignedTopic]) -> Assignment:
-    return Assignment(
-        tuple(TopicPartitions(each.topic_id, each.partitions, each.topic_name) for each in topics)
-    )

@@ -10,7 +10,9 @@ import msgspec
 
 from broker.api.answer import Response
 from broker.api.request_handler import ConnectionInfo
+from broker.groups.consumer.responses import DescribedConsumerGroup
 from broker.groups.requests import Request
+from broker.groups.responses import DescribedGroup
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -23,6 +25,7 @@ class _OfGroup(Protocol):
 
 
 G = TypeVar("G", bound=_OfGroup)
+D = TypeVar("D", DescribedGroup, DescribedConsumerGroup)
 
 Each = list[tuple[tuple[str, ...], Any]]
 """Groups, and the answer for them: what their shard said, or a `KafkaError`."""
@@ -52,6 +55,25 @@ def in_order(
     """Return one entry for each group, in the order in which they were asked for."""
     found = {entry.group_id: entry for ids, answer in each for entry in entries(ids, answer)}
     return tuple(found[group_id] for group_id in group_ids)
+
+
+def described(
+    kind: Callable[..., D], operations: int, group_ids: Iterable[str], answer: Any
+) -> Iterable[D]:
+    """Return the entries of described groups; of each the error, if their coordinator gave one.
+
+    Args:
+        kind: Makes an entry with an error.
+        operations: What the client may do with a group, as bits.
+        group_ids: The groups that the answer is for.
+        answer: As in `Each`.
+    """
+    if isinstance(answer, KafkaError):
+        text = answer.message or None
+        groups = [kind(group_id=g, error_code=answer.code, error_message=text) for g in group_ids]
+    else:
+        groups = answer.groups
+    return (msgspec.structs.replace(group, authorized_operations=operations) for group in groups)
 
 
 def check_group_id(group_id: str) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from broker.api.answer import Later, RequestContext, Response, milliseconds
 from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
@@ -85,17 +87,9 @@ class JoinGroupApi:
 
 
 def _joined(joined: responses.JoinGroupResponse, version: int) -> JoinGroupResponse:
-    name = joined.protocol_name
-    return JoinGroupResponse(
-        error_code=joined.error_code,
-        generation_id=joined.generation_id,
-        protocol_type=joined.protocol_type,
-        protocol_name="" if name is None and version < PROTOCOL_NULL_FROM else name,
-        leader=joined.leader,
-        skip_assignment=joined.skip_assignment,
-        member_id=joined.member_id,
-        members=joined.members,
-    )
+    if joined.protocol_name is None and version < PROTOCOL_NULL_FROM:
+        joined = replace(joined, protocol_name="")
+    return as_response(JoinGroupResponse, joined)
 
 
 class SyncGroupResponse(Response, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.group import PREDECESSORS, ClassicGroup, Member, State, to_record
-from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer
+from broker.groups.decision import Decision, SoftChange
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.settings import GroupSettings
 from jbodlab.group_records.records import GroupRecord

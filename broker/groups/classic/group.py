@@ -9,12 +9,14 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from broker.groups.decision import Ticket
+from broker.coordination.core import Ticket
 from broker.groups.requests import JoinProtocol
 from broker.groups.responses import JoinedMember
+from broker.groups.subscription import decode_subscription
 from jbodlab.group_records.keys import GroupMetadataKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import GroupMetadataMember, GroupMetadataValue
+from jbodlab.vocabulary.errors import DecodeError
 
 CONSUMER = "consumer"
 """Protocol type of groups whose metadata are subscriptions."""
@@ -151,6 +153,24 @@ def joined_members(group: ClassicGroup) -> tuple[JoinedMember, ...]:
         JoinedMember(member.member_id, member.group_instance_id, member.metadata(group.protocol))
         for member in group.members.values()
     )
+
+
+def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
+    """Return the topics of all members; None where they cannot be known.
+
+    They can be known of groups of type `consumer`, if the metadata of every member are a
+    subscription.
+    """
+    if group.protocol_type != CONSUMER:
+        return None
+    topics: set[str] = set()
+    for member in group.members.values():
+        metadata = member.metadata(group.protocol) or member.protocols[0].metadata
+        try:
+            topics.update(decode_subscription(metadata).topics)
+        except DecodeError:
+            return None
+    return frozenset(topics)
 
 
 def to_record(group: ClassicGroup) -> GroupRecord:

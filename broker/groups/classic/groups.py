@@ -7,6 +7,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from broker.coordination.core import Answer, Ticket
 from broker.groups.classic.change import (
     JOIN_TIMER,
     SESSION_TIMER,
@@ -25,7 +26,7 @@ from broker.groups.classic.membership import (
 )
 from broker.groups.classic.rebalance import join_time_is_over, prepare_rebalance, sync_time_is_over
 from broker.groups.classic.syncing import AssignmentsStored, not_stored, stored, sync
-from broker.groups.decision import NOTHING, Answer, Decision, Ticket, TimerRefused
+from broker.groups.decision import NOTHING, Decision, TimerRefused
 from broker.groups.requests import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from broker.groups.responses import JoinGroupResponse, MemberResponse
 from broker.groups.state import GroupKind, GroupState, kind_of

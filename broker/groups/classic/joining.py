@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from broker.coordination.core import Ticket
 from broker.groups.classic.change import SESSION_TIMER, GroupChange
 from broker.groups.classic.group import (
     ClassicGroup,
@@ -25,7 +26,6 @@ from broker.groups.classic.rebalance import (
     prepare_rebalance,
     rebalance,
 )
-from broker.groups.decision import Ticket
 from broker.groups.requests import JoinGroup
 from broker.groups.responses import JoinGroupResponse
 from jbodlab.vocabulary.error_code import ErrorCode

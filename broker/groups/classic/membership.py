@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import SESSION_TIMER, GroupChange
 from broker.groups.classic.group import ClassicGroup, State
 from broker.groups.classic.joining import check_member
 from broker.groups.classic.rebalance import complete_join_if_all_came, remove_member
-from broker.groups.decision import Answer, Decision, Ticket, Timer
+from broker.groups.decision import Decision
 from broker.groups.requests import Heartbeat, LeaveGroup, LeavingMember
 from broker.groups.responses import HeartbeatResponse, LeaveGroupResponse, MemberResponse
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from broker.coordination.core import Ticket
 from broker.groups.classic.change import GroupChange
 from broker.groups.classic.group import Member, State
 from broker.groups.classic.joining import check_member
 from broker.groups.classic.rebalance import prepare_rebalance, reset_assignments
-from broker.groups.decision import Ticket
 from broker.groups.requests import SyncGroup
 from broker.groups.responses import SyncGroupResponse
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from broker.coordination.core import Ticket
 from broker.groups.classic.group import CONSUMER
 from broker.groups.classic.joining import MEMBER_ID_REQUIRED_FROM
 from broker.groups.classic.joining import join as join_classic_group
@@ -20,7 +21,6 @@ from broker.groups.consumer.checks import check_known
 from broker.groups.consumer.draft import Draft, classic_timer
 from broker.groups.consumer.group import ConsumerGroup, Member, MemberState, is_classic
 from broker.groups.consumer.heartbeat import advance, take_over_place, update_member
-from broker.groups.consumer.members import remove_members
 from broker.groups.consumer.migration import (
     downgrade,
     encoded_assignment,
@@ -29,7 +29,6 @@ from broker.groups.consumer.migration import (
 )
 from broker.groups.consumer.target import target_is_due
 from broker.groups.consumer.topics import partitions_of
-from broker.groups.decision import Ticket
 from broker.groups.requests import Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
 from broker.groups.responses import (
     HeartbeatResponse,
@@ -207,7 +206,7 @@ def leave(draft: Draft, request: LeaveGroup, ticket: Ticket) -> None:
             leaving.append(member_id)
         results.append(MemberResponse(each.member_id, each.group_instance_id, error))
     if leaving:
-        remove_members(draft, leaving)
+        draft.remove_members(leaving)
     draft.answer(ticket, leave_response(request.version, tuple(results)))
 
 
@@ -227,7 +226,7 @@ def wait_is_over(draft: Draft, member_id: str) -> None:
     """Remove a classic member that did not join or sync in time."""
     key = classic_timer(draft.group.group_id, member_id)
     if draft.soft(key) is not None and member_id in draft.group.members:
-        remove_members(draft, (member_id,))
+        draft.remove_members((member_id,))
 
 
 def _check(draft: Draft, member_id: str, instance_id: str | None, generation: int) -> Member:

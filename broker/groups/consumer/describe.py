@@ -8,9 +8,10 @@ from itertools import groupby
 from broker.groups.consumer.group import ConsumerGroup, MemberState, Target, is_classic
 from broker.groups.consumer.replay import group_of
 from broker.groups.consumer.responses import (
-    AssignedTopic,
+    Assignment,
     DescribedConsumerGroup,
     DescribedConsumerMember,
+    TopicPartitions,
 )
 from broker.groups.consumer.target import preferred_assignor
 from broker.groups.settings import GroupSettings
@@ -88,11 +89,12 @@ def _member(group: ConsumerGroup, member_id: str, topics: Topics) -> DescribedCo
     )
 
 
-def _by_topic(partitions: Target, topics: Topics) -> tuple[AssignedTopic, ...]:
+def _by_topic(partitions: Target, topics: Topics) -> Assignment:
     """Return partitions by topic; topics that were deleted meanwhile have no name to show."""
     found = []
     for topic_id, group in groupby(sorted(partitions), key=lambda each: each.topic_id):
         name = topics.topic_name(topic_id)
         if name is not None:
-            found.append(AssignedTopic(topic_id, name, tuple(each.partition for each in group)))
-    return tuple(found)
+            indexes = tuple(each.partition for each in group)
+            found.append(TopicPartitions(topic_id, indexes, name))
+    return Assignment(tuple(found))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
+from broker.coordination.core import Answer, Ticket, Timer, Work
 from broker.groups.consumer.group import (
     ConsumerGroup,
     CurrentAssignment,
@@ -17,7 +18,7 @@ from broker.groups.consumer.group import (
 )
 from broker.groups.consumer.replay import current_value, target_value, with_row
 from broker.groups.consumer.topics import NO_TOPICS_HASH, metadata_hash
-from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer, Work
+from broker.groups.decision import Decision, SoftChange
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Row
 from broker.groups.topics import Topics
@@ -218,6 +219,13 @@ class Draft:
         for timer in _MEMBER_TIMERS:
             self.set_timer(timer(self.group.group_id, member_id), None)
         self.set_soft(classic_timer(self.group.group_id, member_id), None)
+
+    def remove_members(self, member_ids: Iterable[str]) -> None:
+        """Remove members; the others get their partitions at their next heartbeats."""
+        for member_id in member_ids:
+            self.remove_member(member_id)
+        self.forget_unused_regexes()
+        self.write_epoch(self.group.epoch + 1)
 
     def forget_unused_regexes(self) -> None:
         """Write that expressions which no member has any longer are gone."""

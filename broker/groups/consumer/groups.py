@@ -7,6 +7,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from broker.coordination.core import Ticket, Timer
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.consumer import classic_members, offsets
 from broker.groups.consumer.checks import check_request
@@ -30,13 +31,12 @@ from broker.groups.consumer.group import (
 )
 from broker.groups.consumer.group_configs import settings_of_group
 from broker.groups.consumer.heartbeat import heartbeat, leave
-from broker.groups.consumer.members import rebalance_time_is_over, session_is_over
 from broker.groups.consumer.migration import downgrade, may_downgrade, upgrade
 from broker.groups.consumer.regexes import resolve
 from broker.groups.consumer.replay import GroupIndex
 from broker.groups.consumer.responses import ConsumerGroupDescribeResponse
 from broker.groups.consumer.target import TargetWork, take_target
-from broker.groups.decision import NOTHING, Decision, SoftChange, Ticket, Timer, TimerRefused
+from broker.groups.decision import NOTHING, Decision, SoftChange, TimerRefused
 from broker.groups.requests import (
     ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
@@ -179,11 +179,11 @@ class ConsumerGroups:
         draft = self._draft(group, now_ms)
         match kind:
             case "session":
-                session_is_over(draft, member_id)
+                _session_is_over(draft, member_id)
             case "rebalance" if not self._is_told(group_id, member_id):
                 return self.ordered(Ordered(group_id=group_id, member_ids=(member_id,)), now_ms)
             case "rebalance":
-                rebalance_time_is_over(draft, member_id)
+                _rebalance_time_is_over(draft, member_id)
             case "classic":
                 classic_members.wait_is_over(draft, member_id)
             case "regex":
@@ -303,3 +303,19 @@ def _ended(draft: Draft) -> Decision:
 
 def _not_found(group_id: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"unknown consumer group {group_id}")
+
+
+def _session_is_over(draft: Draft, member_id: str) -> None:
+    """Remove a member that was silent for its whole session; it hears of that if it comes back."""
+    if member_id in draft.group.members:
+        draft.remove_members((member_id,))
+
+
+def _rebalance_time_is_over(draft: Draft, member_id: str) -> None:
+    """Remove a member that does not give up what others wait for.
+
+    The timer begins anew as each order to give something up is committed and ends with the
+    confirmation, so that it finds the member in the state in which it was set.
+    """
+    if draft.group.current_of(member_id).state == MemberState.UNREVOKED:
+        _session_is_over(draft, member_id)

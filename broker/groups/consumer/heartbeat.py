@@ -20,7 +20,6 @@ from broker.groups.consumer.group import (
     Member,
     MemberState,
 )
-from broker.groups.consumer.members import remove_members
 from broker.groups.consumer.reconcile import Goal, reconcile
 from broker.groups.consumer.regexes import check_regex, plan_resolution
 from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
@@ -73,7 +72,7 @@ def leave(draft: Draft, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbe
     """
     check_known(draft.group, request.member_id, request.instance_id)
     if request.member_epoch != STATIC_LEAVE_EPOCH:
-        remove_members(draft, (request.member_id,))
+        draft.remove_members((request.member_id,))
     else:
         current = draft.group.current_of(request.member_id)
         if current.epoch != STATIC_LEAVE_EPOCH:

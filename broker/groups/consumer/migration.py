@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from broker.coordination.core import Answer, Timer
 from broker.groups.classic.change import (
     JOIN_TIMER,
     SESSION_TIMER,
@@ -33,7 +34,7 @@ from broker.groups.consumer.group import (
     is_classic,
 )
 from broker.groups.consumer.topics import named, partitions_of
-from broker.groups.decision import Answer, Decision, SoftChange, Timer
+from broker.groups.decision import Decision, SoftChange
 from broker.groups.requests import JoinProtocol
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.subscription import Subscription, decode_subscription

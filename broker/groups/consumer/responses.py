@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from broker.groups.consumer.group import Target
+from broker.groups.responses import NOT_ASKED_FOR
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicId
 
@@ -27,12 +28,18 @@ class ConsumerGroupHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
     assignment: Target | None = None
 
 
-class AssignedTopic(NamedTuple):
-    """Partitions of one topic."""
+class TopicPartitions(NamedTuple):
+    """Partitions of one topic; a member itself is told no name."""
 
     topic_id: TopicId
-    topic_name: str
     partitions: tuple[int, ...]
+    topic_name: str = ""
+
+
+class Assignment(NamedTuple):
+    """What a member has, or shall have."""
+
+    topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
 class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +59,8 @@ class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     client_host: str
     subscribed_topic_names: tuple[str, ...]
     subscribed_topic_regex: str | None
-    assignment: tuple[AssignedTopic, ...] = ()
-    target_assignment: tuple[AssignedTopic, ...] = ()
+    assignment: Assignment = Assignment()
+    target_assignment: Assignment = Assignment()
     member_type: int
 
 
@@ -68,6 +75,7 @@ class DescribedConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int = 0
     assignor_name: str = ""
     members: tuple[DescribedConsumerMember, ...] = ()
+    authorized_operations: int = NOT_ASKED_FOR
 
 
 class ConsumerGroupDescribeResponse(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
+from broker.coordination.core import Work
 from broker.groups.consumer.assignors import ASSIGNORS
 from broker.groups.consumer.assignors.question import Question, Subscriber, Topic
 from broker.groups.consumer.draft import Context, Draft, target_in_work
 from broker.groups.consumer.group import ConsumerGroup, Target
 from broker.groups.consumer.topics import topic_ids
-from broker.groups.decision import Work
 from broker.groups.settings import GroupSettings
 from broker.groups.topics import Topics
 from jbodlab.vocabulary.ids import TopicId

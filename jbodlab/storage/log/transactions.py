@@ -24,7 +24,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jbodlab.record_batch.record_batch import BatchHeader, iterate_records
+from jbodlab.record_batch.record_batch import (
+    CONTROL,
+    TRANSACTIONAL,
+    BatchHeader,
+    build_batch,
+    iterate_records,
+)
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
 
 ABORT = 0
@@ -92,6 +98,19 @@ class UndecidedTransactions:
     def cut(self, end_offset: int) -> None:
         """Forget those whose markers are gone."""
         self._ended = [each for each in self._ended if each.last_offset < end_offset]
+
+
+def build_marker(
+    producer_id: int, producer_epoch: int, marker: Marker, *, timestamp_ms: int
+) -> bytes:
+    """Return the control batch that ends the transaction of a producer."""
+    return build_batch(
+        [(_KEY.pack(VERSION, marker.type), _VALUE.pack(VERSION, marker.coordinator_epoch))],
+        timestamp_ms=timestamp_ms,
+        attributes=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
 
 
 def read_marker(data: bytes | memoryview, position: int, header: BatchHeader) -> Marker | None:

@@ -20,7 +20,7 @@ from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
-from broker.produce.passing_on import PassingOn
+from broker.produce.produce_forwarder import ProduceForwarder
 from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,
@@ -231,7 +231,7 @@ class Cluster:
     revival: RecordingRevival = field(default_factory=RecordingRevival)
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
-    passing_on: PassingOn | None = None
+    passing_on: ProduceForwarder | None = None
     """Follows the metadata while this is served."""
 
     def publish_brokers(

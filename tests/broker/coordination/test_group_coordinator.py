@@ -5,145 +5,88 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from broker.assemblies.coordinators import CachedTopics, GroupCoordinator
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.coordination import loading
-from broker.coordination.group_coordinator import GroupCoordinator
 from broker.coordination.shard import RELOAD_S, ShardContext, ShardState
-from broker.coordination.topics_of_image import CachedTopics
 from broker.disk.directory.log_dir import LogDir
 from broker.groups import requests, responses
 from broker.groups.consumer.assignors.question import Question
 from broker.groups.consumer.assignors.uniform import assign_uniformly
 from broker.groups.consumer.group import Target
-from broker.groups.consumer.groups import ConsumerGroups
+from broker.groups.group_core import APPEND_ERRORS, GroupCore
 from broker.groups.settings import GroupSettings
-from broker.groups.shard import GroupShard
 from broker.metadata_cache import MetadataCache
-from broker.metadata_publisher import MetadataPublisher
-from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import Slice
 from jbodlab.config.topic_keys import SEGMENT_BYTES
+from jbodlab.group_records import records
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.runtime.outside import real
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId, TopicId, TopicPartition
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
 from tests.broker.compaction.test_log_cleaner import Here
+from tests.broker.coordination import led_topic
+from tests.broker.coordination.led_topic import D2, LedTopic, code
 from tests.broker.replicas import (
     DEADLINE_S,
-    ME,
     TOPIC_ID,
     Host,
-    Metadata,
-    broker,
     change,
     config,
-    directory_id,
-    feature,
     partition_record,
     topic,
     until,
 )
 from tests.builders import named_uuid
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import set_forward, turns
 
 TP = TopicPartition(GROUP_METADATA_TOPIC, 0)
-TWO = BrokerId(2)
-D2 = directory_id(20)
 ORDERS = TopicId(named_uuid("orders"))
 GROUP, SIMPLE = "g", "s"
 """One with members, and one with offsets alone."""
 
 
-class Cluster:
-    """Broker 1 coordinates all groups; what follower 2 has is told by the test."""
+class Cluster(LedTopic[GroupCoordinator]):
+    """The offsets topic, and a topic whose offsets are committed."""
 
     def __init__(self, root: Path, settings: GroupSettings) -> None:
-        loop = asyncio.get_running_loop()
-        self.host = Host(root)
-        self.cache = MetadataCache(ME, "PLAINTEXT")
-        self.numbers = iter(range(1000))
-        self.coordinator = GroupCoordinator(
-            self.host.registry,
-            self.cache,
-            ShardContext(
-                new_core=partial(
-                    GroupShard,
-                    settings,
-                    CachedTopics(self.cache),
-                    lambda: f"id-{next(self.numbers)}",
-                    partial(ConsumerGroups, configs=lambda _group: {}),
+        numbers = iter(range(1000))
+
+        def new_service(
+            host: Host, cache: MetadataCache, wall_ms: Callable[[], int]
+        ) -> GroupCoordinator:
+            topics = CachedTopics(cache)
+            context = ShardContext(
+                new_core=lambda: GroupCore(
+                    settings, topics, lambda: f"id-{next(numbers)}", lambda _group: {}
                 ),
-                wall_ms=lambda: round(loop.time() * 1000),
+                codec=records,
+                append_errors=APPEND_ERRORS,
+                wall_ms=wall_ms,
                 commit_timeout_ms=lambda: settings.offsets_commit_timeout_ms,
                 threads=real().threads,
-            ),
-        )
-        self.host.manager.leaderships[GROUP_METADATA_TOPIC] = self.coordinator
-        publisher = MetadataPublisher(self.cache)
-        publisher.publish_to(
-            internal_listeners=[self.host.manager.roles], listeners_after_clients=[self.coordinator]
-        )
-        self.metadata = Metadata(publisher)
+            )
+            return GroupCoordinator(GROUP_METADATA_TOPIC, host.registry, cache, context)
 
-    async def start(self, *, isr: tuple[int, ...] = (1, 2), leader: int = 1) -> None:
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.host.directories),
-            broker(2, D2),
-            topic("orders", ORDERS),
-            partition_record((2,), (D2,), topic_id=ORDERS),
-            config("min.insync.replicas", "2", GROUP_METADATA_TOPIC),
-            topic(GROUP_METADATA_TOPIC),
-            partition_record((1, 2), (self.host.directory(0), D2), isr=isr, leader=leader),
-        )
-        await self.host.online(TP)
+        super().__init__(root, GROUP_METADATA_TOPIC, new_service)
+        self.publisher.publish_to(before=[self.host.manager.roles], after=[self.coordinator])
 
-    async def active(self) -> None:
-        await until(lambda: self.state is ShardState.ACTIVE)
-
-    @property
-    def partition(self) -> Partition:
-        found = self.host.registry.partition(TP)
-        assert found is not None
-        return found
-
-    @property
-    def end(self) -> int:
-        assert self.partition.log is not None
-        return self.partition.log.end_offset
-
-    @property
-    def state(self) -> ShardState | None:
-        counts = self.coordinator.shard_counts
-        return next((state for state, count in counts.items() if count), None)
+    async def start(self, *others: Record, **fields: Any) -> None:
+        orders = partition_record((2,), (D2,), topic_id=ORDERS)
+        await super().start(topic("orders", ORDERS), orders, *others, **fields)
 
     def ask(self, request: Any) -> asyncio.Future[Any]:
-        """The future of an answer; what is raised at once is in it."""
-        try:
-            return self.coordinator.submit(request.group_id, request)
-        except KafkaError as error:
-            future = asyncio.get_running_loop().create_future()
-            future.set_exception(error)
-            return future
-
-    async def replicate(self) -> None:
-        """Let the follower have all that is in the log by now."""
-        end = self.end
-        assert self.partition.log is not None
-        await asyncio.wait_for(self.partition.log.written(), DEADLINE_S)
-        await turns()
-        self.partition.in_sync.follower_fetched(TWO, end, 7)
+        return self.submit(request.group_id, request)
 
     async def answered(self, request: Any) -> Any:
         """The answer to a request, replicated if it was written."""
@@ -160,10 +103,6 @@ class Cluster:
         refused = await self.answered(join(client))
         assert refused.error_code is ErrorCode.MEMBER_ID_REQUIRED
         return str(refused.member_id)
-
-    def fail_directory(self) -> None:
-        assert self.partition.log is not None
-        self.host.log_dirs.fail(self.partition.log.log_dir, "test")
 
 
 def commit(offset: int = 5) -> requests.OffsetCommit:
@@ -221,31 +160,14 @@ async def stable(cluster: Cluster) -> str:
     return member
 
 
-def code(future: asyncio.Future[Any]) -> ErrorCode:
-    """What a request was answered; it must have been by now."""
-    assert future.done()
-    error = future.exception()
-    if error is None:
-        return ErrorCode(getattr(future.result(), "error_code", ErrorCode.NONE))
-    assert isinstance(error, KafkaError)
-    return error.code
-
-
-Test = Callable[[Cluster], Awaitable[None]]
-
-
-def run(tmp_path: Path, test: Test, isr: tuple[int, ...] = (1, 2), **settings: int) -> None:
-    async def main() -> None:
-        cluster = Cluster(tmp_path, GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}))
-        await cluster.start(isr=isr)
-        await cluster.active()
-        try:
-            await asyncio.wait_for(test(cluster), 30 * DEADLINE_S)
-        finally:
-            cluster.coordinator.stop()
-            await cluster.host.stop()
-
-    run_adjustable(main())
+def run(
+    tmp_path: Path,
+    test: Callable[[Cluster], Awaitable[None]],
+    isr: tuple[int, ...] = (1, 2),
+    **settings: int,
+) -> None:
+    values = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
+    led_topic.run(lambda: Cluster(tmp_path, values), test, isr)
 
 
 # A state that its log contradicts
@@ -257,16 +179,16 @@ def test_a_coordinator_whose_step_fails_is_loaded_anew_from_its_log(
 ) -> None:
     async def test(cluster: Cluster) -> None:
         await stable(cluster)
-        before = GroupShard.__dict__[step]
+        before = GroupCore.__dict__[step]
         failures = []
 
-        def fail_once(core: GroupShard, *args: Any) -> Any:
+        def fail_once(core: GroupCore, *args: Any) -> Any:
             if not failures:
                 failures.append(args)
                 raise RuntimeError("not foreseen")
             return before(core, *args)
 
-        monkeypatch.setattr(GroupShard, step, fail_once)
+        monkeypatch.setattr(GroupCore, step, fail_once)
         waiting = cluster.ask(commit(5))
         if step == "timer":
             await cluster.replicate()
@@ -291,10 +213,10 @@ def test_a_coordinator_that_goes_on_failing_is_loaded_after_longer_and_longer_pa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(cluster: Cluster) -> None:
-        def fail(core: GroupShard, *args: Any) -> Any:
+        def fail(core: GroupCore, *args: Any) -> Any:
             raise RuntimeError("not foreseen")
 
-        monkeypatch.setattr(GroupShard, "committed_up_to", fail)
+        monkeypatch.setattr(GroupCore, "committed_up_to", fail)
         cluster.ask(commit(5)).add_done_callback(lambda future: future.exception())
         await cluster.replicate()
         for pause_s in (RELOAD_S, 2 * RELOAD_S, 4 * RELOAD_S):
@@ -315,11 +237,11 @@ def test_a_request_that_cannot_be_decided_leaves_the_coordinator_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(cluster: Cluster) -> None:
-        def fail(core: GroupShard, *args: Any) -> Any:
+        def fail(core: GroupCore, *args: Any) -> Any:
             raise RuntimeError("not foreseen")
 
         with monkeypatch.context() as patched:
-            patched.setattr(GroupShard, "decide", fail)
+            patched.setattr(GroupCore, "decide", fail)
             assert code(cluster.ask(commit(5))) is ErrorCode.UNKNOWN_SERVER_ERROR
         assert cluster.state is ShardState.ACTIVE
         assert (await cluster.answered(commit(6))) is not None

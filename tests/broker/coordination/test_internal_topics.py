@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from broker.coordination.internal_topics import internal_topic
-from broker.groups.settings import GroupSettings
 
 
 @pytest.mark.parametrize(
@@ -19,11 +18,14 @@ def test_factor_is_clipped_to_the_registered_brokers_and_a_commit_is_on_two_disk
     min_isr: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    settings = GroupSettings(offsets_topic_replication_factor=wanted)
+    topic = internal_topic(
+        "__consumer_offsets",
+        num_partitions=50,
+        replication_factor=wanted,
+        segment_bytes=16 << 20,
+        registered_brokers=registered,
+    )
 
-    topic = internal_topic("__consumer_offsets", settings, registered)
-
-    assert topic is not None
     assert (topic.num_partitions, topic.replication_factor) == (50, factor)
     assert dict(topic.configs) == {
         "cleanup.policy": "compact",
@@ -40,7 +42,3 @@ def test_factor_is_clipped_to_the_registered_brokers_and_a_commit_is_on_two_disk
         if factor < wanted
         else []
     )
-
-
-def test_topic_of_transactions_is_not_made() -> None:
-    assert internal_topic("__transaction_state", GroupSettings(), 3) is None

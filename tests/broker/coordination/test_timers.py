@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from broker.coordination.core import Timer
 from broker.coordination.timers import SPARE_ENTRIES, Key, ShardTimers
-from broker.groups.decision import Timer
 from tests.waiting import run_adjustable, set_forward, turns
 
 

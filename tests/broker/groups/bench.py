@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from broker.groups.consumer_port import ConsumerGroupsPort
-from broker.groups.decision import Decision, Ticket
+from broker.coordination.core import Ticket
+from broker.groups.decision import Decision
+from broker.groups.group_core import GroupCore
 from broker.groups.replay import changes_of
 from broker.groups.requests import (
     CommitPartition,
@@ -30,8 +31,6 @@ from broker.groups.requests import (
     SyncGroup,
 )
 from broker.groups.settings import GroupSettings
-from broker.groups.shard import GroupShard
-from broker.groups.state import GroupState
 from broker.groups.tables import Table, Tables
 from jbodlab.group_records import records
 from jbodlab.group_records.records import GroupRecord
@@ -79,46 +78,6 @@ class FixedTopics:
         self.ids[name] = TopicId(named_uuid(topic_id))
 
 
-class NoConsumerGroups:
-    """A coordinator that serves classic groups alone."""
-
-    def __init__(self, state: GroupState) -> None:
-        pass
-
-    def heartbeat(self, request: object, ticket: Ticket, now_ms: int) -> Decision:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-
-    def is_empty(self, group_id: str) -> bool:
-        return True
-
-    def subscribed_topics(self, group_id: str) -> frozenset[str]:
-        return frozenset()
-
-    def refused_partitions(self, request: object) -> Mapping[tuple[str, int], ErrorCode]:
-        return {}
-
-    def check_fetch(self, request: object) -> None:
-        pass
-
-    def committed_state(self, group_id: str, now_ms: int) -> str:
-        return "Empty"
-
-    def worked(self, event: object, result: object, now_ms: int) -> Decision:
-        raise AssertionError(event)
-
-    def target_refused(self, event: object) -> Decision:
-        raise AssertionError(event)
-
-    def loaded(self, now_ms: int) -> Iterable[Decision]:
-        return ()
-
-    def parked(self) -> tuple[Ticket, ...]:
-        return ()
-
-
-NO_CONSUMER_GROUPS: Callable[[GroupState], ConsumerGroupsPort] = NoConsumerGroups  # type: ignore[assignment]
-
-
 class Bench:
     """One shard in one term of its leader.
 
@@ -139,8 +98,8 @@ class Bench:
         self.settings = settings
         self.topics = topics or FixedTopics(t=4, u=4)
         ids = count(1)
-        self.shard = GroupShard(
-            settings, self.topics, lambda: f"{now_ms}-{next(ids)}", NO_CONSUMER_GROUPS
+        self.shard = GroupCore(
+            settings, self.topics, lambda: f"{now_ms}-{next(ids)}", lambda _group: {}
         )
         self.now_ms = now_ms
         self.log: list[tuple[GroupRecord, int]] = []
@@ -149,7 +108,7 @@ class Bench:
         self.refusal: KafkaError | None = None
         self.answers: dict[Ticket, Any] = {}
         self.timers: dict[tuple[Hashable, ...], int] = {}
-        self._tickets = count(1)
+        self.next_ticket = 1
         self._waiting: deque[tuple[int, Decision]] = deque()
         self._replay = Tables()
         self._replayed = 0
@@ -161,7 +120,8 @@ class Bench:
 
     def ask(self, request: Request) -> Ticket:
         """Send a request; its answer is in `answers` now, or later."""
-        ticket = Ticket(next(self._tickets))
+        ticket = Ticket(self.next_ticket)
+        self.next_ticket += 1
         self.carry_out(self.shard.decide(request, ticket, self.now_ms), ticket)
         return ticket
 

@@ -1,6 +1,7 @@
-"""Each case of the rules for groups and compaction has a test that is named after it.
+"""Each case of the rules for groups and compaction has a test or a scenario named after it.
 
-Each invariant is named in the text of a test that checks it. Those of transactions come with them.
+Each invariant is named in the text of a test or a scenario that checks it. Those of transactions
+come with them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.groups.scenario import scenarios_of
+from tests.broker.groups.test_scenarios import FILES
+
 TESTS = Path(__file__).parents[2]
+SCENARIOS = "\n".join(path.read_text() for path in FILES)
 _WORDS = """
     first_find_creates find_with_few_brokers find_batched hash_known commit_then_fetch
     commit_waits_for_replica fetch_sees_committed_only commit_below_min_isr commit_disk_dies
@@ -53,6 +58,7 @@ def is_named(case: str, names: Iterable[str]) -> bool:
 
 def test_each_case_has_a_test_named_after_it(functions: list[Function]) -> None:
     names = [each.name for each in functions if each.name.startswith("test_")]
+    names += [re.sub(r"\W+", "_", f" {title}") for title in scenarios_of(SCENARIOS)]
 
     assert not [case for case in CASES if not is_named(case, names)]
 
@@ -64,6 +70,6 @@ def test_a_case_is_not_named_by_a_longer_one_or_by_part_of_a_word() -> None:
 
 
 def test_each_invariant_is_named_where_it_is_checked(functions: list[Function]) -> None:
-    texts = "\n".join(ast.get_docstring(each) or "" for each in functions)
+    texts = "\n".join([SCENARIOS, *(ast.get_docstring(each) or "" for each in functions)])
 
     assert not [each for each in INVARIANTS if not re.search(rf"\b{each}\b", texts)]

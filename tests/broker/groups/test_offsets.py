@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.groups.decision import Ticket
+from broker.coordination.core import Producer, Ticket
+from broker.groups.group_core import GroupCore
 from broker.groups.requests import (
     DeleteGroups,
     DescribeGroups,
@@ -15,6 +16,7 @@ from broker.groups.requests import (
     OffsetFetch,
 )
 from broker.groups.responses import DeleteGroupsResponse, FetchedOffset, PartitionResponse
+from broker.groups.tables import Row
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
@@ -214,6 +216,15 @@ def test_what_has_no_offset_is_fetched_without_an_error() -> None:
     assert fetched(bench) == {("t", 1): 1}
 
 
+def fetch_now(shard: GroupCore, *, require_stable: bool = True) -> FetchedOffset:
+    request = OffsetFetch(group_id="g", topics=T0, require_stable=require_stable)
+    decision = shard.decide(request, Ticket(1), START_MS)
+    if require_stable:
+        decision = shard.committed(decision.event, START_MS)
+    partition: FetchedOffset = decision.answers[0].response.topics[0].partitions[0]
+    return partition
+
+
 def test_pending_offset_of_a_transaction_is_unstable() -> None:
     shard = Bench().shard
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -222,17 +233,39 @@ def test_pending_offset_of_a_transaction_is_unstable() -> None:
         shard.replay(GroupRecord(key, value), offset, offset + 1, producer_id)
     shard.committed_up_to(2)
 
-    def fetch_now(*, require_stable: bool) -> FetchedOffset:
-        request = OffsetFetch(group_id="g", topics=T0, require_stable=require_stable)
-        decision = shard.decide(request, Ticket(1), START_MS)
-        if require_stable:
-            decision = shard.committed(decision.event, START_MS)
-        partition: FetchedOffset = decision.answers[0].response.topics[0].partitions[0]
-        return partition
-
-    assert fetch_now(require_stable=False).committed_offset == 0
-    unstable = fetch_now(require_stable=True)
+    assert fetch_now(shard, require_stable=False).committed_offset == 0
+    unstable = fetch_now(shard, require_stable=True)
     assert unstable == FetchedOffset(0, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
+@pytest.mark.parametrize(
+    ("commit", "plain_behind", "expected"), [(True, False, 1), (True, True, 2), (False, False, 0)]
+)
+def test_end_of_a_transaction_commits_or_drops_its_offsets_unless_a_later_one_counts(
+    commit: bool, plain_behind: bool, expected: int
+) -> None:
+    shard = Bench().shard
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    other = OffsetCommitKey(group="g", topic="t", partition=1)
+    for offset, record_key, producer_id in (
+        (0, key, None),
+        (1, key, 7),
+        (2, key, None),
+        (3, other, 8),
+    ):
+        if offset == 2 and not plain_behind:
+            continue
+        value = OffsetCommitValue(offset=offset, commit_timestamp=START_MS)
+        shard.replay(GroupRecord(record_key, value), offset, offset + 1, producer_id)
+    shard.committed_up_to(4)
+
+    shard.end_transaction(Producer(7, 0), commit, 5)
+
+    assert fetch_now(shard).error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    shard.committed_up_to(5)
+    assert fetch_now(shard).committed_offset == expected
+    assert shard.tables.written == shard.tables.committed
+    assert [*shard.tables.written.rows(Row.PENDING, "g")] == [("t", 1, 8)]
 
 
 def test_topic_created_anew_has_no_offset_of_the_old_one() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.groups.decision import Ticket
+from broker.coordination.core import Ticket
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -11,7 +11,6 @@ from jbodlab.group_records import keys, values
 from jbodlab.group_records.keys import KEY_TYPES
 from jbodlab.group_records.records import (
     GroupRecord,
-    UnknownRecordTypeError,
     decode,
     decode_value,
     encode,
@@ -20,7 +19,7 @@ from jbodlab.group_records.values import VALUE_TYPES, OffsetCommitValue
 from jbodlab.kafka_wire.codec import encode_body
 from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records.json_text import data_text
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "group_records_4.3.1.tsv"
 LINES = [line.split("\t") for line in GOLDEN.read_text().splitlines() if not line.startswith("#")]

@@ -9,10 +9,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
+from broker.coordination.core import Ticket, Work
 from broker.groups.consumer.group import ConsumerGroup, CurrentAssignment
-from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.consumer.replay import group_of
-from broker.groups.decision import Decision, Ticket, Work
+from broker.groups.decision import Decision
+from broker.groups.group_core import GroupCore
 from broker.groups.requests import (
     ConsumerGroupHeartbeat,
     Heartbeat,
@@ -23,7 +24,6 @@ from broker.groups.requests import (
     SyncGroup,
 )
 from broker.groups.settings import GroupSettings
-from broker.groups.shard import GroupShard
 from jbodlab.group_records.records import GroupRecord, decode, encode
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -103,12 +103,12 @@ class Rig:
         self.last = Decision()
         self.shard = self._new_shard()
 
-    def _new_shard(self) -> GroupShard:
-        return GroupShard(
+    def _new_shard(self) -> GroupCore:
+        return GroupCore(
             self.settings,
             self.topics,
             self._new_id,
-            lambda state: ConsumerGroups(state, lambda group: self.configs.get(group, {})),
+            lambda group: self.configs.get(group, {}),
         )
 
     def _new_id(self) -> str:

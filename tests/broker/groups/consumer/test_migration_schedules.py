@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from broker.coordination.core import Ticket
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.consumer.assignment_bytes import decode_assignment, encode_assignment
-from broker.groups.decision import Ticket
 from broker.groups.requests import LeaveGroup, LeavingMember, SyncedAssignment, SyncGroup
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.state import GroupKind, kind_of

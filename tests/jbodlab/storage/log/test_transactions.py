@@ -9,7 +9,9 @@ import pytest
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.log.transactions import (
     AbortedTransaction,
+    Marker,
     aborted_between,
+    build_marker,
     decode_aborted,
     encode_aborted,
     read_marker,
@@ -62,6 +64,18 @@ def check(box, count):
         entry = box.log.producers.entry(producer)
         assert (-1 if entry is None else entry.transaction_start) == opened.get(producer, -1)
     assert box.log.producers.first_open_offset == min(opened.values(), default=None)
+
+
+OFFSET_AND_EPOCH = 16
+"""Bytes of a batch that the log stamps."""
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_marker_is_built_as_kafka_writes_it(kind: int) -> None:
+    built = build_marker(7, 0, Marker(kind, 3), timestamp_ms=1000)
+
+    assert built[OFFSET_AND_EPOCH:] == marker(0, 7, kind)[OFFSET_AND_EPOCH:]
+    assert read_marker(built, 0, read_header(built)) == Marker(kind, 3)
 
 
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 300, 200])

@@ -17,15 +17,15 @@ from typing import Protocol
 import msgspec
 
 from broker.metadata_cache import BrokerNode, MetadataCache
-from broker.produce.other_leaders import OtherLeaders, Unanswered
-from broker.produce.sent_away import Sender, SentAway
+from broker.produce.forwarded_appends import ForwardedAppends, NoReply
+from broker.produce.redirected_producers import RedirectedProducers, Sender
 from broker.replica.client_requests import AppendEntry, AppendResult
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
 
-SENT_AWAY = frozenset(
+REDIRECTING = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -35,7 +35,7 @@ SENT_AWAY = frozenset(
 )
 """Errors after which a client looks for another leader."""
 
-NOWHERE: Mapping[int, BrokerNode] = {}
+NONE_FORWARDED: Mapping[int, BrokerNode] = {}
 
 
 class Replicas(Protocol):
@@ -48,14 +48,19 @@ class Replicas(Protocol):
 
 
 class Appending(msgspec.Struct, frozen=True):
-    """Results to come, and which of them come from another broker, by their place."""
+    """Results to come.
+
+    Attributes:
+        future: The results, in the order of the entries.
+        forwarded: The leaders of the entries that are forwarded, by the index of the entry.
+    """
 
     future: asyncio.Future[list[AppendResult]]
-    elsewhere: Mapping[int, BrokerNode]
+    forwarded: Mapping[int, BrokerNode]
 
 
-class PassingOn:
-    """Which batches of which client go where.
+class ProduceForwarder:
+    """Decides which batches of which client are appended here, and which are forwarded.
 
     Args:
         replicas: Those of this broker.
@@ -75,13 +80,13 @@ class PassingOn:
         self._cache = cache
         self._broker_id = broker_id
         self._now_s = now_s
-        self._sent_away = SentAway()
-        self._leaders = OtherLeaders()
+        self._redirected = RedirectedProducers()
+        self._requests = ForwardedAppends()
 
     @property
-    def may_pass_on(self) -> bool:
-        """Whether anybody was sent away lately."""
-        return bool(self._sent_away)
+    def has_redirected(self) -> bool:
+        """Whether a producer was redirected lately; else nothing is forwarded."""
+        return bool(self._redirected)
 
     def append(
         self, sender: Sender | None, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
@@ -89,59 +94,59 @@ class PassingOn:
         """Append batches, each behind all that came for its partition before.
 
         Args:
-            sender: Whence they come; None for another broker, whose are never passed on, and where
-                nothing `may_pass_on`.
+            sender: Whence they come; None for another broker, whose batches are never forwarded,
+                and where this one `has_redirected` nobody.
             entries: The batches.
             acks: 0, 1 or -1.
             timeout_ms: How long the replicas are waited for.
         """
         if sender is not None:
-            elsewhere = self._elsewhere(sender, entries)
-            if elsewhere:
-                work = self._append_elsewhere(entries, elsewhere, acks, timeout_ms)
-                return Appending(work, elsewhere)
-        return Appending(self._replicas.append(entries, acks, timeout_ms), NOWHERE)
+            forwarded = self._to_forward(sender, entries)
+            if forwarded:
+                work = self._append_and_forward(entries, forwarded, acks, timeout_ms)
+                return Appending(work, forwarded)
+        return Appending(self._replicas.append(entries, acks, timeout_ms), NONE_FORWARDED)
 
     def refused(
         self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None
     ) -> None:
         """Take notice that a client is told of an error, in the order in which it is told."""
-        # What is open must come back as well: else the next batch would overtake it.
-        is_told = result.error_code in SENT_AWAY or isinstance(result, Unanswered)
+        # A batch without a reply must be resent as well: else the next batch would overtake it.
+        is_told = result.error_code in REDIRECTING or isinstance(result, NoReply)
         if sender is not None and is_told:
-            self._sent_away.refused(sender, result.topic_partition, records, self._now_s())
+            self._redirected.refused(sender, result.topic_partition, records, self._now_s())
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Wait little longer for brokers that lead no longer; `cache` knows of it already."""
-        self._leaders.leads_no_longer(
+        self._requests.leads_no_longer(
             lambda broker_id, partition: self._leader(partition) == broker_id
         )
 
     def close(self) -> None:
         """Close idle connections to other brokers."""
-        self._leaders.close()
+        self._requests.close()
 
-    def _elsewhere(
+    def _to_forward(
         self, sender: Sender, entries: Sequence[AppendEntry]
     ) -> Mapping[int, BrokerNode]:
-        """Return the entries that are to be passed on, by their place, and to whom."""
+        """Return the leaders of the entries to forward, by the index of the entry."""
         found: dict[int, BrokerNode] = {}
         leaders: set[BrokerNode] = set()
         now_s = self._now_s()
-        self._sent_away.forget_old(now_s)
+        self._redirected.forget_old(now_s)
         for place, entry in enumerate(entries):
             partition = entry.topic_partition
             leader = self._leader(partition)
             if leader == self._broker_id:
-                self._sent_away.forget(sender, partition)
-            elif self._sent_away.comes_back(sender, partition, entry.records, now_s):
+                self._redirected.forget(sender, partition)
+            elif self._redirected.is_resending(sender, partition, entry.records, now_s):
                 node = self._cache.peer(leader)
-                if node is not None and (node in leaders or len(leaders) < self._leaders.room):
+                if node is not None and (node in leaders or len(leaders) < self._requests.room):
                     found[place] = node
                     leaders.add(node)
                 else:
                     # It is refused: what comes behind it must not overtake it.
-                    self._sent_away.forget(sender, partition)
+                    self._redirected.forget(sender, partition)
         return found
 
     def _leader(self, partition: TopicPartition) -> BrokerId:
@@ -151,23 +156,23 @@ class PassingOn:
             return NO_LEADER
         return registration.leader
 
-    def _append_elsewhere(
+    def _append_and_forward(
         self,
         entries: Sequence[AppendEntry],
-        elsewhere: Mapping[int, BrokerNode],
+        forwarded: Mapping[int, BrokerNode],
         acks: int,
         timeout_ms: int,
     ) -> asyncio.Task[list[AppendResult]]:
         places: dict[BrokerNode | None, list[int]] = {}
         for place in range(len(entries)):
-            places.setdefault(elsewhere.get(place), []).append(place)
+            places.setdefault(forwarded.get(place), []).append(place)
         parts: list[asyncio.Future[list[AppendResult]]] = []
         for leader, some in places.items():
             of_leader = [entries[place] for place in some]
             if leader is None:
                 parts.append(self._replicas.append(of_leader, acks, timeout_ms))
             else:
-                parts.append(self._leaders.append(leader, of_leader, acks, timeout_ms))
+                parts.append(self._requests.append(leader, of_leader, acks, timeout_ms))
         task = asyncio.get_running_loop().create_task(_joined([*places.values()], parts))
         # Who is cancelled before the first step has not begun to wait for the parts.
         task.add_done_callback(lambda _: [part.cancel() for part in parts])

@@ -1,8 +1,9 @@
-"""The group coordinators of one broker, and which of them serves a group.
+"""The coordinators of one internal topic on one broker, and which of them serves a key.
 
-There is one for each partition of `__consumer_offsets`, while this broker leads that partition.
+There is one shard for each partition of the topic, while this broker leads that partition. A key
+is the id of a group, or a transactional id.
 
-Source: `org.apache.kafka.coordinator.group.GroupCoordinatorService`, `CoordinatorRuntime`.
+Source: `org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime`.
 """
 
 from __future__ import annotations
@@ -10,28 +11,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic
 
-from broker.coordination.shard import CoordinatorShard, ShardContext, ShardState
-from broker.groups.requests import Request
+from broker.coordination.core import Decision, Producer, Record
+from broker.coordination.shard import C, Shard, ShardContext, ShardState
 from broker.metadata_cache import MetadataCache
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.metadata.image.metadata_delta import MetadataDelta
-from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.runtime.supervised import call_each
+from jbodlab.storage.log.transactions import Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, LeaderEpoch, TopicPartition
+from jbodlab.vocabulary.ids import LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 
-class GroupCoordinator:
-    """Follows the replicas of the topic, and the metadata; on the event loop.
+class CoordinatorService(Generic[C, Record]):
+    """Follows the leaderships of the topic; on the event loop.
 
     Args:
+        topic: Name of the internal topic.
         registry: The replicas of this broker.
         cache: The metadata that clients are told.
         context: What its shards have in common.
@@ -39,15 +40,17 @@ class GroupCoordinator:
 
     def __init__(
         self,
+        topic: str,
         registry: ReplicaRegistry,
         cache: MetadataCache,
-        context: ShardContext,
+        context: ShardContext[C, Record],
     ) -> None:
+        self._topic = topic
         self._registry = registry
         self._cache = cache
         self._context = context
         self._loop = asyncio.get_running_loop()
-        self._shards: dict[int, CoordinatorShard] = {}
+        self._shards: dict[int, Shard[C, Record]] = {}
 
     # Life
 
@@ -62,7 +65,7 @@ class GroupCoordinator:
         """Begin to load the coordinator of a partition."""
         index = partition.topic_partition.partition
         assert index not in self._shards
-        self._shards[index] = CoordinatorShard(partition, leader_epoch, self._context)
+        self._shards[index] = Shard(partition, leader_epoch, self._context)
 
     def leadership_ended(self, partition: Partition) -> None:
         """End the coordinator of a partition, and answer everybody who waits for it."""
@@ -76,50 +79,56 @@ class GroupCoordinator:
         if shard is not None:
             shard.committed(high_watermark)
 
-    # What the metadata says
-
-    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take the offsets of deleted topics away."""
-        if delta.deleted_topics:
-            names = [topic.name for topic in delta.deleted_topics.values()]
-            for shard in self._shards.values():
-                shard.run(lambda core: core.topics_deleted(names))
+    def run(self, decide: Callable[[C], Decision[Record]]) -> None:
+        """Have every core decide on what no client asked for, such as a change of the metadata."""
+        for shard in self._shards.values():
+            shard.run(decide)
 
     # What APIs ask
 
-    def submit(self, group_id: str, request: Request) -> asyncio.Future[Any]:
-        """Ask the coordinator of a group.
+    def submit(self, key: str, request: Any) -> asyncio.Future[Any]:
+        """Ask the coordinator of a key.
 
         Raises:
-            KafkaError: one that group APIs know; the future gets no others either.
+            KafkaError: as `Shard.submit`; the future gets no others either.
         """
-        return self._shard_of(group_id).submit(request)
+        return self._shard_of(key).submit(request)
+
+    def end_transaction(
+        self, partition: int, producer: Producer, marker: Marker
+    ) -> asyncio.Future[None]:
+        """Append the marker of a transaction to a partition of the topic.
+
+        Raises:
+            KafkaError: as `Shard.end_transaction`; the future gets no others either.
+        """
+        return self._shard(partition).end_transaction(producer, marker)
 
     def submit_each(
-        self, group_ids: Iterable[str], request_for: Callable[[tuple[str, ...]], Request]
+        self, keys: Iterable[str], request_for: Callable[[tuple[str, ...]], Any]
     ) -> asyncio.Future[list[tuple[tuple[str, ...], Any]]]:
-        """Ask the coordinators of many groups, each for its own.
+        """Ask the coordinators of many keys, each for its own.
 
         Returns:
-            A future of groups and the answer for these, or the `KafkaError`.
+            A future of keys and the answer for these, or the `KafkaError`.
         """
-        by_shard: dict[CoordinatorShard | None, list[str]] = {}
-        for group_id in dict.fromkeys(group_ids):
+        by_shard: dict[Shard[C, Record] | None, list[str]] = {}
+        for key in dict.fromkeys(keys):
             try:
-                shard = self._shard_of(group_id)
+                shard = self._shard_of(key)
             except KafkaError:
                 shard = None
-            by_shard.setdefault(shard, []).append(group_id)
+            by_shard.setdefault(shard, []).append(key)
         return self._loop.create_task(
             _each(
                 [
-                    (tuple(ids), _submitted(shard, request_for(tuple(ids))))
-                    for shard, ids in by_shard.items()
+                    (tuple(some), _submitted(shard, request_for(tuple(some))))
+                    for shard, some in by_shard.items()
                 ]
             )
         )
 
-    def submit_to_all(self, request: Request) -> asyncio.Future[list[Any]]:
+    def submit_to_all(self, request: Any) -> asyncio.Future[list[Any]]:
         """Ask all coordinators.
 
         Raises:
@@ -132,7 +141,7 @@ class GroupCoordinator:
 
     def is_offline(self, partition: int) -> bool:
         """Return whether this broker has no usable replica of a partition of the topic."""
-        found = self._registry.partition(TopicPartition(GROUP_METADATA_TOPIC, partition))
+        found = self._registry.partition(TopicPartition(self._topic, partition))
         return found is None or not found.is_online
 
     @property
@@ -150,16 +159,20 @@ class GroupCoordinator:
 
     # Inside
 
-    def _shard_of(self, group_id: str) -> CoordinatorShard:
-        topic = self._cache.image.topics.by_name.get(GROUP_METADATA_TOPIC)
-        if topic is not None:
-            shard = self._shards.get(coordinator_partition(group_id, len(topic.partitions)))
-            if shard is not None:
-                return shard
-        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+    def _shard_of(self, key: str) -> Shard[C, Record]:
+        topic = self._cache.image.topics.by_name.get(self._topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._shard(coordinator_partition(key, len(topic.partitions)))
+
+    def _shard(self, partition: int) -> Shard[C, Record]:
+        shard = self._shards.get(partition)
+        if shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return shard
 
 
-def _submitted(shard: CoordinatorShard | None, request: Request) -> asyncio.Future[Any]:
+def _submitted(shard: Shard[Any, Any] | None, request: Any) -> asyncio.Future[Any]:
     """Return the future of an answer; what is raised at once is in it."""
     try:
         if shard is None:
@@ -176,8 +189,8 @@ async def _each(
 ) -> list[tuple[tuple[str, ...], Any]]:
     answers = await asyncio.gather(*(future for _, future in asked), return_exceptions=True)
     results = []
-    for (group_ids, _), answer in zip(asked, answers, strict=True):
+    for (keys, _), answer in zip(asked, answers, strict=True):
         if isinstance(answer, BaseException) and not isinstance(answer, KafkaError):
             raise answer
-        results.append((group_ids, answer))
+        results.append((keys, answer))
     return results

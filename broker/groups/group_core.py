@@ -1,31 +1,28 @@
 """The groups of one partition of `__consumer_offsets`, as pure decisions and what becomes of them.
 
-The shell asks `decide` and the other methods that return a `Decision`, carries it out as
-`broker.groups.decision` says, and tells the shard by `apply`. At the load it hands over what the
-log has with `replay`, and then calls `loaded`. The shard that stops to lead
-is thrown away, after the tickets of `parked` were answered with NOT_COORDINATOR.
-
-Nothing here waits, reads a clock or knows a socket. Only this class changes its state.
+`broker.coordination.core.Core` is its contract. Nothing here waits, reads a clock or knows a
+socket. Only this class changes its state.
 
 Source: `org.apache.kafka.coordinator.group.GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, assert_never
 
+from broker.coordination.core import Answer, Producer, Ticket, Timer
 from broker.groups.administration import Deletion, GroupAdministration
 from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
 from broker.groups.classic.joining import GroupCreated
 from broker.groups.classic.syncing import AssignmentsStored
 from broker.groups.consumer.draft import Ordered
+from broker.groups.consumer.groups import Configs, ConsumerGroups
 from broker.groups.consumer.target import TargetWork
-from broker.groups.consumer_port import ConsumerGroupsPort
-from broker.groups.decision import NOTHING, Answer, Decision, Ticket, Timer, TimerRefused
+from broker.groups.decision import NOTHING, Decision, TimerRefused
 from broker.groups.expiry import OFFSETS_TIMER, OffsetExpiry
 from broker.groups.offsets import GroupOffsets, StableFetch
-from broker.groups.replay import changes_of
+from broker.groups.replay import changes_of, changes_of_end
 from broker.groups.requests import (
     ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
@@ -50,18 +47,36 @@ from jbodlab.group_records.records import GroupRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
+APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""Errors of a failed append, as members and administrators of groups get them.
+
+Clients treat a partition error in the response to a group request as fatal, so they must never get
+one. Two of the three codes after which they retry come from here.
+"""
+
 _WITH_GROUP_ID = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetDelete
 """Requests for which an empty group id is none; offsets may be committed under it."""
 
 
-class GroupShard:
+class GroupCore:
     """Groups of every kind with their offsets.
 
     Args:
         settings: Of the broker.
         topics: As the broker's metadata has them.
         new_id: Makes a text that is in no other member id.
-        consumer: Makes the part that knows groups of KIP-848.
+        configs: Returns what a group sets for itself, resource type GROUP of the metadata.
     """
 
     def __init__(
@@ -69,11 +84,11 @@ class GroupShard:
         settings: GroupSettings,
         topics: Topics,
         new_id: Callable[[], str],
-        consumer: Callable[[GroupState], ConsumerGroupsPort],
+        configs: Callable[[str], Configs],
     ) -> None:
         self._state = GroupState(settings=settings, topics=topics, new_id=new_id)
         self._classic = ClassicGroups(self._state)
-        self._consumer = consumer(self._state)
+        self._consumer = ConsumerGroups(self._state, configs)
         parts = (self._state, self._classic, self._consumer)
         self._offsets = GroupOffsets(*parts)
         self._expiry = OffsetExpiry(*parts)
@@ -187,9 +202,9 @@ class GroupShard:
             base_offset: Offset of the first of them there.
         """
         end_offset = base_offset + len(decision.records)
+        producer_id = None if decision.producer is None else decision.producer.producer_id
         for offset, record in enumerate(decision.records, base_offset):
-            changes = changes_of(record, offset, self._state.written)
-            self._state.tables.write(end_offset, changes)
+            self.replay(record, offset, end_offset, producer_id)
         for key, value in decision.soft:
             if value is None:
                 self._state.soft.pop(key, None)
@@ -208,6 +223,11 @@ class GroupShard:
             producer_id: Of the transaction that the batch is part of; None for no transaction.
         """
         changes = changes_of(record, offset, self._state.written, producer_id)
+        self._state.tables.write(end_offset, changes)
+
+    def end_transaction(self, producer: Producer, commit: bool, end_offset: int) -> None:
+        """Commit or drop the pending offsets of a transaction; its marker is in the log."""
+        changes = changes_of_end(producer.producer_id, commit, self._state.written)
         self._state.tables.write(end_offset, changes)
 
     def committed_up_to(self, offset: int) -> None:

@@ -54,20 +54,20 @@ class _Told(msgspec.Struct):
     """Kept, so that nobody else gets its id."""
     until_s: float
     first: _Batch | None
-    """The batch that was refused first; None for who has come back."""
+    """The batch that was refused first; None once the producer has resent it."""
 
 
-class SentAway:
-    """Remembers; pure, with the time as an argument."""
+class RedirectedProducers:
+    """The producers that were redirected lately; pure, with the time as an argument."""
 
     def __init__(self) -> None:
         # Both in the order of their times.
         self._told: dict[tuple[int, TopicPartition], _Told] = {}
         self._first: dict[_Batch, float] = {}
-        """First refused batches that have not come back, and until when they are known."""
+        """First refused batches that were not resent yet, and until when they are known."""
 
     def __bool__(self) -> bool:
-        """Whether anybody was sent away lately."""
+        """Whether a producer was redirected lately."""
         return bool(self._told)
 
     def refused(
@@ -77,7 +77,7 @@ class SentAway:
         records: bytes | memoryview | None,
         now_s: float,
     ) -> None:
-        """Remember that a client was sent away, unless it has to come back with one before."""
+        """Remember that a producer was redirected, unless it has to resend an earlier batch."""
         self.forget_old(now_s)
         found = self._told.get((id(sender.connection), partition))
         if found is not None and found.first in self._first:
@@ -90,7 +90,7 @@ class SentAway:
             del self._first[next(iter(self._first))]
 
     def forget(self, sender: Sender, partition: TopicPartition) -> None:
-        """Forget that a client was sent away: it has to be told anew."""
+        """Forget that a producer was redirected: it has to be told anew."""
         told = self._told.pop((id(sender.connection), partition), None)
         if told is not None and told.first is not None:
             self._first.pop(told.first, None)
@@ -108,14 +108,14 @@ class SentAway:
                 break
             del self._first[first]
 
-    def comes_back(
+    def is_resending(
         self,
         sender: Sender,
         partition: TopicPartition,
         records: bytes | memoryview | None,
         now_s: float,
     ) -> bool:
-        """Return whether a client that was sent away with a batch sends it again, or has done."""
+        """Return whether a redirected producer resends the refused batch here, or has done so."""
         found = self._told.get((id(sender.connection), partition))
         if found is not None and found.first is None:
             return True

@@ -1,9 +1,7 @@
 """Produce requests that this broker sends to other leaders for its own clients.
 
-A request uses a connection exclusively while it is in flight: no client waits for another one, and
-a failure concerns one request. The leader recognises such requests by their client id. It treats
-them like any others, with two exceptions: it does not forward them again, and it leaves the quotas
-to the broker of the client.
+The leader recognises such requests by their client id. It treats them like any others, with two
+exceptions: it does not forward them again, and it leaves the quotas to the broker of the client.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import asyncio
 import datetime as dt
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -21,22 +18,20 @@ import msgspec
 from broker.limits import (
     ANSWER_MAX_S,
     ANSWER_SLACK_S,
-    FORWARD_CONNECT_TIMEOUT_S,
-    FORWARD_IDLE_S,
     FORWARDED_MAX,
 )
 from broker.metadata_cache import BrokerNode
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
-from jbodlab.peers.client import KafkaConnection
+from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-PASSED_ON = "__passed_on"
-"""Id of the client that a broker is to another one to which it passes batches on."""
+FORWARDING_CLIENT = "__passed_on"
+"""Client id of a broker that forwards batches to another one."""
 
 VERSION = 12
 
@@ -44,8 +39,8 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
 
 
-class Unanswered(AppendResult, frozen=True):
-    """Made up here, as the leader gave no answer."""
+class NoReply(AppendResult, frozen=True):
+    """The result of a batch to whose request the leader sent no response."""
 
 
 class _Wait(msgspec.Struct, eq=False):
@@ -65,11 +60,11 @@ class _Wait(msgspec.Struct, eq=False):
                 self.limit.reschedule(ends_s)
 
 
-class OtherLeaders:
-    """The connections to other brokers; on the event loop."""
+class ForwardedAppends:
+    """The requests to other leaders that are under way; on the event loop."""
 
     def __init__(self) -> None:
-        self._idle: dict[KafkaConnection, tuple[BrokerNode, asyncio.TimerHandle]] = {}
+        self._peers = PeerPool(FORWARDING_CLIENT, FORWARD_CONNECT_TIMEOUT_S)
         # Not a set: whose turn comes first must not depend on where they lie in memory.
         self._waits: dict[_Wait, None] = {}
 
@@ -83,7 +78,7 @@ class OtherLeaders:
     ) -> asyncio.Task[list[AppendResult]]:
         """Have a leader append; the results are in the order of the entries.
 
-        Where there is no answer they are `Unanswered`: a leader that cannot be reached gives
+        Where there is no answer they are `NoReply`: a leader that cannot be reached gives
         NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT is one that was reached and does not answer in
         time, or breaks the connection. To cancel it leaves open what has come of the batches.
         """
@@ -91,7 +86,7 @@ class OtherLeaders:
         limit_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
         wait = _Wait(leader, entries, loop.time() + limit_s)
         self._waits[wait] = None
-        task = loop.create_task(self._append(wait, acks, timeout_ms), name="pass on")
+        task = loop.create_task(self._append(wait, acks, timeout_ms), name="forward")
         task.add_done_callback(lambda _: self._waits.pop(wait))
         return task
 
@@ -107,15 +102,16 @@ class OtherLeaders:
 
     def close(self) -> None:
         """Close what is idle; what is in progress ends with the clients' connections."""
-        for connection in [*self._idle]:
-            self._drop(connection)
+        self._peers.close()
 
     async def _append(self, wait: _Wait, acks: int, timeout_ms: int) -> list[AppendResult]:
         leader, entries = wait.leader, wait.entries
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
-            async with asyncio.timeout_at(wait.ends_s) as wait.limit:
-                connection = await self._connection(leader)
+            async with (
+                asyncio.timeout_at(wait.ends_s) as wait.limit,
+                self._peers.borrowed((leader.host, leader.port)) as connection,
+            ):
                 code = ErrorCode.REQUEST_TIMED_OUT
                 response = await connection.call(
                     ApiKey.PRODUCE, VERSION, _request(entries, acks, timeout_ms), ANSWER_MAX_S
@@ -124,29 +120,8 @@ class OtherLeaders:
             return _failed(leader, entries, code, error)
         finally:
             wait.limit = None
-        self._keep(leader, connection)
         answers = [answer for topic in response.responses for answer in topic.partition_responses]
         return [_result(*each) for each in zip(entries, answers, strict=True)]
-
-    async def _connection(self, leader: BrokerNode) -> KafkaConnection:
-        for connection, (node, _) in [*self._idle.items()]:
-            if not connection.is_open:
-                self._drop(connection)
-            elif node == leader:
-                self._idle.pop(connection)[1].cancel()
-                return connection
-        return await KafkaConnection.open(
-            leader.host, leader.port, client_id=PASSED_ON, timeout_s=FORWARD_CONNECT_TIMEOUT_S
-        )
-
-    def _keep(self, leader: BrokerNode, connection: KafkaConnection) -> None:
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(FORWARD_IDLE_S, partial(self._drop, connection))
-        self._idle[connection] = leader, timer
-
-    def _drop(self, connection: KafkaConnection) -> None:
-        self._idle.pop(connection)[1].cancel()
-        connection.close()
 
 
 def _request(entries: Sequence[AppendEntry], acks: int, timeout_ms: int) -> Any:
@@ -192,4 +167,4 @@ def _failed(
     leader: BrokerNode, entries: Sequence[AppendEntry], code: ErrorCode, reason: Exception
 ) -> list[AppendResult]:
     logger.info("cannot forward batches to broker %d: %s", leader.id, reason or code.name)
-    return [Unanswered(topic_partition=entry.topic_partition, error_code=code) for entry in entries]
+    return [NoReply(topic_partition=entry.topic_partition, error_code=code) for entry in entries]

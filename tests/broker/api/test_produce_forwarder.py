@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from broker.metadata_cache import MetadataCache
-from broker.produce import other_leaders
-from broker.produce.passing_on import PassingOn
-from broker.produce.sent_away import Sender
+from broker.produce import forwarded_appends
+from broker.produce.produce_forwarder import ProduceForwarder
+from broker.produce.redirected_producers import Sender
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from broker.traffic import TopicCount
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -105,7 +105,7 @@ def run_two(run: Callable[..., None]) -> Callable[[Test], None]:
     return run_test
 
 
-def test_who_comes_back_gets_the_answer_of_the_leader(run_two: Callable[[Test], None]) -> None:
+def test_who_is_resending_gets_the_answer_of_the_leader(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         (told,) = await ask(client, (T0, batch()))
         assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
@@ -201,7 +201,7 @@ def test_nothing_of_a_connection_starts_before_what_is_passed_on_is_answered(
     run_two(test)
 
 
-def test_a_client_comes_back_over_any_of_its_connections(run_two: Callable[[Test], None]) -> None:
+def test_a_client_is_resending_over_any_of_its_connections(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         other = await us.connect()
         assert await codes(client, (T0, batch(b"1"))) == [NOT_LEADER]
@@ -278,8 +278,8 @@ def test_a_leader_that_is_not_reached_is_named_again(run_two: Callable[[Test], N
 def test_a_leader_that_does_not_answer_in_time_is_waited_for_no_longer(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, timeout_ms: int, max_s: float
 ) -> None:
-    monkeypatch.setattr(other_leaders, "ANSWER_SLACK_S", 0.0)
-    monkeypatch.setattr(other_leaders, "ANSWER_MAX_S", max_s)
+    monkeypatch.setattr(forwarded_appends, "ANSWER_SLACK_S", 0.0)
+    monkeypatch.setattr(forwarded_appends, "ANSWER_MAX_S", max_s)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         await ask(client, (T0, batch()))
@@ -300,7 +300,7 @@ def test_a_leader_that_lets_nobody_connect_is_waited_for_no_longer(
     async def open_never(*_: Any, **__: Any) -> None:
         await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(other_leaders, "ANSWER_MAX_S", 0.05)
+    monkeypatch.setattr(forwarded_appends, "ANSWER_MAX_S", 0.05)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         await ask(client, (T0, batch()))
@@ -335,7 +335,7 @@ def test_what_has_come_of_a_batch_is_open_when_the_connection_breaks(
 def test_a_leader_that_stands_is_waited_for_no_longer_when_it_is_none_any_more(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, leader_id: int | None
 ) -> None:
-    monkeypatch.setattr(other_leaders, "ANSWER_SLACK_S", 0.0)
+    monkeypatch.setattr(forwarded_appends, "ANSWER_SLACK_S", 0.0)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         await ask(client, (T0, batch()))
@@ -379,7 +379,7 @@ def test_a_leader_that_is_none_any_more_has_time_to_say_so(
 def test_a_leader_that_has_lost_some_partitions_is_waited_for_as_before(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_leaders, "ANSWER_SLACK_S", 0.0)
+    monkeypatch.setattr(forwarded_appends, "ANSWER_SLACK_S", 0.0)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         leads(us, OTHER, 1, OTHER)
@@ -403,16 +403,16 @@ def test_a_leader_that_has_lost_some_partitions_is_waited_for_as_before(
 def test_what_is_cancelled_at_once_reaches_no_leader(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
-        passing_on = PassingOn(us.replicas, us.cache, US, time.monotonic)
+        passing_on = ProduceForwarder(us.replicas, us.cache, US, time.monotonic)
         sender, entry = Sender(object(), "10.0.0.1:1", "a"), AppendEntry(T0, batch())
         passing_on.refused(sender, *refused(T0), entry.records)
         appending = passing_on.append(sender, [entry], -1, 1_500)
-        assert appending.elsewhere
+        assert appending.forwarded
 
         appending.future.cancel()
         await turns()
 
-        assert not [task for task in asyncio.all_tasks() if task.get_name() == "pass on"]
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "forward"]
         assert not leader.replicas.calls
 
     run_two(test)
@@ -441,7 +441,7 @@ def test_who_goes_away_is_given_up_with_the_leader_as_well(
 def test_a_request_of_a_broker_is_not_passed_on_again(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         passing = await KafkaConnection.open(
-            "127.0.0.1", us.port, client_id=other_leaders.PASSED_ON, timeout_s=10
+            "127.0.0.1", us.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
         )
 
         for _ in range(3):
@@ -456,7 +456,7 @@ def test_a_request_of_a_broker_is_not_passed_on_again(run_two: Callable[[Test], 
 def test_of_too_many_requests_some_are_refused(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_leaders, "FORWARDED_MAX", 1)
+    monkeypatch.setattr(forwarded_appends, "FORWARDED_MAX", 1)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         other = await us.connect()
@@ -489,7 +489,7 @@ def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
         us.replicas.calls.clear()
         with monkeypatch.context() as patch:
             if is_busy:
-                patch.setattr(other_leaders, "FORWARDED_MAX", 0)
+                patch.setattr(forwarded_appends, "FORWARDED_MAX", 0)
             else:
                 us.publish_brokers(1, 3)
             second = asyncio.create_task(codes(client, (T0, batch(b"2"))))
@@ -512,7 +512,7 @@ def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
 def test_a_request_to_several_leaders_counts_once_for_each(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_leaders, "FORWARDED_MAX", 1)
+    monkeypatch.setattr(forwarded_appends, "FORWARDED_MAX", 1)
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         leads(us, OTHER, OTHER, THIRD)
@@ -606,7 +606,7 @@ def test_the_leader_counts_the_traffic_and_the_broker_of_the_client_its_quota(
         assert us.traffic.total[TopicCount.BYTES_IN] == 0
         assert us.traffic.total[TopicCount.TOTAL_PRODUCE_REQUESTS] == 1
         passing = await KafkaConnection.open(
-            "127.0.0.1", leader.port, client_id=other_leaders.PASSED_ON, timeout_s=10
+            "127.0.0.1", leader.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
         )
         for _ in range(3):
             response = await passing.call(ApiKey.PRODUCE, 12, request)
@@ -637,7 +637,10 @@ def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas(
                 (ApiKey.METADATA, metadata(12, "t")),
             ):
                 client = await KafkaConnection.open(
-                    "127.0.0.1", cluster.port, client_id=other_leaders.PASSED_ON, timeout_s=10
+                    "127.0.0.1",
+                    cluster.port,
+                    client_id=forwarded_appends.FORWARDING_CLIENT,
+                    timeout_s=10,
                 )
                 response = await client.call(key, 12, request)
                 found.append(response.throttle_time > datetime.timedelta(0))

@@ -1,0 +1,171 @@
+"""The contract between a replicated state machine and the shell that runs it.
+
+A *core* is the state machine of one partition: pure, without a clock, a socket or a log. The shell
+(`shard.Shard`) asks it for decisions and carries each one out in this order, without letting
+anything else run in between: check that the log takes `records` as one batch; append them; hand
+the decision with the offset of its first record to `Core.apply`; set `timers`; start `work`. When
+the high watermark passes the batch, the shell calls `Core.committed_up_to`, sends `answers`, and
+hands `event` to `Core.committed`. A decision without records is applied at once, and its answers
+and event wait for the newest batch of the shard that is pending then: nobody hears of a state that
+may vanish. `at_once` does away with that wait, for what is read from committed state.
+
+Where the log refuses the batch nothing is changed: the decision is not applied. The shell answers
+the ticket of the request, if it is among the answers, with the mapped error, and hands `event` to
+`Core.refused`. When a batch is not committed within the commit timeout it answers all tickets of
+the decision so, and hands over the event; what was applied stays.
+
+Source: `org.apache.kafka.coordinator.common.runtime.CoordinatorShard`, `CoordinatorResult`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, NamedTuple, NewType, Protocol, TypeVar
+
+import msgspec
+
+from jbodlab.vocabulary.errors import KafkaError
+
+Record = TypeVar("Record")
+
+Ticket = NewType("Ticket", int)
+"""Names a request that is owed an answer; the shell gives it out, each once."""
+
+
+class Answer(NamedTuple):
+    """What is told to whom."""
+
+    ticket: Ticket
+    response: Any
+    """A frozen value of the core, or a `KafkaError`; the API handler makes the message of it."""
+
+
+class Timer(NamedTuple):
+    """When a thing is to be looked at again; one for each key, a new time replaces the old."""
+
+    key: tuple[Hashable, ...]
+    at_ms: int | None
+    """Wall clock, which may be in the past; None takes the timer away."""
+
+
+class Work(NamedTuple):
+    """What takes too long for the event loop: the shell runs it beside that, once it is applied."""
+
+    event: Any
+    """Handed to `Core.worked` with the result."""
+    run: Callable[[], Any]
+    """A pure function of frozen values."""
+
+
+class Producer(NamedTuple):
+    """A producer in one of its epochs."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Decision(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
+    """What follows from one event; a ticket that is in no answer stays parked.
+
+    A core that changes state without records declares a subclass with fields of its own.
+    """
+
+    records: tuple[Record, ...] = ()
+    producer: Producer | None = None
+    """Whose open transaction the records belong to; None for records that count at once."""
+    answers: tuple[Answer, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    event: Any = None
+    """Handed back when the records are committed or refused."""
+    work: Work | None = None
+    at_once: bool = False
+    """Whether the answers wait for nothing; such a decision has no records and no event."""
+
+
+class Codec(Protocol[Record]):
+    """The format of records; a module with these two functions is one."""
+
+    def encode(self, record: Record, /) -> tuple[bytes, bytes | None]:
+        """Return key and value of a record; a value of None is a tombstone."""
+        ...
+
+    def decode(self, key: bytes, value: bytes | None, /) -> Record:
+        """Return the record of a key and a value.
+
+        Raises:
+            UnknownRecordTypeError: loading leaves the record out.
+            DecodeError: the log cannot be loaded.
+        """
+        ...
+
+
+class Core(Protocol[Record]):
+    """The state machine of one partition, in one leadership; only its methods change its state.
+
+    `now_ms` is the wall clock. A shard that stops to lead throws its core away.
+    """
+
+    def decide(self, request: Any, ticket: Ticket, now_ms: int) -> Decision[Record]:
+        """Decide on a request; the answer to it may come with another decision."""
+        ...
+
+    def apply(self, decision: Any, base_offset: int = -1) -> None:
+        """Change the state as a decision says; its records, if any, are in the log from there."""
+        ...
+
+    def replay(
+        self, record: Record, offset: int, end_offset: int, producer_id: int | None = None
+    ) -> None:
+        """Change the state as a loaded record says.
+
+        Args:
+            record: Of a data batch.
+            offset: Its offset.
+            end_offset: Offset behind its batch.
+            producer_id: Of the open transaction that it belongs to; None for no transaction.
+        """
+        ...
+
+    def end_transaction(self, producer: Producer, commit: bool, end_offset: int) -> None:
+        """Let the records of an open transaction count, or drop them.
+
+        Args:
+            producer: Whose transaction has ended.
+            commit: Whether it is committed; else it is aborted.
+            end_offset: Offset behind its marker.
+        """
+        ...
+
+    def committed_up_to(self, offset: int) -> None:
+        """Let readers see the state below the high watermark."""
+        ...
+
+    def loaded(self, now_ms: int) -> Decision[Record]:
+        """Decide on what begins when the log is loaded."""
+        ...
+
+    def committed(self, event: Any, now_ms: int) -> Decision[Record]:
+        """Decide on what follows when the records of an event are committed."""
+        ...
+
+    def refused(self, event: Any, error: KafkaError, now_ms: int) -> Decision[Record]:
+        """Decide on what follows when records are not written, or not committed in time.
+
+        Args:
+            event: Of the decision that the records belong to.
+            error: What clients are told of it.
+            now_ms: Wall clock.
+        """
+        ...
+
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision[Record]:
+        """Decide on what happens when a time is over."""
+        ...
+
+    def worked(self, event: Any, result: Any, now_ms: int) -> Decision[Record]:
+        """Decide on what `Work` computed while the shard went on; None if it failed."""
+        ...
+
+    def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision[Record]:
+        """Decide on a client that hung up while its request was parked."""
+        ...

@@ -1,0 +1,151 @@
+"""Connections of a server to other nodes, such as the brokers that lead partitions.
+
+A call of its own borrows a connection from the pool, exclusively: no call waits for another one,
+and a failure concerns one call. Where state at the other end belongs to the connection, as a fetch
+session does, a `PeerConnection` keeps one for itself. The pool opens both kinds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from jbodlab.peers.client import KafkaConnection
+
+Address = tuple[str, int]
+"""Host and port."""
+
+IDLE_S = 10.0
+"""How long a connection is kept that no call uses."""
+
+
+class PeerPool:
+    """Opens connections, and keeps those that are idle; on the event loop.
+
+    Args:
+        client_id: What this node calls itself.
+        connect_timeout_s: Longest wait for a connection.
+    """
+
+    def __init__(self, client_id: str, connect_timeout_s: float) -> None:
+        self._client_id = client_id
+        self._connect_timeout_s = connect_timeout_s
+        self._idle: dict[KafkaConnection, tuple[Address, asyncio.TimerHandle]] = {}
+
+    async def open(self, address: Address) -> KafkaConnection:
+        """Open a connection that the caller closes.
+
+        Raises:
+            OSError: no node is reached there.
+            TimeoutError: it does not answer in time.
+        """
+        return await KafkaConnection.open(
+            *address, client_id=self._client_id, timeout_s=self._connect_timeout_s
+        )
+
+    @asynccontextmanager
+    async def borrowed(self, address: Address) -> AsyncIterator[KafkaConnection]:
+        """Borrow a connection, an idle one if there is one.
+
+        After an error, which closes it, the connection is not kept.
+
+        Raises:
+            OSError, TimeoutError: as `open`.
+        """
+        connection = self._take_idle(address) or await self.open(address)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        timer = asyncio.get_running_loop().call_later(IDLE_S, partial(self._drop, connection))
+        self._idle[connection] = address, timer
+
+    def close(self) -> None:
+        """Close what is idle; what is borrowed ends with its calls."""
+        for connection in [*self._idle]:
+            self._drop(connection)
+
+    def _take_idle(self, address: Address) -> KafkaConnection | None:
+        for connection, (its_address, timer) in [*self._idle.items()]:
+            if not connection.is_open:
+                self._drop(connection)
+            elif its_address == address:
+                del self._idle[connection]
+                timer.cancel()
+                return connection
+        return None
+
+    def _drop(self, connection: KafkaConnection) -> None:
+        self._idle.pop(connection)[1].cancel()
+        connection.close()
+
+
+class PeerConnection:
+    """The one connection to a node, opened with the first call, and anew after a failure.
+
+    Args:
+        pool: Opens it.
+        name: Of the node, for messages.
+        address: Returns where the node is; None while that is not known.
+        timeout_s: Longest wait for a response.
+        on_opened: Called before a connection is opened: the node forgets what the last one had.
+    """
+
+    def __init__(
+        self,
+        pool: PeerPool,
+        name: str,
+        *,
+        address: Callable[[], Address | None],
+        timeout_s: float,
+        on_opened: Callable[[], None],
+    ) -> None:
+        self._pool = pool
+        self._name = name
+        self._address = address
+        self._timeout_s = timeout_s
+        self._on_opened = on_opened
+        self._connection: KafkaConnection | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a connection, alive or not."""
+        return self._connection is not None
+
+    async def open(self) -> None:
+        """Connect, unless there is an open connection.
+
+        Raises:
+            OSError: the node is not reached, or its address is not known.
+            TimeoutError: it does not answer.
+        """
+        if self._connection is not None and self._connection.is_open:
+            return
+        address = self._address()
+        if address is None:
+            raise ConnectionError(f"the address of {self._name} is unknown")
+        self._on_opened()
+        self._connection = await self._pool.open(address)
+
+    def close(self) -> None:
+        """Give the connection up, so that the node forgets what was asked for."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    async def call(self, api_key: int, version: int, request: Any) -> Any:
+        """Send a request over the open connection, and return the response.
+
+        Several calls may be in progress; the node answers them in their order.
+
+        Raises:
+            OSError, TimeoutError: the connection failed, or was given up since it was opened.
+            DecodeError: the response cannot be read.
+        """
+        if self._connection is None:
+            raise ConnectionError(f"the connection to {self._name} was closed")
+        return await self._connection.call(api_key, version, request, timeout_s=self._timeout_s)

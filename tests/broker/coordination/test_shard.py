@@ -1,0 +1,318 @@
+"""The shell with the smallest state machine: named counters with one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from broker.coordination import core
+from broker.coordination.coordinator_service import CoordinatorService
+from broker.coordination.core import Answer, Producer, Ticket, Timer
+from broker.coordination.shard import ShardContext, ShardState
+from broker.metadata_cache import MetadataCache
+from jbodlab.runtime.outside import real
+from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from tests.broker.coordination import led_topic
+from tests.broker.coordination.led_topic import LedTopic, code
+from tests.broker.replicas import Host, change
+from tests.waiting import set_forward, turns
+
+TOPIC = "__counters"
+PATIENCE_MS = 1000
+P = Producer(7, 0)
+
+
+class Count(NamedTuple):
+    """A record: the value of a counter."""
+
+    name: str
+    value: int
+
+
+class Add(msgspec.Struct, frozen=True, kw_only=True):
+    """The operation: add, and be told the value once it is at least `at_least`."""
+
+    name: str = "a"
+    amount: int = 1
+    at_least: int = 0
+    producer: Producer | None = None
+
+
+class Decision(core.Decision[Count], frozen=True, kw_only=True):
+    """Counts to write, and the parked requests from then on."""
+
+    parked: Mapping[Ticket, Add] | None = None
+
+
+class Counters:
+    """The state machine of one partition."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self.open: dict[tuple[int, str], int] = {}
+        self.parked: Mapping[Ticket, Add] = {}
+
+    def decide(self, request: Add, ticket: Ticket, now_ms: int) -> Decision:
+        value = self.values.get(request.name, 0) + request.amount
+        parked = {**self.parked, ticket: request}
+        met = [t for t, a in parked.items() if a.name == request.name and a.at_least <= value]
+        return Decision(
+            records=(Count(request.name, value),) if request.amount else (),
+            producer=request.producer,
+            answers=tuple(Answer(each, value) for each in met),
+            timers=tuple(
+                Timer((each,), None if each in met else now_ms + PATIENCE_MS)
+                for each in {*met, ticket}
+            ),
+            parked={each: parked[each] for each in parked if each not in met},
+        )
+
+    def apply(self, decision: Decision, base_offset: int = -1) -> None:
+        for record in decision.records:
+            producer = decision.producer
+            self.replay(record, base_offset, -1, None if producer is None else producer.producer_id)
+        if decision.parked is not None:
+            self.parked = decision.parked
+
+    def replay(
+        self, record: Count, offset: int, end_offset: int, producer_id: int | None = None
+    ) -> None:
+        if producer_id is None:
+            self.values[record.name] = record.value
+        else:
+            self.open[producer_id, record.name] = record.value
+
+    def end_transaction(self, producer: Producer, commit: bool, end_offset: int) -> None:
+        for producer_id, name in [key for key in self.open if key[0] == producer.producer_id]:
+            value = self.open.pop((producer_id, name))
+            if commit:
+                self.values[name] = value
+
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+        error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        answers = tuple(Answer(each, error) for each in self.parked if key == (each,))
+        parked = {each: add for each, add in self.parked.items() if key != (each,)}
+        return Decision(answers=answers, parked=parked)
+
+    def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
+        # Nobody hears the answer; what the ticket names ends with it.
+        return self.timer((ticket,), now_ms)
+
+    def committed_up_to(self, offset: int) -> None:
+        """Nobody reads without writing."""
+
+    def loaded(self, now_ms: int) -> Decision:
+        return Decision()
+
+    def committed(self, event: object, now_ms: int) -> Decision:
+        raise AssertionError(event)
+
+    def refused(self, event: object, error: KafkaError, now_ms: int) -> Decision:
+        raise AssertionError(event)
+
+    def worked(self, event: object, result: object, now_ms: int) -> Decision:
+        raise AssertionError(event)
+
+
+class Codec:
+    """The format of a record."""
+
+    def encode(self, record: Count, /) -> tuple[bytes, bytes | None]:
+        return record.name.encode(), b"%d" % record.value
+
+    def decode(self, key: bytes, value: bytes | None, /) -> Count:
+        assert value is not None
+        return Count(key.decode(), int(value))
+
+
+Service = CoordinatorService[Counters, Count]
+Led = LedTopic[Service]
+
+
+def new_service(host: Host, cache: MetadataCache, wall_ms: Callable[[], int]) -> Service:
+    context = ShardContext(
+        new_core=Counters,
+        codec=Codec(),
+        append_errors={ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE},
+        wall_ms=wall_ms,
+        commit_timeout_ms=lambda: 5000,
+        threads=real().threads,
+    )
+    return Service(TOPIC, host.registry, cache, context)
+
+
+def run(tmp_path: Path, test: Any, isr: tuple[int, ...] = (1, 2)) -> None:
+    led_topic.run(lambda: LedTopic(tmp_path, TOPIC, new_service), test, isr)
+
+
+async def value(led: Led, name: str = "a") -> int:
+    """What a counter has, as a request is told."""
+    told = led.submit(name, Add(name=name, amount=0))
+    await led.replicate()
+    return int(await told)
+
+
+async def lead_anew(led: Led) -> None:
+    """Let the other broker lead, and this one again."""
+    led.metadata.apply(change(leader=2))
+    assert led.state is None
+    led.metadata.apply(change(leader=1))
+    assert led.state is ShardState.LOADING
+    assert code(led.submit("a", Add())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await led.active()
+
+
+def test_request_is_answered_when_the_high_watermark_has_passed_its_records(
+    tmp_path: Path,
+) -> None:
+    async def test(led: Led) -> None:
+        told = led.submit("a", Add(amount=3))
+        assert led.end == 1
+        await turns()
+        assert not told.done()
+
+        await led.replicate()
+
+        assert told.result() == 3
+
+    run(tmp_path, test)
+
+
+def test_new_leadership_loads_the_state_from_the_log(tmp_path: Path) -> None:
+    async def test(led: Led) -> None:
+        led.submit("a", Add(amount=3))
+        led.submit("a", Add(amount=4))
+        led.submit("b", Add(name="b"))
+        await led.replicate()
+
+        await lead_anew(led)
+
+        assert (await value(led), await value(led, "b")) == (7, 1)
+
+    run(tmp_path, test)
+
+
+def test_parked_request_is_answered_with_the_decision_that_names_its_ticket(
+    tmp_path: Path,
+) -> None:
+    async def test(led: Led) -> None:
+        parked = led.submit("a", Add(at_least=3))
+        await led.replicate()
+        assert not parked.done()
+        assert led.coordinator.waiting_count == 1
+
+        led.submit("a", Add(amount=2))
+        await led.replicate()
+
+        assert parked.result() == 3
+        set_forward(PATIENCE_MS / 1000)
+        await turns()
+        assert led.state is ShardState.ACTIVE, "the timer was taken away"
+
+    run(tmp_path, test)
+
+
+def test_timer_answers_a_parked_request(tmp_path: Path) -> None:
+    async def test(led: Led) -> None:
+        parked = led.submit("a", Add(at_least=3))
+        await led.replicate()
+        set_forward(PATIENCE_MS / 1000 - 0.1)
+        await turns()
+        assert not parked.done()
+
+        set_forward(0.2)
+        await turns()
+
+        assert code(parked) is ErrorCode.REQUEST_TIMED_OUT
+
+    run(tmp_path, test)
+
+
+def test_end_of_the_leadership_answers_parked_requests_in_the_same_turn(tmp_path: Path) -> None:
+    async def test(led: Led) -> None:
+        parked = led.submit("a", Add(at_least=3))
+        await led.replicate()
+
+        led.metadata.apply(change(leader=2))
+
+        assert code(parked) is ErrorCode.NOT_COORDINATOR
+        assert code(led.submit("a", Add())) is ErrorCode.NOT_COORDINATOR
+
+    run(tmp_path, test)
+
+
+def test_request_of_a_client_that_hung_up_is_parked_no_longer(tmp_path: Path) -> None:
+    async def test(led: Led) -> None:
+        parked = led.submit("a", Add(at_least=3))
+        await led.replicate()
+
+        parked.cancel()
+        await turns()
+
+        assert led.coordinator.waiting_count == 0
+        seen: list[object] = []
+        led.coordinator.run(lambda counters: Decision(event=seen.append(counters.parked)))
+        assert seen == [{}]
+
+    run(tmp_path, test)
+
+
+def test_refused_append_changes_nothing_and_its_error_comes_from_the_table(
+    tmp_path: Path,
+) -> None:
+    async def test(led: Led) -> None:
+        assert code(led.submit("a", Add())) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ended = led.coordinator.end_transaction(0, P, Marker(COMMIT, 0))
+        assert code(ended) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert led.end == 0
+
+    run(tmp_path, test, isr=(1,))
+
+
+@pytest.mark.parametrize("is_loaded_between", [False, True])
+@pytest.mark.parametrize(("kind", "expected"), [(COMMIT, 5), (ABORT, 1)])
+def test_records_of_a_transaction_count_from_its_marker_on(
+    tmp_path: Path, kind: int, expected: int, is_loaded_between: bool
+) -> None:
+    async def test(led: Led) -> None:
+        led.submit("a", Add())
+        led.submit("a", Add(amount=4, producer=P))
+        other = led.submit("b", Add(name="b", amount=9, producer=Producer(8, 0)))
+        await led.replicate()
+        assert other.result() == 9
+        assert led.partition.log is not None
+        assert led.partition.log.producers.first_open_offset == 1
+        if is_loaded_between:
+            await lead_anew(led)
+        assert await value(led) == 1
+
+        ended = led.coordinator.end_transaction(0, P, Marker(kind, 3))
+        await turns()
+        assert not ended.done()
+        await led.replicate()
+
+        assert ended.result() is None
+        entry = led.partition.log.producers.entry(P.producer_id)
+        assert entry is not None
+        assert entry.coordinator_epoch == 3
+        assert led.partition.log.producers.first_open_offset == 2, "the other one is open"
+        assert (await value(led), await value(led, "b")) == (expected, 0)
+        await lead_anew(led)
+        assert (await value(led), await value(led, "b")) == (expected, 0)
+
+    run(tmp_path, test)
+
+
+def test_marker_for_a_partition_that_is_led_elsewhere_is_refused(tmp_path: Path) -> None:
+    async def test(led: Led) -> None:
+        with pytest.raises(KafkaError) as caught:
+            led.coordinator.end_transaction(1, P, Marker(COMMIT, 0))
+        assert caught.value.code is ErrorCode.NOT_COORDINATOR
+
+    run(tmp_path, test)

@@ -1,0 +1,59 @@
+"""Whether a broker serves clients, as its health check says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from broker.health import serves_clients
+from jbodlab.config.node_config import Listener, NodeConfig
+from jbodlab.vocabulary.ids import BrokerId
+from tests.broker.api.conftest import LISTENER, US, Cluster, run  # noqa: F401 - a fixture
+
+NOBODY = BrokerId(9)
+
+
+def config(node_id: BrokerId, port: int) -> NodeConfig:
+    listeners = (
+        Listener(name="CONTROLLER", host="", port=1),
+        Listener(name=LISTENER, host="", port=port),
+    )
+    return NodeConfig(
+        roles=frozenset({"broker"}),
+        node_id=node_id,
+        voters=(),
+        controller_listener_names=("controller",),
+        listeners=listeners,
+        advertised_listeners=listeners,
+        inter_broker_listener_name=LISTENER,
+        log_dirs=(),
+        metadata_log_dir=PurePosixPath("/"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("node_id", "is_there", "expected"),
+    [
+        (US, True, (True, "serves clients")),
+        (NOBODY, True, (False, "responds, but is not listed as a live broker")),
+        (US, False, (False, "does not respond: [Errno 111]")),
+    ],
+)
+def test_broker_serves_clients_if_it_answers_and_lists_itself(
+    run: Callable[..., None],  # noqa: F811 - a fixture
+    node_id: BrokerId,
+    is_there: bool,
+    expected: tuple[bool, str],
+) -> None:
+    async def scenario(cluster: Cluster, client: Any) -> None:
+        port = cluster.port if is_there else 1
+        serves, line = await asyncio.to_thread(serves_clients, config(node_id, port))
+
+        assert serves is expected[0]
+        assert line.startswith(f"broker {node_id} at 127.0.0.1:{port} {expected[1]}")
+
+    run(scenario)
