@@ -18,6 +18,7 @@ import msgspec
 from broker.limits import (
     ANSWER_MAX_S,
     ANSWER_SLACK_S,
+    FORWARD_CONNECT_TIMEOUT_S,
     FORWARDED_MAX,
 )
 from broker.metadata_cache import BrokerNode
