@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from jbodlab.config import key_table, node_keys
+from jbodlab.config import kafka_configs, key_table
 from jbodlab.config.key_table import Values
 from jbodlab.controller_api.requests import Listener
 from jbodlab.vocabulary.errors import ConfigError
@@ -74,7 +74,7 @@ def read_values(properties: Mapping[str, str]) -> tuple[Values, list[str]]:
     Raises:
         ConfigError: a value is of the wrong kind or out of range.
     """
-    return key_table.read(node_keys.TABLE, properties)
+    return key_table.read(kafka_configs.NODE, properties)
 
 
 def node_config(values: Values) -> NodeConfig:
