@@ -30,7 +30,7 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary import kafka_uuid
 
 NICENESS = 19
-"""Of a thread that stands back."""
+"""Of a thread with lowered priority."""
 
 
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class MachineThreads:
         """Return a lock."""
         return threading.Lock()
 
-    def stand_back(self) -> None:
+    def lower_priority(self) -> None:
         """Lower the priority of this thread; Linux has one for each."""
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

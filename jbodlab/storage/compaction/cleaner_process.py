@@ -24,11 +24,11 @@ from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
     CleaningStoppedError,
-    Look,
     Mapped,
-    PacedLook,
     Rate,
+    RateThrottle,
     RoundPlan,
+    Throttle,
 )
 from jbodlab.storage.compaction.compaction_round import CompactionRound
 from jbodlab.storage.directory import disk_errors
@@ -37,8 +37,8 @@ from jbodlab.vocabulary.errors import CorruptRecordError
 
 END_S = 5.0
 
-LOOK_S = 0.05
-"""How often is looked whether to go on while the process works."""
+POLL_S = 0.05
+"""Interval at which the caller is asked whether to go on while the process works."""
 
 RATE = "rate"
 """Message type of a rate update; it may be sent at any time and has no reply."""
@@ -55,14 +55,14 @@ class CleanerProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._look: Look = _no_look
+        self._throttle: Throttle = _no_throttle
         self._rate = Rate()
         self._told_rate: float | None = None
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         """Begin a round; see `CompactionRound.begin`."""
         del fs
-        self._look, self._rate = look, rate
+        self._throttle, self._rate = throttle, rate
         if self._connection is None:
             self._start()
         found = self._ask("begin", plan)
@@ -107,8 +107,8 @@ class CleanerProcess:
         try:
             self._tell_rate(connection)
             connection.send(request)
-            while not connection.poll(LOOK_S):
-                self._look(0)
+            while not connection.poll(POLL_S):
+                self._throttle(0)
                 self._tell_rate(connection)
             kind, *answer = connection.recv()
         except (EOFError, ConnectionError) as error:
@@ -158,7 +158,7 @@ class Caller:
         self._connection = connection
         self._rate = rate
         self._monotonic_s = monotonic_s
-        self._looked_s = monotonic_s()
+        self._polled_s = monotonic_s()
         self._is_gone = False
 
     def set(self) -> None:
@@ -166,10 +166,10 @@ class Caller:
         self._is_gone = True
 
     def is_set(self) -> bool:
-        """Return whether it is gone; looks now and then, as a look takes longer than a batch."""
+        """Return whether it is gone; polls now and then, as a poll takes longer than a batch."""
         now_s = self._monotonic_s()
-        if not self._is_gone and now_s - self._looked_s >= LOOK_S:
-            self._looked_s = now_s
+        if not self._is_gone and now_s - self._polled_s >= POLL_S:
+            self._polled_s = now_s
             self._hear(0)
         return self._is_gone
 
@@ -194,7 +194,7 @@ def main() -> None:
     from jbodlab.runtime.outside import real
 
     outside = real()
-    outside.threads.stand_back()
+    outside.threads.lower_priority()
     connection = Connection(int(sys.argv[1]))
     rate = Rate()
     caller = Caller(connection, rate, outside.monotonic_s)
@@ -211,8 +211,8 @@ def main() -> None:
             if name == "begin":
                 # That of the last round may be large.
                 cleaning = None
-                look = PacedLook(caller, rate, outside.monotonic_s)
-                cleaning = CompactionRound(outside.fs_of(argument.folder), argument, look)
+                throttle = RateThrottle(caller, rate, outside.monotonic_s)
+                cleaning = CompactionRound(outside.fs_of(argument.folder), argument, throttle)
                 answer: tuple[Any, ...] = ("done", cleaning.begin())
             else:
                 assert cleaning is not None
@@ -230,5 +230,5 @@ def main() -> None:
             return
 
 
-def _no_look(_size: int) -> None:
+def _no_throttle(_size: int) -> None:
     pass

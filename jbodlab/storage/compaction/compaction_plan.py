@@ -19,9 +19,9 @@ from jbodlab.storage.log.transactions import AbortedTransaction
 from jbodlab.vocabulary.errors import JbodlabError
 
 FOLLOW_S = 0.05
-"""How often is looked, by who waits, for whether the rate has changed."""
+"""Interval at which a `RateThrottle` that waits asks whether the rate has changed."""
 
-Look = Callable[[int], None]
+Throttle = Callable[[int], None]
 """Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""
 
 
@@ -151,13 +151,13 @@ class Rate:
 class Compactor(Protocol):
     """Who makes the rounds of one directory, one after the other; its calls block."""
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         """Begin a round; see `CompactionRound.begin`.
 
         Args:
             fs: The disk.
             plan: What is to be done.
-            look: Keeps the rate for who works in this process.
+            throttle: Keeps the rate for who works in this process.
             rate: The same for others; it may change until the round ends.
         """
 
@@ -168,8 +168,8 @@ class Compactor(Protocol):
         """Give back what it holds."""
 
 
-class PacedLook:
-    """A `Look` that keeps a rate.
+class RateThrottle:
+    """A `Throttle` that keeps a rate.
 
     Args:
         stop: Raised when the round is called off.

@@ -27,10 +27,10 @@ from jbodlab.runtime.outside import real
 from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
-    Look,
     Mapped,
     Rate,
     RoundPlan,
+    Throttle,
 )
 from jbodlab.storage.compaction.compaction_round import CompactionRound
 from jbodlab.storage.directory import names
@@ -71,7 +71,7 @@ class Here:
         """Whose rounds fail; None: all."""
         self._round: CompactionRound | None = None
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         self.rate = rate
         self.rounds += 1
         if self.error is not None and self.fails_for in (
@@ -79,7 +79,7 @@ class Here:
             names.parse_partition_dir(plan.folder.name).topic_partition,
         ):
             raise self.error
-        self._round = CompactionRound(fs, plan, look)
+        self._round = CompactionRound(fs, plan, throttle)
         return self._round.begin()
 
     def clean(self, number: int) -> CleanedGroup:

@@ -34,7 +34,7 @@ class NotedThreads:
     def lock(self) -> AbstractContextManager[Any]:
         raise AssertionError
 
-    def stand_back(self) -> None:
+    def lower_priority(self) -> None:
         raise AssertionError
 
 
