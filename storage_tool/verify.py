@@ -27,10 +27,10 @@ from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.directory.filesystem import CopySource, FileSystem
 from jbodlab.storage.directory.names import DirKind
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.storage.log.verification import Circumstances, Damage, VerifiedReplica, verify_replica
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import CorruptRecordError, FormatError, JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
+from storage_tool.verification import Circumstances, Damage, VerifiedReplica, verify_replica
 
 _FLOCK = struct.Struct("hhqqi")
 """`struct flock` of 64-bit Linux: type, whence, start, length, process."""

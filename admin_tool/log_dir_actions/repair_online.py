@@ -22,6 +22,7 @@ from admin_tool.arguments import listed
 from admin_tool.errors import AdminError, name_of
 from admin_tool.log_dir_actions.planning import broker_dirs, takes_replicas
 from admin_tool.log_dir_actions.repair_offline import (
+    DamagedReplica,
     Repaired,
     connected_to_cluster_of,
     meta_of,
@@ -39,7 +40,6 @@ from admin_tool.requests.topics import PartitionDescription, TopicDescription, d
 from admin_tool.waiting import wait_until_empty
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
-from jbodlab.storage.log.verification import VerifiedReplica
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
@@ -105,7 +105,7 @@ class Damaged:
 
 
 def repair_online(
-    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[VerifiedReplica]]]
+    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[DamagedReplica]]]
 ) -> list[Repaired]:
     """Have replicas copied again from their leaders.
 
