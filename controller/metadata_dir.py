@@ -27,7 +27,8 @@ from jbodlab.metadata.records.control_records import LeaderChangeMessage, Voter
 from jbodlab.metadata.records.features import NOT_BUILT
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -71,7 +72,7 @@ def open_metadata_dir(
         ReplayError, DecodeError: its records are none that lead to a state.
         OSError: the disk.
     """
-    outside = outside or real()
+    outside = outside or system_environment()
     directory = Path(config.node.metadata_log_dir)
     fs = outside.fs_of(directory)
     cluster_id = _cluster_id(config, fs, directory)

@@ -21,8 +21,9 @@ from controller.service import ControllerService
 from controller.snapshotter import ControllerSnapshotter
 from controller.state import ControllerSettings, ControllerState
 from jbodlab.controller_api.transport import RpcServer
+from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.supervised import supervised
 from jbodlab.vocabulary.ids import Offset
 
@@ -44,7 +45,7 @@ class ControllerServer:
 
     def __init__(self, config: ControllerConfig, outside: Outside | None = None) -> None:
         self._config = config
-        self._outside = outside or real()
+        self._outside = outside or system_environment()
         self._incarnation_id = self._outside.new_id()
 
     async def run(self, stop: asyncio.Event) -> None:

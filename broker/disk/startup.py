@@ -28,7 +28,8 @@ from broker.disk.condition import hung
 from broker.disk.executor import run_aside
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import disk_errors, meta_properties
 from jbodlab.storage.directory.directory_lock import DirectoryLock
@@ -99,7 +100,7 @@ async def open_log_dirs(
             formatted or cannot be read, or no directory is left.
         ConfigError: a directory is named twice.
     """
-    outside = outside or real()
+    outside = outside or system_environment()
     paths = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     looks = await in_parallel(
         paths, lambda path: _look(outside.fs_of(path), path), deadline_s, outside.threads

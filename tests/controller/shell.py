@@ -14,7 +14,7 @@ from controller.metadata_dir import open_metadata_dir
 from controller.metadata_stream import MetadataStream
 from controller.server import initial_state
 from jbodlab.metadata.log.metadata_log import MetadataLog
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import Offset
 from tests.controller.formatted import config_of
@@ -24,7 +24,7 @@ class Shell:
     """Log, thread, stream and controller, wired as the server does it."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        config, outside = config_of(directory, **settings), real()
+        config, outside = config_of(directory, **settings), system_environment()
         self.opened = open_metadata_dir(config, UUID(int=1))
         self.log: MetadataLog = self.opened.log
         self.thread = LogThread(outside.threads)

@@ -191,9 +191,9 @@ class Caller:
 
 def main() -> None:
     """Do what is asked for until nobody asks any more."""
-    from jbodlab.runtime.outside import real
+    from jbodlab.runtime.machine import system_environment
 
-    outside = real()
+    outside = system_environment()
     outside.threads.lower_priority()
     connection = Connection(int(sys.argv[1]))
     rate = Rate()

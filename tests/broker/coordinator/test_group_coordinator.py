@@ -34,7 +34,7 @@ from broker.replica.tail_cache import Slice
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId, TopicId, TopicPartition
@@ -86,7 +86,7 @@ class Cluster:
                 ),
                 wall_ms=lambda: round(loop.time() * 1000),
                 commit_timeout_ms=lambda: settings.offsets_commit_timeout_ms,
-                threads=real().threads,
+                threads=system_environment().threads,
             ),
         )
         self.host.manager.leaderships[GROUP_METADATA_TOPIC] = self.coordinator
@@ -574,7 +574,7 @@ def test_compact_under_load_of_shard(tmp_path: Path, gate: asyncio.Event) -> Non
             host.log_dirs,
             host.manager,
             write_checkpoint,
-            outside=replace(real(), compactor=Here),
+            outside=replace(system_environment(), compactor=Here),
             settings=CleanerSettings(backoff_ms=5),
         )
         cleaner.start()
