@@ -22,7 +22,7 @@ class Peer:
         name: As people call it.
         port: Where it listens.
         pid: Its process; 0 where it does not run.
-        rules: As of a patient.
+        rules: As of a broker.
     """
 
     name: str
@@ -91,27 +91,27 @@ class Target:
 
     Attributes:
         directory: A log directory, links followed; None for faults of a broker.
-        patient: The broker; None where only the directory is known.
+        broker: The broker; None where only the directory is known.
         uid, gid: User that the broker runs as, as whom the effect is proved.
     """
 
     directory: Path | None
-    patient: TargetBroker | None
+    broker: TargetBroker | None
     uid: int
     gid: int
 
     @property
     def advice(self) -> Advice:
         """What to do where a mechanism is missing."""
-        return COMMAND_LINE if self.patient is None else self.patient.advice
+        return COMMAND_LINE if self.broker is None else self.broker.advice
 
     @property
     def path(self) -> Path:
         """What the journal knows the fault by: the directory, or the folder of the broker."""
         if self.directory is not None:
             return self.directory
-        assert self.patient is not None
-        return self.patient.folder
+        assert self.broker is not None
+        return self.broker.folder
 
 
 _SINGULAR = {"processes": "process"}

@@ -18,8 +18,8 @@ from uuid import UUID
 import msgspec
 
 from admin_tool.errors import AdminError
-from admin_tool.requests.connection import Connection, connected
-from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
+from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription, describe_topics
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties

@@ -183,7 +183,7 @@ class ArmedRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What a rule met in the patient itself.
+    """What a rule met in the broker itself.
 
     Attributes:
         seen: Calls that it was about.

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from admin_tool.errors import name_of
+from admin_tool.kafka_calls.log_dirs import LogDir
 from admin_tool.log_dir_actions.table import size_text
-from admin_tool.requests.log_dirs import LogDir
 from jbodlab.cli.output import table
 
 VERSION = 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admin_tool.errors import AdminError
-from admin_tool.requests.connection import Broker, Connection
+from admin_tool.kafka_calls.connection import Broker, Connection
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError

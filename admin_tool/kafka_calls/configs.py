@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from admin_tool.errors import AdminError, RequestError
-from admin_tool.requests.connection import Connection
+from admin_tool.kafka_calls.connection import Connection
 
 
 class ResourceType(IntEnum):
