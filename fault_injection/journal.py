@@ -1,4 +1,4 @@
-"""What was injected and healed when: one JSON line each, on the disk before anything is changed.
+"""Faults that were injected and healed: one JSON line each, on the disk before a change.
 
     {"event": "begin",    "id": 3, "kind": "permission", "mechanism": "files", "path": ...,
                           "undo": {...}, "length_s": null, ...}                        planned

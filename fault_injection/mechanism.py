@@ -1,4 +1,4 @@
-"""The interface of what makes faults, and how it knows its target."""
+"""The interface of mechanisms that make faults, and their targets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Peer:
         name: As people call it.
         port: Where it listens.
         pid: Its process; 0 where it does not run.
-        rules: As of a broker.
+        rules: The file that holds the rules for its calls; None if it was not started with one.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to do where a mechanism is missing, in the words of where the fault was asked for.
+    """Advice for a user whose mechanism is missing, in the terms of the interface that is used.
 
     Attributes:
         preload: Where a broker runs without the preloaded library.
@@ -119,7 +119,7 @@ _SINGULAR = {"processes": "process"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """What a fault broke so far.
+    """The number of calls, files or processes that a fault broke so far.
 
     Attributes:
         what: What is counted: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`.
@@ -145,7 +145,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """What came of undoing a fault.
+    """The result of reverting a fault.
 
     Attributes:
         note: Something the operator should know; empty where there is nothing to tell.

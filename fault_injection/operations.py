@@ -23,18 +23,18 @@ from fault_injection.mechanism import Broken, Healing, Start, Target, TargetBrok
 from jbodlab.cli.lab_state import STATE_DIR_VARIABLE
 
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
-"""What `heal` needs to run."""
+"""The files that `heal` needs to run."""
 
 _TOGETHER = ("preload", "fuse", "process", "balloon", "connections")
-"""Mechanisms whose faults can be undone in any order, so that one place may have several."""
+"""Mechanisms whose faults can be reverted in any order, so that one place may have several."""
 
 _BROKERS = 1 << 40
 """Numbers of brokers among what a journal holds begin here, far above those of faults."""
 
 SetTimer = Callable[[Fault, Journal], None]
-"""Sees to it that a fault with a length is healed at its end, whatever becomes of this process.
+"""Starts a timer that heals a fault at the end of its length, even if this process ends.
 
-It is called before anything is changed, and raises `FaultError` where it cannot.
+It is called before anything is changed, and raises `FaultError` where it cannot start one.
 """
 
 
@@ -72,7 +72,7 @@ def inject(
     """Break something and prove the effect, or change nothing.
 
     Args:
-        spec: What is wanted.
+        spec: The fault to inject.
         target: Where.
         journal: Open journal.
         start: Starts the process that a fault ended.

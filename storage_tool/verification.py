@@ -55,7 +55,7 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifiedReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in the folder of a replica; the bytes are those of its segments."""
+    """The findings in the folder of a replica; the bytes are those of its segments."""
 
     topic_partition: TopicPartition
     folder: Path
@@ -65,7 +65,7 @@ class VerifiedReplica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a directory besides its files.
+    """Facts about a directory besides its files.
 
     Attributes:
         in_use: Whether a broker runs that appends to its replicas.
@@ -245,7 +245,7 @@ class _Segment:
             self._open = None
 
     def end(self, known_end: int) -> None:
-        """Judge what can be judged only with all of it; the last segment goes to a known end."""
+        """Make the checks that need the whole segment; the last one goes to a known end."""
         sound, end = self._open is None, known_end if self._next_base is None else self._next_base
         if self._open is not None:
             self._close(None if self._next_base is None else end - 1)

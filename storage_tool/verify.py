@@ -36,7 +36,7 @@ _FLOCK = struct.Struct("hhqqi")
 """`struct flock` of 64-bit Linux: type, whence, start, length, process."""
 
 ATTEMPTS = 5
-"""How often a replica is begun anew of which files vanish."""
+"""Attempts at a replica whose files vanish while they are read."""
 
 LOOK_AGAIN_S = 1.0
 """How long after something looked damaged beside a running broker it is looked at again."""
@@ -48,7 +48,7 @@ class VerifyError(JbodlabError):
 
 @dataclass(slots=True, kw_only=True)
 class VerifiedDirectory:
-    """What was found in one directory.
+    """The findings in one directory.
 
     Attributes:
         directory_id: As its `meta.properties` has it; None where it has none.

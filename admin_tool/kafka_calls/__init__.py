@@ -1,1 +1,1 @@
-"""What the tools ask of brokers, in typed values; the only place that knows kafka-python."""
+"""Requests of the tools to brokers, as typed values; the only package that imports kafka-python."""

@@ -1,4 +1,4 @@
-"""What only jbodlab's brokers tell of their directories: ids, conditions, causes of failures."""
+"""Details of directories that only jbodlab's brokers have: ids, conditions, causes of failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirDetail:
-    """What the Kafka protocol does not tell of a directory.
+    """The details of a directory that the Kafka protocol does not have.
 
     Attributes:
         directory_id: Its text; empty where nobody ever knew it.

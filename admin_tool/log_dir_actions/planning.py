@@ -1,4 +1,4 @@
-"""What drain, balance and move share: directories as a plan sees them, plans shown and begun."""
+"""Parts of drain, balance and move: directories as a plan sees them, plans shown and started."""
 
 from __future__ import annotations
 

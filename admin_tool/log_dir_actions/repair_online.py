@@ -6,7 +6,7 @@ same directory, from the leader. Another replica must lead meanwhile, and the pa
 replica less until all is copied; so a repair is refused where `min.insync.replicas` would not be
 reached without this one.
 
-Whatever goes wrong after replicas were taken, they are given back.
+Replicas that were taken are given back after every failure.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _WISHED = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the cluster and the disk say of a damaged replica of a running broker.
+    """Facts of the cluster and the disk about a damaged replica of a running broker.
 
     Attributes:
         broker: The broker that the directory belongs to; None where it does not say.
@@ -358,7 +358,7 @@ def _in_sync(
 def _wait(
     what: str, rest: Callable[[], Collection[TopicPartition]], patience_s: float
 ) -> Collection[TopicPartition]:
-    """Say what is waited for, and wait until nothing is left; returns what is at the deadline."""
+    """Print what is waited for, and wait until it is done; returns the rest at the deadline."""
     if left := rest():
         _say(f"waiting until {what}, for {patience_s:g} s at most")
         return wait_until_empty(rest, patience_s, LOOK_PAUSE_S)

@@ -1,4 +1,4 @@
-"""What `jbodlab dirs list` prints: directories first, then the moves under way.
+"""Output of `jbodlab dirs list`: directories first, then the moves under way.
 
 Used, free and total bytes are those of the file system; data bytes are the sum of the replicas;
 future replicas are the copies that moves build.

@@ -1,4 +1,4 @@
-"""What happens to disks while a broker is off: exchanged, replaced by an empty one, cloned.
+"""Faults of disks while a broker is off: exchanged, replaced by an empty one, cloned.
 
     swapped   two directories of the broker have changed places
     emptied   an empty directory has taken the place, the full one lies aside

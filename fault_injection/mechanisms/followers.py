@@ -1,4 +1,4 @@
-"""Who carries out the rules for calls: a library in the broker, or a disk."""
+"""The two that apply the rules for calls: a library in the broker, or a disk."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Preloaded:
         return ""
 
     def rules(self, target: Target) -> Path:
-        """Return the file that the broker was told of."""
+        """Return the control file that the broker was started with."""
         assert target.broker is not None
         assert target.broker.rules is not None
         return target.broker.rules

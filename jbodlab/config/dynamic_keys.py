@@ -20,7 +20,7 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 NOT_DYNAMIC = "Cannot update these configs"
-"""How the reason begins for which a setting cannot be changed here at all."""
+"""Start of the reason for which a setting cannot be changed here at all."""
 
 
 def is_read_only(name: str) -> bool:
@@ -32,8 +32,8 @@ def check(configs: Mapping[str, str], *, all_brokers: bool) -> None:
     """Check the dynamic settings of one broker, or of all brokers.
 
     Raises:
-        ConfigError: a setting is unknown, is no dynamic one or none of all brokers, or a value is
-            not permitted.
+        ConfigError: a setting is unknown, is not dynamic, is not one of all brokers, or a value
+            is not permitted.
     """
     unknown = sorted(name for name in configs if name not in kafka_configs.BROKER)
     if unknown:
@@ -59,5 +59,5 @@ def check(configs: Mapping[str, str], *, all_brokers: bool) -> None:
 
 
 def words(value: str) -> tuple[str, ...]:
-    """Return what a comma list names."""
+    """Return the entries of a comma-separated list."""
     return tuple(word.strip() for word in value.split(",") if word.strip())

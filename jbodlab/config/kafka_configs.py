@@ -68,7 +68,7 @@ def _read() -> dict[str, dict[str, Key]]:
 _TABLES = _read()
 
 NODE: Mapping[str, Key] = _TABLES["node"]
-"""What a property file may set."""
+"""Settings of a property file."""
 
 BROKER: Mapping[str, Key] = {**NODE, **_TABLES["broker"]}
 """All settings of a broker."""

@@ -19,13 +19,13 @@ from jbodlab.vocabulary.errors import ConfigError
 LONG_MAX = 2**63 - 1
 
 _BLANKS = "".join(map(chr, range(33)))
-"""What Kafka takes from both ends of a value (Java's `String.trim`)."""
+"""Characters that Kafka strips from both ends of a value (Java's `String.trim`)."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Kind(Enum):
-    """What the text of a value is read as: Kafka's `ConfigDef.Type` with KIP-569's numbers."""
+    """The type of a value: Kafka's `ConfigDef.Type` with the numbers of KIP-569."""
 
     BOOLEAN = 1
     STRING = 2
@@ -42,7 +42,7 @@ class Key(msgspec.Struct, frozen=True):
     """One setting.
 
     Attributes:
-        default: Text as it would stand in a file; None for a key that has no default.
+        default: Text as in a property file; None for a key that has no default.
         minimum, maximum: Inclusive bounds of an integer or number.
         choices: Permitted texts, compared without regard to case; empty permits any.
         update_mode: Whether a setting of a node or broker may be changed while brokers run.
@@ -159,7 +159,7 @@ def parse_integer(text: str) -> int:
     Python's `int` also reads `1_000`, digits of other scripts and blanks, which Kafka refuses.
 
     Raises:
-        ValueError: the text is no such integer.
+        ValueError: the text is not such an integer.
     """
     if _INTEGER.fullmatch(text) is None:
         raise ValueError(text)
@@ -190,7 +190,7 @@ def unknown_text(table: Mapping[str, Key], name: str) -> str:
 
 
 def without_effect(table: Mapping[str, Key], names: Iterable[str]) -> list[Key]:
-    """Return those of the settings named that change nothing, by name."""
+    """Return the settings of these names that have no effect, sorted by name."""
     found = (table.get(name) for name in sorted(names))
     return [key for key in found if key is not None and not key.has_effect]
 

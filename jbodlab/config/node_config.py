@@ -31,7 +31,7 @@ TWO_FILES = (
     "advertised.listeners and inter.broker.listener.name. Broker: process.roles=broker, another "
     "node.id, other log.dirs, without CONTROLLER in listeners and advertised.listeners"
 )
-"""What to change in a file for both roles, such as the one of Kafka's quick start."""
+"""Advice for a file with both roles, such as the one of Kafka's quick start."""
 
 
 class Voter(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Voter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What `process.roles`, `node.id`, the listeners and the directories of one node are.
+    """Roles, id, listeners and directories of one node.
 
     Attributes:
         listeners: Addresses to bind, the host may be empty for all interfaces.

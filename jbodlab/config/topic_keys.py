@@ -48,7 +48,7 @@ def throttled_replicas(name: str, value: str) -> frozenset[tuple[int, int]] | No
         None for all.
 
     Raises:
-        ConfigError: it is no such list.
+        ConfigError: it is not such a list.
     """
     words = [word.strip() for word in value.split(",") if word.strip()]
     if words == ["*"]:

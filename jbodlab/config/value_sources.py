@@ -27,7 +27,7 @@ SOURCE_GROUP = 8
 
 
 class BrokerLayers(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set of broker settings, layer by layer."""
+    """Broker settings that are set, layer by layer."""
 
     broker: Mapping[str, str]
     all_brokers: Mapping[str, str]
@@ -97,7 +97,7 @@ def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
 
 
 def describe_all_brokers(configs: Mapping[str, str]) -> tuple[Described, ...]:
-    """Return what is set for all brokers, and nothing else."""
+    """Return only the settings that are set for all brokers."""
     return tuple(
         _of_broker(
             kafka_configs.BROKER[name],

@@ -47,7 +47,7 @@ class ProtocolTopic(_Unflexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolSubscription(_Unflexible):
-    """What a member wants."""
+    """The subscription of a member."""
 
     topics: tuple[str, ...] = wire(array(STRING))
     user_data: bytes | None = wire(nullable(BYTES), default=None)
@@ -58,7 +58,7 @@ class ConsumerProtocolSubscription(_Unflexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolAssignment(_Unflexible):
-    """What a member was given."""
+    """The assignment of a member."""
 
     assigned_partitions: tuple[ProtocolTopic, ...] = wire(array(struct_of(ProtocolTopic)))
     user_data: bytes | None = wire(nullable(BYTES), default=None)

@@ -147,7 +147,7 @@ def _result(kind: str, answer: list[Any]) -> object:
 
 
 class Caller:
-    """Who has asked for something; a `Flag` that is raised when that process ends.
+    """The process that asks for rounds; a `Flag` that is raised when it ends.
 
     It sends nothing but rates while it waits for an answer.
     """
@@ -190,7 +190,7 @@ class Caller:
 
 
 def main() -> None:
-    """Do what is asked for until nobody asks any more."""
+    """Serve the requests of the parent process until it closes the connection."""
     from jbodlab.runtime.machine import system_environment
 
     outside = system_environment()

@@ -1,4 +1,4 @@
-"""What a round of compaction is asked to do, what comes of it, and who may do it: plain values."""
+"""Plan and results of a round of compaction as plain values, and the interface of compactors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Throttle = Callable[[int], None]
 
 
 class CleanerDiedError(JbodlabError):
-    """Who made a round has ended in the middle of it, and nobody had called it off."""
+    """The process that made a round ended in the middle of it; the round was not cancelled."""
 
 
 class CleaningStoppedError(JbodlabError):
@@ -34,7 +34,7 @@ class CleaningStoppedError(JbodlabError):
 
 
 class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done to one log; a plain value.
+    """The work on one log; a plain value.
 
     Attributes:
         folder: Of the log.
@@ -106,7 +106,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mapped(NamedTuple):
-    """What came of the first step.
+    """The result of the first step.
 
     Attributes:
         end: Keys of all records below it are in the map; the log is clean up to there in the end.
@@ -149,7 +149,7 @@ class Rate:
 
 
 class Compactor(Protocol):
-    """Who makes the rounds of one directory, one after the other; its calls block."""
+    """Makes the rounds of one directory, one after the other; its calls block."""
 
     def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         """Begin a round; see `CompactionRound.begin`.
@@ -157,7 +157,7 @@ class Compactor(Protocol):
         Args:
             fs: The disk.
             plan: What is to be done.
-            throttle: Keeps the rate for who works in this process.
+            throttle: Keeps the rate of a compactor in this process.
             rate: The same for others; it may change until the round ends.
         """
 

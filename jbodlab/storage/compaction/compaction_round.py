@@ -51,7 +51,7 @@ from jbodlab.storage.log.transactions import (
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
 
 WRITE_BYTES = 1 << 20
-"""What is left of batches is collected up to this size."""
+"""Kept batches are collected up to this size, bytes."""
 
 
 class CompactionRound:

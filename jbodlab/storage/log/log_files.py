@@ -72,7 +72,7 @@ class LogFiles:
         topic_partition: Whose log it is; the directory's name may be cut.
         topic_id: From `partition.metadata`; None if there is none.
         shared: Open files and indexes of all logs of the log directory.
-        index_interval_bytes: Of indexes that have to be made anew.
+        index_interval_bytes: Of indexes that have to be rebuilt.
 
     Attributes:
         is_behind: Whether the disk had no room for something that was asked for, so that the files
@@ -295,11 +295,11 @@ class LogFiles:
     # Beside the directory's thread
 
     def sync(self, fs: FileSystem, request: SyncRequest, *, with_parent: bool = True) -> None:
-        """Return when what is asked for is on the disk.
+        """Return when the files of a request are on the disk.
 
         Args:
             fs: The disk, as the calling thread may use it.
-            request: What is asked for.
+            request: The files.
             with_parent: Whether the name of the partition directory is part of it.
         """
         for base_offset, size in request.segments:
@@ -381,7 +381,7 @@ class LogFiles:
         return self._shared.indexes((self, part.base_offset), lambda: self._load_indexes(part))
 
     def _load_indexes(self, part: SegmentRange) -> SegmentIndexes:
-        """Read the index files; if they are not usable they are made anew from the batches."""
+        """Read the index files; if they are not usable they are rebuilt from the batches."""
         base_offset = part.base_offset
         path = self.path(base_offset, names.INDEX_SUFFIX)
         times_path = self.path(base_offset, names.TIME_INDEX_SUFFIX)

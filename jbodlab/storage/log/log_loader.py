@@ -359,7 +359,7 @@ class _Loader:
     # Leader epochs
 
     def _read_epochs(self, trusted: int) -> tuple[tuple[int, int], ...]:
-        """Read the leader epochs; made anew from the batches if the file is not usable.
+        """Read the leader epochs; rebuilt from the batches if the file is not usable.
 
         It is replaced without a sync, so a loss of power may have taken it.
 

@@ -1,4 +1,4 @@
-"""The producer state as of an offset, made anew from a snapshot and the batches behind it."""
+"""The producer state as of an offset, rebuilt from a snapshot and the batches behind it."""
 
 from __future__ import annotations
 

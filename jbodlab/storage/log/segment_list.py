@@ -157,7 +157,7 @@ class SegmentList:
         return gone
 
     def restart(self, base_offset: int) -> list[int]:
-        """Drop all and begin anew; returns the base offsets of what is gone, the last one first."""
+        """Drop all segments; returns their base offsets, the last one first."""
         gone = list(reversed(self.base_offsets))
         self.closed.clear()
         self._bases.clear()

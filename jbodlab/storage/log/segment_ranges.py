@@ -16,7 +16,7 @@ class SegmentRange(NamedTuple):
     Attributes:
         size: Position at which the reader ends, bytes.
         next_offset: Behind the batch that ends there.
-        position: Of a batch that is not behind what is wanted; None if its index file knows.
+        position: Of a batch at or before the wanted offset; None if its index file knows.
     """
 
     base_offset: int
@@ -85,7 +85,7 @@ class CutRequest(NamedTuple):
     Attributes:
         segment_range: The segment with the offset.
         active: A copy of that segment if it is the active one; None: its index files know.
-        snapshots: Those from which the producers may be made anew, the newest first; None if the
+        snapshots: Those from which the producers may be rebuilt, the newest first; None if the
             state can go back by itself.
         segments: Those up to the cut.
         cut_count: How often the log had been cut before.
