@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from admin_tool.errors import AdminError, unknown
-from admin_tool.requests.connection import bootstrap_servers, first_of, reach
+from admin_tool.kafka_calls.connection import bootstrap_servers, first_of, reach
 from admin_tool.waiting import wait_until_empty
 from jbodlab.cli.command_line import read_properties
 from jbodlab.cli.output import counted

@@ -6,9 +6,9 @@ from argparse import Namespace
 
 from admin_tool.arguments import add_repeated, key_value
 from admin_tool.errors import RequestError, unknown
-from admin_tool.requests import topics
-from admin_tool.requests.configs import ResourceType, Source, alter_config, describe_config
-from admin_tool.requests.connection import Connection, connected
+from admin_tool.kafka_calls import topics
+from admin_tool.kafka_calls.configs import ResourceType, Source, alter_config, describe_config
+from admin_tool.kafka_calls.connection import Connection, connected
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError

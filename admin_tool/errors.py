@@ -1,4 +1,4 @@
-"""What the tools expect to go wrong; each becomes one line for the operator and exit code 1."""
+"""Errors that the tools expect; each becomes one line for the operator and exit code 1."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from admin_tool.arguments import add_partition
 from admin_tool.client import TIMEOUT, answers, connected, partitions_of, reason
-from admin_tool.requests.topics import TopicListing
+from admin_tool.kafka_calls.topics import TopicListing
 from admin_tool.topic_actions.selection import add_topics, check, select
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output

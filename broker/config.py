@@ -14,7 +14,7 @@ import msgspec
 
 from broker.groups.settings import GroupSettings, group_settings
 from jbodlab.cli.command_line import read_properties
-from jbodlab.config import dynamic_keys, key_table, node_keys
+from jbodlab.config import dynamic_keys, kafka_configs, key_table
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values, parse_integer
 from jbodlab.config.node_config import NodeConfig, Voter, node_config, read_values
@@ -112,8 +112,8 @@ def load(path: Path) -> BrokerConfig:
     """
     config, unknown = from_properties(read_properties(path))
     for name in unknown:
-        logger.warning("%s", key_table.unknown_text(node_keys.TABLE, name))
-    for key in key_table.without_effect(node_keys.TABLE, config.values.properties):
+        logger.warning("%s", key_table.unknown_text(kafka_configs.NODE, name))
+    for key in key_table.without_effect(kafka_configs.NODE, config.values.properties):
         logger.warning("configuration %s is %s", key.name, key.meaning)
     return config
 

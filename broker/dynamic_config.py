@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.disk.upkeep.cordon import check_paths
-from jbodlab.config import dynamic_keys
+from jbodlab.config import dynamic_keys, kafka_configs
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.config.value_sources import BrokerLayers
@@ -41,7 +41,7 @@ class DynamicConfig:
         ids = {"node.id": str(broker_id), "broker.id": str(broker_id)}
         self.layers = BrokerLayers(broker={}, all_brokers={}, static={**static.properties, **ids})
         """What is set where."""
-        self.values = Values(dynamic_keys.BROKER_TABLE, self.layers.static)
+        self.values = Values(kafka_configs.BROKER, self.layers.static)
         """What is in force."""
         self._broker_id = broker_id
         self._log_dirs = tuple(map(str, log_dirs))
@@ -70,7 +70,7 @@ class DynamicConfig:
             **_sound(self.layers.all_brokers, all_brokers=True),
             **_sound(self.layers.broker, all_brokers=False),
         }
-        self.values = Values(dynamic_keys.BROKER_TABLE, merged)
+        self.values = Values(kafka_configs.BROKER, merged)
         for listener in self._listeners:
             try:
                 listener(self.values)

@@ -27,7 +27,8 @@ from broker.dynamic_config import DynamicConfig
 from broker.resources import Wanted, check, memory_limit, open_files_limit
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.vocabulary.errors import JbodlabError
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 8.0
@@ -58,7 +59,7 @@ class BrokerServer:
     ) -> None:
         self._config = config
         self._before_serving = before_serving
-        self._outside = outside or real()
+        self._outside = outside or system_environment()
         self._failed = asyncio.Event()
         self._failure: str | None = None
         self._is_last_word_wanted = False

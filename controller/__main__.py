@@ -14,7 +14,7 @@ from pathlib import Path
 
 from controller.config import ControllerConfig, controller_config
 from jbodlab.cli.command_line import Parser, read_properties
-from jbodlab.config import key_table, node_keys
+from jbodlab.config import kafka_configs, key_table
 from jbodlab.runtime import log_lines
 from jbodlab.runtime.event_loop import new_event_loop
 from jbodlab.vocabulary.errors import JbodlabError
@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.health:
             return _health(config)
         for name in unknown:
-            logger.warning("%s", key_table.unknown_text(node_keys.TABLE, name))
-        for key in key_table.without_effect(node_keys.TABLE, config.static_configs):
+            logger.warning("%s", key_table.unknown_text(kafka_configs.NODE, name))
+        for key in key_table.without_effect(kafka_configs.NODE, config.static_configs):
             logger.warning("configuration %s is %s", key.name, key.meaning)
         return _run(config)
     except (JbodlabError, OSError) as error:

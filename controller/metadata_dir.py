@@ -17,7 +17,8 @@ from jbodlab.metadata.log import quorum_state, snapshots
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -58,7 +59,7 @@ def open_metadata_dir(config: ControllerConfig, outside: Outside | None = None) 
         ReplayError, DecodeError: its records are none that lead to a state.
         OSError: the disk.
     """
-    outside = outside or real()
+    outside = outside or system_environment()
     directory = Path(config.node.metadata_log_dir)
     fs = outside.fs_of(directory)
     cluster_id = _cluster_id(config, fs, directory)

@@ -19,8 +19,9 @@ from controller.metrics import ControllerMetrics
 from controller.quorum.log_thread import LogThread
 from controller.serve.service import ControllerService
 from jbodlab.controller_api.transport import RpcServer
+from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.supervised import supervised
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class ControllerServer:
 
     def __init__(self, config: ControllerConfig, outside: Outside | None = None) -> None:
         self._config = config
-        self._outside = outside or real()
+        self._outside = outside or system_environment()
         self._incarnation_id = self._outside.new_id()
 
     async def run(self, stop: asyncio.Event) -> None:

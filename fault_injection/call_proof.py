@@ -21,7 +21,7 @@ from fault_injection.check import User, as_user
 from fault_injection.preload.rules import CallClass, Rule
 
 PREFIX = ".jbod-proof-"
-"""What the names of the files begin with that proofs make; brokers ignore them."""
+"""Prefix of the files that proofs make; brokers ignore them."""
 
 HANGS_AFTER_S = 0.2
 DEADLINE_S = 30.0
@@ -154,7 +154,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 class _Lines:
-    """What the child tells, with a deadline."""
+    """The answer of the child, with a deadline."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

@@ -28,7 +28,7 @@ _NO_ANSWER = errno.ETIMEDOUT
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who the broker runs as."""
+    """The user that the broker runs as."""
 
     uid: int
     gid: int

@@ -1,4 +1,4 @@
-"""What the fault injector tells its user in one line, with exit code 1."""
+"""Errors that the fault injector prints in one line, with exit code 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was injected and healed when: one JSON line each, on the disk before anything is changed.
+"""Faults that were injected and healed: one JSON line each, on the disk before a change.
 
     {"event": "begin",    "id": 3, "kind": "permission", "mechanism": "files", "path": ...,
                           "undo": {...}, "length_s": null, ...}                        planned
@@ -60,7 +60,7 @@ class Fault:
         kind: Name of the kind.
         mechanism: What made it.
         path: The directory, or the folder of the broker whose process it ended.
-        patient: Name of the broker; empty where only the directory was known.
+        broker: Name of the broker; empty where only the directory was known.
         undo: What its mechanism needs in order to undo it.
         state: `planned`, `armed`, `proved`, `unproved`, `healing`, `heal-failed` or `healed`.
         since: Wall clock of when it took effect; before that, of when it was planned.
@@ -76,7 +76,7 @@ class Fault:
     kind: str
     mechanism: str
     path: Path
-    patient: str
+    broker: str
     uid: int
     gid: int
     undo: dict[str, Any]
@@ -283,7 +283,7 @@ def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:
             kind=entry["kind"],
             mechanism=entry.get("mechanism", "files"),
             path=Path(entry["path"]),
-            patient=entry.get("patient", ""),
+            broker=entry.get("broker", ""),
             uid=entry["uid"],
             gid=entry.get("gid", entry["uid"]),
             undo=entry["undo"],

@@ -35,11 +35,11 @@ CONTROLLER, BROKERS, CLIENTS = "controller", "brokers", "clients"
 WRITING = (
     CallClass.CREATE | CallClass.WRITE | CallClass.TRUNCATE | CallClass.RENAME | CallClass.REMOVE
 )
-"""What a file system that is mounted read-only refuses."""
+"""The calls that a file system refuses that is mounted read-only."""
 
 
 class Scope(enum.Enum):
-    """What a fault breaks."""
+    """The scope of a fault."""
 
     DIRECTORY = "directory"
     BROKER = "broker"

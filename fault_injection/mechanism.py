@@ -1,4 +1,4 @@
-"""The interface of what makes faults, and how it knows its target."""
+"""The interface of mechanisms that make faults, and their targets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Peer:
         name: As people call it.
         port: Where it listens.
         pid: Its process; 0 where it does not run.
-        rules: As of a patient.
+        rules: The file that holds the rules for its calls; None if it was not started with one.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to do where a mechanism is missing, in the words of where the fault was asked for.
+    """Advice for a user whose mechanism is missing, in the terms of the interface that is used.
 
     Attributes:
         preload: Where a broker runs without the preloaded library.
@@ -91,27 +91,27 @@ class Target:
 
     Attributes:
         directory: A log directory, links followed; None for faults of a broker.
-        patient: The broker; None where only the directory is known.
+        broker: The broker; None where only the directory is known.
         uid, gid: User that the broker runs as, as whom the effect is proved.
     """
 
     directory: Path | None
-    patient: TargetBroker | None
+    broker: TargetBroker | None
     uid: int
     gid: int
 
     @property
     def advice(self) -> Advice:
         """What to do where a mechanism is missing."""
-        return COMMAND_LINE if self.patient is None else self.patient.advice
+        return COMMAND_LINE if self.broker is None else self.broker.advice
 
     @property
     def path(self) -> Path:
         """What the journal knows the fault by: the directory, or the folder of the broker."""
         if self.directory is not None:
             return self.directory
-        assert self.patient is not None
-        return self.patient.folder
+        assert self.broker is not None
+        return self.broker.folder
 
 
 _SINGULAR = {"processes": "process"}
@@ -119,7 +119,7 @@ _SINGULAR = {"processes": "process"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """What a fault broke so far.
+    """The number of calls, files or processes that a fault broke so far.
 
     Attributes:
         what: What is counted: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`.
@@ -145,7 +145,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """What came of undoing a fault.
+    """The result of reverting a fault.
 
     Attributes:
         note: Something the operator should know; empty where there is nothing to tell.

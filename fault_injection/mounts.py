@@ -1,4 +1,4 @@
-"""What is mounted where, and the few mount commands that faults need."""
+"""The mount table, and the few mount commands that faults need."""
 
 from __future__ import annotations
 

@@ -23,30 +23,30 @@ from fault_injection.mechanism import Broken, Healing, Start, Target, TargetBrok
 from jbodlab.cli.lab_state import STATE_DIR_VARIABLE
 
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
-"""What `heal` needs to run."""
+"""The files that `heal` needs to run."""
 
 _TOGETHER = ("preload", "fuse", "process", "balloon", "connections")
-"""Mechanisms whose faults can be undone in any order, so that one place may have several."""
+"""Mechanisms whose faults can be reverted in any order, so that one place may have several."""
 
 _BROKERS = 1 << 40
 """Numbers of brokers among what a journal holds begin here, far above those of faults."""
 
 SetTimer = Callable[[Fault, Journal], None]
-"""Sees to it that a fault with a length is healed at its end, whatever becomes of this process.
+"""Starts a timer that heals a fault at the end of its length, even if this process ends.
 
-It is called before anything is changed, and raises `FaultError` where it cannot.
+It is called before anything is changed, and raises `FaultError` where it cannot start one.
 """
 
 
 def directory_target(
-    given: str, wanted_user: str | None, patient: TargetBroker | None = None
+    given: str, wanted_user: str | None, broker: TargetBroker | None = None
 ) -> Target:
     """Return a log directory as a target.
 
     Args:
         given: The directory, as the operator wrote it; links are followed.
         wanted_user: User that the broker runs as, id or name; None for the directory's owner.
-        patient: Its broker, where it is known.
+        broker: Its broker, where it is known.
 
     Raises:
         FaultError: it is none, must never be broken, or only root could prove it as that user.
@@ -58,12 +58,12 @@ def directory_target(
         user = check.user_for(path, wanted_user)
     except OSError as error:
         raise FaultError(f"nothing injected: {_text(error)}") from error
-    return Target(directory=path, patient=patient, uid=user.uid, gid=user.gid)
+    return Target(directory=path, broker=broker, uid=user.uid, gid=user.gid)
 
 
-def broker_target(patient: TargetBroker, uid: int, gid: int) -> Target:
+def broker_target(broker: TargetBroker, uid: int, gid: int) -> Target:
     """Return a broker as a target."""
-    return Target(directory=None, patient=patient, uid=uid, gid=gid)
+    return Target(directory=None, broker=broker, uid=uid, gid=gid)
 
 
 def inject(
@@ -72,7 +72,7 @@ def inject(
     """Break something and prove the effect, or change nothing.
 
     Args:
-        spec: What is wanted.
+        spec: The fault to inject.
         target: Where.
         journal: Open journal.
         start: Starts the process that a fault ended.
@@ -170,7 +170,7 @@ def _plan(spec: FaultSpec, target: Target, journal: Journal, fault_id: int) -> d
         "kind": spec.kind,
         "mechanism": name,
         "path": str(target.path),
-        "patient": target.patient.name if target.patient else "",
+        "broker": target.broker.name if target.broker else "",
         "uid": target.uid,
         "gid": target.gid,
         "length_s": spec.length_s,

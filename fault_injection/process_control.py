@@ -37,34 +37,34 @@ _KEPT = frozenset(
 _LOCALE = "LC_"
 
 
-def refusal(patient: TargetBroker, *, must_run: bool) -> str:
+def refusal(broker: TargetBroker, *, must_run: bool) -> str:
     """Return why the process of a broker cannot be ended and started again; empty if it can."""
-    if patient.process is None:
-        return f"{patient.name} does not run" if must_run else ""
+    if broker.process is None:
+        return f"{broker.name} does not run" if must_run else ""
     try:
-        owner = processes.recipe(patient.process).uid
+        owner = processes.recipe(broker.process).uid
     except OSError as error:
-        return f"cannot read the process of {patient.name}: {error.strerror}"
+        return f"cannot read the process of {broker.name}: {error.strerror}"
     if os.geteuid() not in (0, owner):
-        return f"{patient.name} runs as uid {owner}, and this is uid {os.geteuid()}"
+        return f"{broker.name} runs as uid {owner}, and this is uid {os.geteuid()}"
     return ""
 
 
-def planned(patient: TargetBroker) -> dict[str, Any]:
+def planned(broker: TargetBroker) -> dict[str, Any]:
     """Return the process of a broker and how it is started again, as a journal keeps it.
 
     The journal lies on a disk: of the environment it gets what servers need, and no secret that
     somebody had in the shell.
     """
-    assert patient.process is not None
-    found = processes.recipe(patient.process)
+    assert broker.process is not None
+    found = processes.recipe(broker.process)
     kept = {
         name: value
         for name, value in found.environment.items()
         if name in _KEPT or name.startswith(_LOCALE)
     }
     return {
-        "process": msgspec.structs.asdict(patient.process),
+        "process": msgspec.structs.asdict(broker.process),
         RECIPE: {**asdict(found), "environment": kept},
     }
 
@@ -79,10 +79,10 @@ def end(fault: Fault, *, cleanly: bool) -> int:
         FaultError: it has not ended within the deadline.
     """
     struck_ns = time.monotonic_ns()
-    end_process(ProcessState(**fault.undo["process"]), fault.patient, cleanly=cleanly)
+    end_process(ProcessState(**fault.undo["process"]), fault.broker, cleanly=cleanly)
     # Another fault may have restarted the broker since this one was planned.
     if (found := running(fault)) is not None:
-        end_process(found, fault.patient, cleanly=cleanly)
+        end_process(found, fault.broker, cleanly=cleanly)
     return struck_ns
 
 
@@ -127,9 +127,9 @@ def start(fault: Fault) -> None:
     """
     known = fault.undo.get(RECIPE)
     if known is None:
-        raise FaultError(f"cannot start {fault.patient or fault.path}: its command is unknown")
+        raise FaultError(f"cannot start {fault.broker or fault.path}: its command is unknown")
     try:
         if running(fault) is None:
             processes.start(Recipe(**known))
     except OSError as error:
-        raise FaultError(f"cannot start {fault.patient}: {error}") from error
+        raise FaultError(f"cannot start {fault.broker}: {error}") from error

@@ -40,7 +40,7 @@ def choose(spec: FaultSpec, target: Target) -> str:
     kind = KINDS[spec.kind]
     if kind.scope is Scope.DIRECTORY and target.directory is None:
         raise FaultError(f"{spec.kind} is a fault of a log directory: name one")
-    if kind.scope is not Scope.DIRECTORY and target.patient is None:
+    if kind.scope is not Scope.DIRECTORY and target.broker is None:
         raise FaultError(f"{spec.kind} is a fault of a broker: name one")
     if kind.scope is Scope.BROKER and target.directory is not None:
         raise FaultError(

@@ -67,7 +67,7 @@ def log_dir(node: NodeState, wanted: str) -> str:
     return path
 
 
-def patient(node: NodeState, state: ClusterState) -> TargetBroker:
+def target_broker(node: NodeState, state: ClusterState) -> TargetBroker:
     """Return a broker as faults know it, asking its process what rules it follows."""
     process = running(node)
     found = {} if process is None else processes.variables(process.pid)
@@ -107,7 +107,7 @@ def patient_with(state_dir: Path, given: str) -> TargetBroker | None:
         state = cluster(state_dir, file.stem)
         for node in state.brokers:
             if path in map(os.path.realpath, node.log_dirs):
-                return patient(node, state)
+                return target_broker(node, state)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Heals a fault at the end of its length, whatever becomes of whoever injected it.
+"""Heals a fault at the end of its length, even if the process that injected it has ended.
 
 A process of its own sleeps until then. It runs before the fault changes anything, and whoever heals
 the fault earlier ends it:

@@ -38,9 +38,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
                 return info.run(options.config)
             case "format":
-                from storage_tool import format as formatting
+                from storage_tool import format_command
 
-                return formatting.run(options)
+                return format_command.run(options)
             case "version-mapping":
                 from storage_tool import features
 

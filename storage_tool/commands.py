@@ -47,9 +47,9 @@ def _add_format(parser: Parser) -> None:
 
 
 def _format(options: Namespace, _: Output) -> int:
-    from storage_tool import format as formatting
+    from storage_tool import format_command
 
-    return formatting.run(options)
+    return format_command.run(options)
 
 
 def _add_info(parser: Parser) -> None:

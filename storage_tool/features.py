@@ -25,7 +25,7 @@ _REQUIRED_LEVEL = {
 
 
 class InitialLevels(NamedTuple):
-    """What a cluster is formatted with."""
+    """The feature levels that a cluster is formatted with."""
 
     metadata_version: int
     others: Mapping[str, int]

@@ -14,7 +14,7 @@ from storage_tool import node_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What was found in the directories of a node.
+    """The findings in the directories of a node.
 
     Attributes:
         named: Whether the property file names any.

@@ -1,4 +1,4 @@
-"""What the tool needs of a node's property file."""
+"""The settings that the tool needs of a node's property file."""
 
 from __future__ import annotations
 

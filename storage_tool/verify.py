@@ -1,7 +1,7 @@
 """`jbodlab storage verify`: reads log directories of this machine, and finds damage.
 
 Every segment of every current replica is read at a bounded rate, see
-`jbodlab.storage.log.verification`. The broker may run, or not; nothing is asked of it. Where it
+`storage_tool.verification`. The broker may run, or not; nothing is asked of it. Where it
 runs, what looks damaged is read once more, as a segment may have been rolled, cut or removed in
 between.
 """
@@ -11,33 +11,32 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from jbodlab.cli.output import Output
+from jbodlab.storage.compaction.compaction_plan import Rate, RateThrottle, Throttle
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.directory.filesystem import CopySource, FileSystem
 from jbodlab.storage.directory.names import DirKind
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.storage.log.verification import Circumstances, Damage, VerifiedReplica, verify_replica
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import CorruptRecordError, FormatError, JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
-
-BURST_S = 0.5
-"""Bytes of so long a time may be read at once, where reading was held up."""
+from storage_tool.verification import Circumstances, Damage, VerifiedReplica, verify_replica
 
 _FLOCK = struct.Struct("hhqqi")
 """`struct flock` of 64-bit Linux: type, whence, start, length, process."""
 
 ATTEMPTS = 5
-"""How often a replica is begun anew of which files vanish."""
+"""Attempts at a replica whose files vanish while they are read."""
 
 LOOK_AGAIN_S = 1.0
 """How long after something looked damaged beside a running broker it is looked at again."""
@@ -49,7 +48,7 @@ class VerifyError(JbodlabError):
 
 @dataclass(slots=True, kw_only=True)
 class VerifiedDirectory:
-    """What was found in one directory.
+    """The findings in one directory.
 
     Attributes:
         directory_id: As its `meta.properties` has it; None where it has none.
@@ -67,42 +66,14 @@ class VerifiedDirectory:
         return [replica for replica in self.replicas if replica.damage]
 
 
-class Pace:
-    """Lets so many bytes pass in a second.
-
-    Args:
-        bytes_s: The rate.
-        clock: In seconds.
-        sleep: Waits for seconds.
-    """
-
-    def __init__(
-        self,
-        bytes_s: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._bytes_s = bytes_s
-        self._clock = clock
-        self._sleep = sleep
-        self._due = clock()
-
-    def __call__(self, size: int) -> None:
-        """Wait until what was read fits the rate."""
-        now = self._clock()
-        # The time that the disk took counts; a long wait for something else does not.
-        self._due = max(self._due, now - BURST_S) + size / self._bytes_s
-        if self._due > now:
-            self._sleep(self._due - now)
-
-
 def run(options: Namespace, output: Output) -> int:
     """Verify directories; returns 1 if something is damaged, else 0."""
-    fs, pace = PosixFileSystem(), Pace(options.rate * 1e6)
+    fs = PosixFileSystem()
+    throttle = RateThrottle(threading.Event(), Rate(options.rate * 1e6), time.monotonic)
     verified = []
     for name in options.directories:
         output.progress(f"reading {name}")
-        verified.append(verify_directory(fs, Path(name), frozenset(options.topic), pace))
+        verified.append(verify_directory(fs, Path(name), frozenset(options.topic), throttle))
     output.result(_as_json(verified), "\n".join(_text(verified)))
     return 1 if any(each.damaged for each in verified) else 0
 
@@ -111,7 +82,7 @@ def verify_directory(
     fs: FileSystem,
     path: Path,
     topics: frozenset[str],
-    pace: Callable[[int], None],
+    throttle: Throttle,
 ) -> VerifiedDirectory:
     """Verify the current replicas in one directory.
 
@@ -119,7 +90,7 @@ def verify_directory(
         fs: The disk.
         path: The directory.
         topics: Whose replicas; all if there are none.
-        pace: Keeps the rate of reading.
+        throttle: Keeps the rate of reading.
 
     Raises:
         VerifyError: it is not a log directory, or the disk cannot be read.
@@ -128,10 +99,10 @@ def verify_directory(
         meta = meta_properties.read(fs, path)
         found = VerifiedDirectory(path=path, directory_id=meta.directory_id, in_use=is_locked(path))
         for folder in _folders(fs, path, topics):
-            replica = _verify_replica(fs, folder, found.in_use, pace)
+            replica = _verify_replica(fs, folder, found.in_use, throttle)
             if replica is not None and replica.damage and found.in_use:
                 time.sleep(LOOK_AGAIN_S)
-                replica = _verify_replica(fs, folder, found.in_use, pace)
+                replica = _verify_replica(fs, folder, found.in_use, throttle)
             if replica is not None:
                 found.replicas.append(replica)
     except FormatError as error:
@@ -142,7 +113,7 @@ def verify_directory(
 
 
 def _verify_replica(
-    fs: FileSystem, folder: Path, in_use: bool, pace: Callable[[int], None]
+    fs: FileSystem, folder: Path, in_use: bool, throttle: Throttle
 ) -> VerifiedReplica | None:
     """Verify one replica; None if it has gone meanwhile."""
     topic_partition = names.parse_partition_dir(folder.name).topic_partition
@@ -155,7 +126,9 @@ def _verify_replica(
         points = _offsets(fs, folder.parent / names.RECOVERY_POINT_FILE)
         recovery_point = points.get(topic_partition, 0)
         try:
-            return verify_replica(fs, folder, circumstances, recovery_point, pace, _forget_cached)
+            return verify_replica(
+                fs, folder, circumstances, recovery_point, throttle, _forget_cached
+            )
         except FileNotFoundError:
             # Retention has removed a segment, or somebody the replica.
             if not in_use:

@@ -11,6 +11,8 @@ from argparse import Namespace
 
 from admin_tool.arguments import add_brokers
 from admin_tool.errors import AdminError
+from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.kafka_calls.log_dirs import Replica
 from admin_tool.log_dir_actions.move_plan import balance
 from admin_tool.log_dir_actions.planning import (
     Plan,
@@ -24,8 +26,6 @@ from admin_tool.log_dir_actions.planning import (
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_refused
-from admin_tool.requests.connection import Connection, connected
-from admin_tool.requests.log_dirs import Replica
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError

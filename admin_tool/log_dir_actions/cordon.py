@@ -12,15 +12,15 @@ from functools import partial
 
 from admin_tool.arguments import listed
 from admin_tool.errors import UnsupportedRequestError
-from admin_tool.log_dir_actions.dir_names import DirName, dir_or_broker, resolve
-from admin_tool.requests.configs import (
+from admin_tool.kafka_calls.configs import (
     ConfigEntry,
     Source,
     alter_broker_config,
     describe_broker_config,
 )
-from admin_tool.requests.connection import Connection, connected
-from admin_tool.requests.log_dirs import describe_log_dirs
+from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.kafka_calls.log_dirs import describe_log_dirs
+from admin_tool.log_dir_actions.dir_names import DirName, dir_or_broker, resolve
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from admin_tool.arguments import add_brokers, names
 from admin_tool.errors import AdminError
-from admin_tool.log_dir_actions import described
+from admin_tool.kafka_calls.configs import compacted_topics
+from admin_tool.kafka_calls.connection import Broker, Connection, connected
+from admin_tool.kafka_calls.log_dirs import describe_log_dirs
+from admin_tool.log_dir_actions import render_replicas
 from admin_tool.log_dir_actions.planning import dirs_of
 from admin_tool.log_dir_actions.table import BrokerDirs, as_value, moves, render
-from admin_tool.requests.configs import compacted_topics
-from admin_tool.requests.connection import Broker, Connection, connected
-from admin_tool.requests.log_dirs import describe_log_dirs
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
@@ -83,7 +83,8 @@ def _describe(options: Namespace, output: Output) -> int:
         brokers = connection.selected(options.brokers)
         found = {one.id: describe_log_dirs(connection, one.id) for one in brokers}
     output.result(
-        described.as_value(found, options.topics), described.as_text(found, options.topics)
+        render_replicas.as_value(found, options.topics),
+        render_replicas.as_text(found, options.topics),
     )
     return 0
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from admin_tool.errors import AdminError
-from admin_tool.requests.log_dirs import LogDir
+from admin_tool.kafka_calls.log_dirs import LogDir
 from jbodlab.cli.parser import Parser
 
 _NAME = re.compile(r"broker-(?P<broker>\d{1,9})(?:/(?P<number>\d{1,4})|:(?P<path>/.*))?", re.ASCII)

@@ -10,6 +10,8 @@ from argparse import Namespace
 
 from admin_tool.arguments import listed
 from admin_tool.errors import AdminError
+from admin_tool.kafka_calls.connection import connected
+from admin_tool.kafka_calls.log_dirs import LogDir
 from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.log_dir_actions.move_plan import Move, drain
 from admin_tool.log_dir_actions.planning import (
@@ -23,8 +25,6 @@ from admin_tool.log_dir_actions.planning import (
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
-from admin_tool.requests.connection import connected
-from admin_tool.requests.log_dirs import LogDir
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser

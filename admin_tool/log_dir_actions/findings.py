@@ -7,15 +7,14 @@ from pathlib import Path
 import msgspec
 
 from admin_tool.errors import AdminError
-from admin_tool.log_dir_actions.repair_offline import meta_of
+from admin_tool.log_dir_actions.repair_offline import Damage, DamagedReplica, meta_of
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.names import DirKind
-from jbodlab.storage.log.verification import Damage, VerifiedReplica
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import TopicPartition
 
-Found = list[tuple[Path, list[VerifiedReplica]]]
+Found = list[tuple[Path, list[DamagedReplica]]]
 """Directories, and the damaged replicas in each."""
 
 
@@ -53,7 +52,7 @@ def read(fs: FileSystem, content: bytes) -> Found:
     return [_directory(fs, one) for one in found.directories if one.damaged]
 
 
-def _directory(fs: FileSystem, found: _Directory) -> tuple[Path, list[VerifiedReplica]]:
+def _directory(fs: FileSystem, found: _Directory) -> tuple[Path, list[DamagedReplica]]:
     path = Path(found.path)
     directory_id = meta_of(fs, path).directory_id
     shown = None if directory_id is None else kafka_uuid.to_text(directory_id)
@@ -62,7 +61,7 @@ def _directory(fs: FileSystem, found: _Directory) -> tuple[Path, list[VerifiedRe
     return path, [_replica(path, one) for one in found.damaged]
 
 
-def _replica(path: Path, found: _Replica) -> VerifiedReplica:
+def _replica(path: Path, found: _Replica) -> DamagedReplica:
     try:
         parsed = names.parse_partition_dir(found.folder)
     except ValueError:
@@ -74,10 +73,8 @@ def _replica(path: Path, found: _Replica) -> VerifiedReplica:
     )
     if is_elsewhere or not is_current:
         raise AdminError(f"expected a replica of {topic_partition} in {path}, got {found.folder!r}")
-    return VerifiedReplica(
+    return DamagedReplica(
         topic_partition=topic_partition,
         folder=path / found.folder,
-        segments=0,
-        size_bytes=0,
         damage=found.damage,
     )

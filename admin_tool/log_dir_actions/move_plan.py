@@ -198,7 +198,7 @@ def _figures(source: DirState, others: Sequence[DirState]) -> str:
 
 
 _Chosen = tuple[TopicPartition, TopicPartition | None]
-"""What goes, and what comes back for it."""
+"""A replica that leaves a directory, and one that takes its place."""
 
 _Choice = Callable[[str, str, int], _Chosen | None]
 """Chooses for two directories and the distance between them; None where nothing helps."""

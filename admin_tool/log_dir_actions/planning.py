@@ -1,4 +1,4 @@
-"""What drain, balance and move share: directories as a plan sees them, plans shown and begun."""
+"""Parts of drain, balance and move: directories as a plan sees them, plans shown and started."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from typing import Any, NamedTuple
 
 from admin_tool.arguments import positive
 from admin_tool.errors import AdminError
+from admin_tool.kafka_calls.connection import Broker, Connection
+from admin_tool.kafka_calls.dir_details import dir_details
+from admin_tool.kafka_calls.log_dirs import (
+    LogDir,
+    Replica,
+    ReplicaDirs,
+    by_broker,
+    describe_log_dirs,
+    replica_dirs,
+)
 from admin_tool.log_dir_actions.move_plan import (
     DirState,
     Move,
@@ -23,16 +33,6 @@ from admin_tool.reassignment.moves import (
     start_moves,
     why_immovable,
     why_refused,
-)
-from admin_tool.requests.connection import Broker, Connection
-from admin_tool.requests.dir_details import dir_details
-from admin_tool.requests.log_dirs import (
-    LogDir,
-    Replica,
-    ReplicaDirs,
-    by_broker,
-    describe_log_dirs,
-    replica_dirs,
 )
 from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, table
 from jbodlab.cli.parser import Parser, UsageError

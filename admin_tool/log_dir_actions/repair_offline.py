@@ -15,17 +15,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
+
 from admin_tool.errors import AdminError
-from admin_tool.requests.connection import Connection, connected
-from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
+from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription, describe_topics
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.partition_metadata import read_topic_id
 from jbodlab.storage.log import damage
-from jbodlab.storage.log.verification import VerifiedReplica
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
+from jbodlab.vocabulary.ids import TopicPartition
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """One damaged part of a replica, as `jbodlab storage verify` found it.
+
+    Attributes:
+        base_offset: Of the segment.
+        file: Its file that is damaged.
+        in_index: Whether the records are well, and only the way to them is not.
+    """
+
+    base_offset: int
+    file: str
+    in_index: bool
+
+
+class DamagedReplica(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica in a directory of this machine."""
+
+    topic_partition: TopicPartition
+    folder: Path
+    damage: tuple[Damage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +117,7 @@ def meta_of(fs: FileSystem, path: Path) -> MetaProperties:
 
 
 def repair_offline(
-    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[VerifiedReplica]]]
+    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[DamagedReplica]]]
 ) -> list[Repaired]:
     """Repair replicas where that loses no record.
 
@@ -121,7 +145,7 @@ def repair_offline(
 
 def _repair(
     fs: FileSystem,
-    replica: VerifiedReplica,
+    replica: DamagedReplica,
     broker: int | None,
     described: dict[str, TopicDescription],
 ) -> Repaired:

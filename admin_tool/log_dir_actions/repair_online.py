@@ -6,7 +6,7 @@ same directory, from the leader. Another replica must lead meanwhile, and the pa
 replica less until all is copied; so a repair is refused where `min.insync.replicas` would not be
 reached without this one.
 
-Whatever goes wrong after replicas were taken, they are given back.
+Replicas that were taken are given back after every failure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,14 @@ from uuid import UUID
 
 from admin_tool.arguments import listed
 from admin_tool.errors import AdminError, name_of
+from admin_tool.kafka_calls.configs import min_insync_replicas
+from admin_tool.kafka_calls.connection import Connection
+from admin_tool.kafka_calls.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
+from admin_tool.kafka_calls.reassignments import alter_reassignments, list_reassignments
+from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription, describe_topics
 from admin_tool.log_dir_actions.planning import broker_dirs, takes_replicas
 from admin_tool.log_dir_actions.repair_offline import (
+    DamagedReplica,
     Repaired,
     connected_to_cluster_of,
     meta_of,
@@ -31,15 +37,9 @@ from admin_tool.log_dir_actions.repair_offline import (
     topic_id_of,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
-from admin_tool.requests.configs import min_insync_replicas
-from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
-from admin_tool.requests.reassignments import alter_reassignments, list_reassignments
-from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
 from admin_tool.waiting import wait_until_empty
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
-from jbodlab.storage.log.verification import VerifiedReplica
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
@@ -61,7 +61,7 @@ _WISHED = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the cluster and the disk say of a damaged replica of a running broker.
+    """Facts of the cluster and the disk about a damaged replica of a running broker.
 
     Attributes:
         broker: The broker that the directory belongs to; None where it does not say.
@@ -105,7 +105,7 @@ class Damaged:
 
 
 def repair_online(
-    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[VerifiedReplica]]]
+    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[DamagedReplica]]]
 ) -> list[Repaired]:
     """Have replicas copied again from their leaders.
 
@@ -186,8 +186,8 @@ def online_repair_refusal(facts: Facts) -> str | None:
     return (
         other_topic_refusal(facts.topic_id, facts.topic)
         or repair_refusal(facts.broker, facts.partition)
-        or _why_not_here(facts)
-        or _why_too_few(facts)
+        or _placement_refusal(facts)
+        or _isr_refusal(facts)
         or (
             "the partition is being reassigned: try again when that is over"
             if facts.is_reassigned
@@ -196,7 +196,7 @@ def online_repair_refusal(facts: Facts) -> str | None:
     )
 
 
-def _why_not_here(facts: Facts) -> str | None:
+def _placement_refusal(facts: Facts) -> str | None:
     """Return why the broker would not remove this folder, or not create it again."""
     log_dir, tp = facts.log_dir, facts.topic_partition
     if log_dir is None or tp not in log_dir.current:
@@ -209,7 +209,7 @@ def _why_not_here(facts: Facts) -> str | None:
     return None
 
 
-def _why_too_few(facts: Facts) -> str | None:
+def _isr_refusal(facts: Facts) -> str | None:
     """Return why the partition cannot do without this replica."""
     isr = () if facts.partition is None else facts.partition.isr
     others = len([each for each in isr if each != facts.broker])
@@ -358,7 +358,7 @@ def _in_sync(
 def _wait(
     what: str, rest: Callable[[], Collection[TopicPartition]], patience_s: float
 ) -> Collection[TopicPartition]:
-    """Say what is waited for, and wait until nothing is left; returns what is at the deadline."""
+    """Print what is waited for, and wait until it is done; returns the rest at the deadline."""
     if left := rest():
         _say(f"waiting until {what}, for {patience_s:g} s at most")
         return wait_until_empty(rest, patience_s, LOOK_PAUSE_S)

@@ -7,9 +7,9 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from admin_tool.errors import AdminError, UnsupportedRequestError, text_of
+from admin_tool.kafka_calls.connection import Broker, connected
+from admin_tool.kafka_calls.log_dirs import describe_log_dirs
 from admin_tool.log_dir_actions.dir_names import add_dir, resolve
-from admin_tool.requests.connection import Broker, connected
-from admin_tool.requests.log_dirs import describe_log_dirs
 from admin_tool.waiting import note_wait
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted

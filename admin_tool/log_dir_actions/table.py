@@ -1,4 +1,4 @@
-"""What `jbodlab dirs list` prints: directories first, then the moves under way.
+"""Output of `jbodlab dirs list`: directories first, then the moves under way.
 
 Used, free and total bytes are those of the file system; data bytes are the sum of the replicas;
 future replicas are the copies that moves build.
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from admin_tool.errors import name_of
-from admin_tool.requests.dir_details import DirDetail
-from admin_tool.requests.log_dirs import LogDir
+from admin_tool.kafka_calls.dir_details import DirDetail
+from admin_tool.kafka_calls.log_dirs import LogDir
 from jbodlab.cli.output import table
 from jbodlab.vocabulary.error_code import ErrorCode
 

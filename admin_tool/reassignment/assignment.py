@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from admin_tool.errors import AdminError, unknown
-from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import Replica, by_broker, replica_dirs
-from admin_tool.requests.topics import TopicDescription, describe_topics, list_topics, replicas_of
+from admin_tool.kafka_calls.connection import Connection
+from admin_tool.kafka_calls.log_dirs import Replica, by_broker, replica_dirs
+from admin_tool.kafka_calls.topics import (
+    TopicDescription,
+    describe_topics,
+    list_topics,
+    replicas_of,
+)
 from jbodlab.vocabulary.ids import TopicPartition
 
 

@@ -7,6 +7,13 @@ from collections.abc import Mapping
 
 from admin_tool.arguments import listed, positive
 from admin_tool.errors import AdminError
+from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.kafka_calls.log_dirs import Replica, replica_dirs
+from admin_tool.kafka_calls.reassignments import (
+    Reassignment,
+    alter_reassignments,
+    list_reassignments,
+)
 from admin_tool.reassignment.assignment import current_log_dirs, current_replicas
 from admin_tool.reassignment.json_form import Plan, as_value, read_plan
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, check_started, start_moves
@@ -17,13 +24,6 @@ from admin_tool.reassignment.throttles import (
     partition_moves,
     throttle_brokers,
     throttle_log_dirs,
-)
-from admin_tool.requests.connection import Connection, connected
-from admin_tool.requests.log_dirs import Replica, replica_dirs
-from admin_tool.requests.reassignments import (
-    Reassignment,
-    alter_reassignments,
-    list_reassignments,
 )
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted

@@ -18,7 +18,7 @@ import msgspec
 
 from admin_tool.arguments import listed
 from admin_tool.errors import AdminError
-from admin_tool.requests.log_dirs import Replica
+from admin_tool.kafka_calls.log_dirs import Replica
 from jbodlab.vocabulary.ids import TopicPartition
 
 VERSION = 1

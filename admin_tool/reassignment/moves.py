@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Mapping
 
 from admin_tool.errors import AdminError, name_of
-from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs, by_broker
+from admin_tool.kafka_calls.connection import Connection
+from admin_tool.kafka_calls.log_dirs import Replica, alter_replica_log_dirs, by_broker
 from admin_tool.waiting import note_wait, wait_until_empty
 from jbodlab.cli.output import counted
 from jbodlab.storage.directory import names

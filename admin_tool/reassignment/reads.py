@@ -6,15 +6,15 @@ import random
 from argparse import Namespace
 
 from admin_tool.arguments import add_brokers, listed
+from admin_tool.kafka_calls.connection import connected
+from admin_tool.kafka_calls.log_dirs import replica_dirs
+from admin_tool.kafka_calls.reassignments import list_reassignments
+from admin_tool.kafka_calls.topics import describe_topics, replicas_of
 from admin_tool.reassignment.assignment import described
 from admin_tool.reassignment.json_form import as_value, read_plan
 from admin_tool.reassignment.proposal import propose
 from admin_tool.reassignment.status import DONE, partition_status, replica_status
 from admin_tool.reassignment.throttles import clear_throttles
-from admin_tool.requests.connection import connected
-from admin_tool.requests.log_dirs import replica_dirs
-from admin_tool.requests.reassignments import list_reassignments
-from admin_tool.requests.topics import describe_topics, replicas_of
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser

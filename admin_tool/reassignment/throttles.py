@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from admin_tool.requests.configs import alter_broker_config, alter_topic_configs
-from admin_tool.requests.connection import Connection
-from admin_tool.requests.log_dirs import Replica
-from admin_tool.requests.reassignments import Reassignment
-from admin_tool.requests.topics import describe_topics
+from admin_tool.kafka_calls.configs import alter_broker_config, alter_topic_configs
+from admin_tool.kafka_calls.connection import Connection
+from admin_tool.kafka_calls.log_dirs import Replica
+from admin_tool.kafka_calls.reassignments import Reassignment
+from admin_tool.kafka_calls.topics import describe_topics
 from jbodlab.vocabulary.ids import TopicPartition
 
 LEADER_RATE = "leader.replication.throttled.rate"

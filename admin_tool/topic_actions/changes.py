@@ -6,8 +6,8 @@ from argparse import ArgumentTypeError, Namespace
 
 from admin_tool.arguments import key_value, positive
 from admin_tool.errors import AdminError, RequestError
-from admin_tool.requests import topics
-from admin_tool.requests.connection import connected
+from admin_tool.kafka_calls import topics
+from admin_tool.kafka_calls.connection import connected
 from admin_tool.topic_actions import selection
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted

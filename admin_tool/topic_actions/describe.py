@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from admin_tool.errors import AdminError, RequestError, UnsupportedRequestError
-from admin_tool.requests import configs, reassignments, topics
-from admin_tool.requests.configs import ConfigEntry
-from admin_tool.requests.connection import Connection, connected
-from admin_tool.requests.reassignments import Reassignment
-from admin_tool.requests.topics import PartitionDescription, TopicDescription, TopicListing
+from admin_tool.kafka_calls import configs, reassignments, topics
+from admin_tool.kafka_calls.configs import ConfigEntry
+from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.kafka_calls.reassignments import Reassignment
+from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription, TopicListing
 from admin_tool.topic_actions import selection
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted, table

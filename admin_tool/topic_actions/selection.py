@@ -7,7 +7,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 
 from admin_tool.errors import AdminError, unknown
-from admin_tool.requests.topics import TopicListing
+from admin_tool.kafka_calls.topics import TopicListing
 from jbodlab.cli.parser import Parser, UsageError
 
 

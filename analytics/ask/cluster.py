@@ -17,12 +17,12 @@ from analytics.fold.min_insync import (
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE
 from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId
 
 

@@ -30,7 +30,6 @@ from analytics.fold.min_insync import ASSUMED
 from analytics.fold.topic_records import lost_replicas
 from analytics.fold.transactions import Dropped
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.topic_records import (
     NO_LEADER_CHANGE,
     NO_RECOVERY_STATE_CHANGE,
@@ -40,6 +39,7 @@ from jbodlab.metadata.records.topic_records import (
     RemoveTopicRecord,
 )
 from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 
 STEPS_KEPT = 2000

@@ -19,9 +19,9 @@ from operator import attrgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from analytics.tables.table import SNAPSHOT_TYPE
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary.errors import ReplayError
 
 K = TypeVar("K")
 V = TypeVar("V")

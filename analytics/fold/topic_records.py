@@ -15,7 +15,6 @@ from analytics.fold.key_history import Event, History, Moment, Sync, interval
 from analytics.fold.min_insync import AssumedMinIsr, MinIsrInForce, min_isr_in_force
 from analytics.fold.state_difference import disagreement
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
@@ -24,6 +23,7 @@ from jbodlab.metadata.records.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import NO_LEADER
 
 

@@ -21,8 +21,8 @@ from jbodlab.storage.compaction.compaction_plan import (
     CleaningStoppedError,
     Compactor,
     Mapped,
-    PacedLook,
     Rate,
+    RateThrottle,
     RoundPlan,
 )
 from jbodlab.storage.compaction.compaction_round import remove_cleaned
@@ -86,14 +86,14 @@ class Round:
         outside, log = self._log_dir.outside, self.log
         stop = outside.threads.flag()
         log.cleaning.begin(stop)
-        look = PacedLook(stop, self.rate, outside.monotonic_s)
+        throttle = RateThrottle(stop, self.rate, outside.monotonic_s)
         begun_s = outside.monotonic_s()
         try:
             # What is closed may be on its way to the disk.
             await log.barrier()
             plan = self._plan()
             mapped = await self._aside(
-                partial(self._compactor.begin, self._fs, plan, look, self.rate)
+                partial(self._compactor.begin, self._fs, plan, throttle, self.rate)
             )
             before = after = 0
             for number in range(mapped.groups):

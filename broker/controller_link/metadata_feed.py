@@ -35,7 +35,6 @@ from jbodlab.controller_api.requests import MetadataStreamRequest, SnapshotPiece
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.log.batches import MetadataBatch, read_batches
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshotter import Snapshotter
@@ -47,6 +46,7 @@ from jbodlab.vocabulary.errors import (
     JbodlabError,
     KafkaError,
     LogDirError,
+    ReplayError,
 )
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicIdPartition
 

@@ -100,7 +100,7 @@ class FutureCopy:
             CopyError: one of the disks failed.
         """
         # Clients wait for the other threads.
-        self._threads.stand_back()
+        self._threads.lower_priority()
         try:
             reader = _of(Side.SOURCE, lambda: self._source.open_source(source))
         except CopyError as error:

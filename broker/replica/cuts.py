@@ -16,8 +16,8 @@ from broker.replica.directory_writer import DirectoryWriter
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.storage.log.log_search import cut_point
 from jbodlab.storage.log.log_state import LogState
-from jbodlab.storage.log.places import CutPoint, CutRequest
 from jbodlab.storage.log.producer_replay import ProducerReplay
+from jbodlab.storage.log.segment_ranges import CutPoint, CutRequest
 
 
 async def find_cut(files: LogFiles, writer: DirectoryWriter, request: CutRequest) -> CutPoint:

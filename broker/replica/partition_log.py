@@ -44,8 +44,8 @@ from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_search import first_record_at, newest_record
 from jbodlab.storage.log.log_state import NO_MARKERS
-from jbodlab.storage.log.places import CutPoint
 from jbodlab.storage.log.producer_state import ProducerState
+from jbodlab.storage.log.segment_ranges import CutPoint
 from jbodlab.storage.log.segments import ClosedSegment
 from jbodlab.storage.log.transactions import Marker, read_marker
 from jbodlab.vocabulary.ids import TopicPartition
@@ -301,7 +301,7 @@ class PartitionLog:
         return self.log_dir.run(
             partial(
                 self.files.read,
-                self.state.segments.places(offset),
+                self.state.segments.ranges(offset),
                 offset,
                 max_bytes,
                 max_offset,
@@ -320,16 +320,16 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> asyncio.Future[tuple[int, int] | None]:
         """Find timestamp and offset of the first record with a timestamp or a larger one."""
-        places = self.state.segments.places_by_time(timestamp)
+        ranges = self.state.segments.ranges_by_time(timestamp)
         return self.writer.run(
-            partial(first_record_at, self.files, places, timestamp, self.start_offset)
+            partial(first_record_at, self.files, ranges, timestamp, self.start_offset)
         )
 
     def newest_record(self, end: int) -> asyncio.Future[tuple[int, int] | None]:
         """Find timestamp and offset of the newest record before an offset."""
         start = self.start_offset
-        places = self.state.segments.places_by_newest(start, end)
-        return self.writer.run(partial(newest_record, self.files, places, start, end))
+        ranges = self.state.segments.ranges_by_newest(start, end)
+        return self.writer.run(partial(newest_record, self.files, ranges, start, end))
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return below which offset all transactions are decided."""

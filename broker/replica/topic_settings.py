@@ -14,15 +14,13 @@ import msgspec
 
 from broker.limits import TOPIC_SETTINGS_REMEMBERED_MAX
 from broker.replica.throttled_replicas import ThrottledReplicas
-from jbodlab.config import topic_keys
+from jbodlab.config import kafka_configs, topic_keys
 from jbodlab.config.key_table import LONG_MAX, Values
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import ConfigError
 
 T = TypeVar("T")
 
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
 
 NOT_THROTTLED = ThrottledReplicas()
 
@@ -84,53 +82,40 @@ def _settings(values: Values, own: tuple[tuple[str, str], ...]) -> TopicSettings
     configs = dict(own)
     chosen = _Chosen(values, configs)
     integer = chosen.integer
-    cleanup_policy = chosen.text("cleanup.policy", "log.cleanup.policy").lower()
-    segment_bytes = chosen.optional_integer(topic_keys.SEGMENT_BYTES) or integer(
-        "segment.bytes", "log.segment.bytes"
-    )
+    cleanup_policy = chosen.text("cleanup.policy").lower()
+    segment_bytes = chosen.optional_integer(topic_keys.SEGMENT_BYTES) or integer("segment.bytes")
     compacted = "compact" in cleanup_policy
-    max_compaction_lag_ms = integer("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
-    segment_ms = integer("segment.ms", "log.roll.ms", ("log.roll.hours", HOUR_MS))
+    max_compaction_lag_ms = integer("max.compaction.lag.ms")
+    segment_ms = integer("segment.ms")
     log = LogConfig(
         segment_bytes=segment_bytes,
         # Only closed segments are compacted.
         segment_ms=min(segment_ms, max_compaction_lag_ms) if compacted else segment_ms,
-        segment_index_bytes=integer("segment.index.bytes", "log.index.size.max.bytes"),
-        index_interval_bytes=integer("index.interval.bytes", "log.index.interval.bytes"),
-        retention_ms=integer(
-            "retention.ms",
-            "log.retention.ms",
-            ("log.retention.minutes", MINUTE_MS),
-            ("log.retention.hours", HOUR_MS),
-        ),
-        retention_bytes=integer("retention.bytes", "log.retention.bytes"),
+        segment_index_bytes=integer("segment.index.bytes"),
+        index_interval_bytes=integer("index.interval.bytes"),
+        retention_ms=integer("retention.ms"),
+        retention_bytes=integer("retention.bytes"),
         cleanup_policy=cleanup_policy,
-        min_cleanable_dirty_ratio=chosen.number(
-            "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"
-        ),
-        min_compaction_lag_ms=integer("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
+        min_cleanable_dirty_ratio=chosen.number("min.cleanable.dirty.ratio"),
+        min_compaction_lag_ms=integer("min.compaction.lag.ms"),
         max_compaction_lag_ms=max_compaction_lag_ms,
-        delete_retention_ms=integer("delete.retention.ms", "log.cleaner.delete.retention.ms"),
-        file_delete_delay_ms=integer("file.delete.delay.ms", "log.segment.delete.delay.ms"),
-        flush_messages=integer("flush.messages", "log.flush.interval.messages"),
+        delete_retention_ms=integer("delete.retention.ms"),
+        file_delete_delay_ms=integer("file.delete.delay.ms"),
+        flush_messages=integer("flush.messages"),
     )
-    timestamp_type = chosen.text("message.timestamp.type", "log.message.timestamp.type")
+    timestamp_type = chosen.text("message.timestamp.type")
     limits = BatchLimits(
-        max_message_bytes=integer("max.message.bytes", "message.max.bytes"),
+        max_message_bytes=integer("max.message.bytes"),
         segment_bytes=segment_bytes,
         log_append_time=timestamp_type.lower() == "logappendtime",
-        timestamp_before_max_ms=integer(
-            "message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"
-        ),
-        timestamp_after_max_ms=integer(
-            "message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"
-        ),
+        timestamp_before_max_ms=integer("message.timestamp.before.max.ms"),
+        timestamp_after_max_ms=integer("message.timestamp.after.max.ms"),
         compacted=compacted,
     )
     return TopicSettings(
         log=log,
         limits=limits,
-        min_insync_replicas=integer("min.insync.replicas", "min.insync.replicas"),
+        min_insync_replicas=integer("min.insync.replicas"),
         leader_throttled=_throttled(topic_keys.LEADER_THROTTLED, configs),
         follower_throttled=_throttled(topic_keys.FOLLOWER_THROTTLED, configs),
     )
@@ -151,21 +136,21 @@ class _Chosen:
         self._values = values
         self._configs = configs
 
-    def integer(self, topic_key: str, broker_key: str, *coarser: tuple[str, int]) -> int:
-        """Return an integer; `coarser` are older broker keys in larger units, with the factor."""
-        return self._choose(topic_key, int, lambda: self._of_broker(broker_key, coarser))
+    def integer(self, name: str) -> int:
+        """Return an integer, in the unit of the topic's setting."""
+        return self._choose(name, int, lambda: self._inherited_integer(name))
 
-    def number(self, topic_key: str, broker_key: str) -> float:
+    def number(self, name: str) -> float:
         """Return a number."""
-        return self._choose(topic_key, float, lambda: self._values.number(broker_key))
+        return self._choose(name, float, lambda: self._values.number(_synonym(name)))
 
-    def optional_integer(self, topic_key: str) -> int | None:
+    def optional_integer(self, name: str) -> int | None:
         """Return an integer that only a topic may have."""
-        return self._choose(topic_key, int, lambda: None)
+        return self._choose(name, int, lambda: None)
 
-    def text(self, topic_key: str, broker_key: str) -> str:
+    def text(self, name: str) -> str:
         """Return a text."""
-        return self._choose(topic_key, str.strip, lambda: self._values.text(broker_key))
+        return self._choose(name, str.strip, lambda: self._values.text(_synonym(name)))
 
     def _choose(self, key: str, parse: Callable[[str], T], default: Callable[[], T]) -> T:
         text = self._configs.get(key)
@@ -177,12 +162,14 @@ class _Chosen:
             logger.warning("topic config %s=%s is not a number; using the default", key, text)
             return default()
 
-    def _of_broker(self, key: str, coarser: tuple[tuple[str, int], ...]) -> int:
-        value = self._values.optional_integer(key)
-        if value is not None:
-            return value
-        for coarser_key, factor in coarser:
-            value = self._values.optional_integer(coarser_key)
+    def _inherited_integer(self, name: str) -> int:
+        for synonym, factor in kafka_configs.TOPIC[name].synonyms:
+            value = self._values.optional_integer(synonym)
             if value is not None:
                 return value if value < 0 else min(value * factor, LONG_MAX)
-        raise AssertionError(f"{key} has no default")
+        raise AssertionError(f"{name} has no default")
+
+
+def _synonym(name: str) -> str:
+    """Return the setting of the broker that a topic inherits."""
+    return kafka_configs.TOPIC[name].synonyms[0][0]

@@ -31,13 +31,13 @@ def refusal() -> str:
     except OSError as error:
         return f"FUSE needs {DEVICE}, which uid {os.geteuid()} cannot open ({error.strerror})"
     if os.geteuid() != 0:
-        return _why_not_by_a_user()
+        return _user_mount_refusal()
     if not _capabilities() & _MAY_MOUNT:
         return "FUSE needs the right to mount, which root lacks here (CAP_SYS_ADMIN)"
     return ""
 
 
-def _why_not_by_a_user() -> str:
+def _user_mount_refusal() -> str:
     if shutil.which("fusermount3") is None:
         return "FUSE needs root, or fusermount3: apt install fuse3"
     try:

@@ -21,12 +21,12 @@ from fault_injection.preload.judge import Judge
 from fault_injection.preload.rules import CallClass
 
 CALLS = CallClass.ALL & ~CallClass.STAT
-"""What can be broken."""
+"""The calls that can be broken."""
 NAMES_KEPT_S = 3600.0
-"""How long the kernel keeps names: nobody but it changes them."""
+"""How long the kernel caches names; only the kernel changes them."""
 _AUTO_INVALIDATE = 1 << 12
 _NOW, _OMIT = (1 << 30) - 1, (1 << 30) - 2
-"""What the kernel writes for nanoseconds where a time is now, or stays."""
+"""The kernel's values for nanoseconds of a time that is now, or stays."""
 _NOT_FOR_US = os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_DIRECT | os.O_NOCTTY
 """Flags that the kernel heeds itself; writes come with their offset."""
 _ATTRIBUTES = (
@@ -59,8 +59,8 @@ class PassingDisk:
     Args:
         folder: What the disk lies over, by a name that does not lead through the disk.
         point: Where the disk is mounted, as the kernel names it.
-        judge: What becomes of a call.
-        proofs: What becomes of calls on files that proofs make, so that the others' counters tell
+        judge: Decides on each call.
+        proofs: Decides on calls on files that proofs make, so that the others' counters tell
             of others alone.
         caller: Returns user, group and process of who makes the call that this thread serves.
     """
@@ -85,7 +85,7 @@ class PassingDisk:
         """By handles of directories: the rules that their opening was judged by."""
 
     def init_with_config(self, connection: Any, config: Any) -> None:
-        """RecordUndo the kernel what it may remember."""
+        """Tell the kernel what it may cache."""
         # Appending changes the time of a file, for which its pages would be read again.
         connection.want &= ~_AUTO_INVALIDATE
         config.entry_timeout = NAMES_KEPT_S

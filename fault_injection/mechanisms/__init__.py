@@ -1,1 +1,1 @@
-"""What faults are made with: file operations, rules for calls, disks, processes."""
+"""Mechanisms of faults: file operations, rules for calls, disks, processes."""

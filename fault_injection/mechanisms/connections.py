@@ -48,60 +48,60 @@ class Connections:
     """The mechanism `connections`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        patient = target.patient
-        assert patient is not None
-        if patient.process is None:
-            return f"{patient.name} does not run"
-        known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in patient.peers)}
+        broker = target.broker
+        assert broker is not None
+        if broker.process is None:
+            return f"{broker.name} does not run"
+        known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in broker.peers)}
         for word in spec.cut_from:
             if word not in known:
-                return f"cannot cut {patient.name} off from {word}: the cluster has no such node"
-        parties = _parties(spec, patient)
-        if CONTROLLER in parties and not patient.controller_port:
+                return f"cannot cut {broker.name} off from {word}: the cluster has no such node"
+        parties = _parties(spec, broker)
+        if CONTROLLER in parties and not broker.controller_port:
             return "the controller's address is unknown"
         with contextlib.suppress(ValueError):
-            if not ipaddress.ip_address(patient.host).is_loopback:
-                return f"only loopback addresses can be cut off, not {patient.host}"
-        follow = [(patient.name, patient.rules)]
+            if not ipaddress.ip_address(broker.host).is_loopback:
+                return f"only loopback addresses can be cut off, not {broker.host}"
+        follow = [(broker.name, broker.rules)]
         follow += [
             (peer.name, peer.rules)
-            for peer in patient.peers
+            for peer in broker.peers
             if peer.name in parties or CLIENTS in parties
         ]
         for name, rules in follow:
             if rules is None:
-                return patient.advice.not_preloaded(name)
-        if reason := process_control.refusal(patient, must_run=True):
+                return broker.advice.not_preloaded(name)
+        if reason := process_control.refusal(broker, must_run=True):
             return reason
-        return sockets.refusal(patient.process.pid)
+        return sockets.refusal(broker.process.pid)
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
         """Return the rules, with the files and counters that they get."""
-        patient = target.patient
-        assert patient is not None
-        assert patient.process is not None
-        assert patient.rules is not None
-        parties = _parties(spec, patient)
-        refused = [patient.controller_port] if CONTROLLER in parties else []
-        refused += [peer.port for peer in patient.peers if peer.name in parties]
+        broker = target.broker
+        assert broker is not None
+        assert broker.process is not None
+        assert broker.rules is not None
+        parties = _parties(spec, broker)
+        refused = [broker.controller_port] if CONTROLLER in parties else []
+        refused += [peer.port for peer in broker.peers if peer.name in parties]
         rules = []
         if refused:
-            rules.append(_entry(patient.rules, CallClass.CONNECT, refused))
+            rules.append(_entry(broker.rules, CallClass.CONNECT, refused))
         if CLIENTS in parties:
-            rules.append(_entry(patient.rules, CallClass.ACCEPT, [patient.port]))
-        for peer in patient.peers:
+            rules.append(_entry(broker.rules, CallClass.ACCEPT, [broker.port]))
+        for peer in broker.peers:
             if peer.name in parties:
-                rules.append(_entry(peer.rules, CallClass.CONNECT, [patient.port]))
+                rules.append(_entry(peer.rules, CallClass.CONNECT, [broker.port]))
             elif CLIENTS in parties:
-                rules.append(_entry(peer.rules, CallClass.CONNECT, [patient.port], marks=True))
+                rules.append(_entry(peer.rules, CallClass.CONNECT, [broker.port], marks=True))
         return {
             "rules": rules,
             "parties": parties,
-            "refused": [f"{patient.host}:{port}" for port in refused],
-            "address": f"{patient.host}:{patient.port}",
-            "controller_port": patient.controller_port,
-            "peers": [[peer.name, peer.port, peer.pid] for peer in patient.peers],
-            "process": msgspec.structs.asdict(patient.process),
+            "refused": [f"{broker.host}:{port}" for port in refused],
+            "address": f"{broker.host}:{broker.port}",
+            "controller_port": broker.controller_port,
+            "peers": [[peer.name, peer.port, peer.pid] for peer in broker.peers],
+            "process": msgspec.structs.asdict(broker.process),
             "dropped": 0,
         }
 
@@ -121,7 +121,7 @@ class Connections:
         if refused and (reason := self._verify_connecting(fault, refused)):
             return reason
         if CLIENTS in fault.undo["parties"]:
-            return _verify_dropping(fault.patient, fault.undo["address"])
+            return _verify_dropping(fault.broker, fault.undo["address"])
         return ""
 
     def undo(self, fault: Fault, start: Start) -> Healing:
@@ -192,11 +192,11 @@ class Connections:
         return ""
 
 
-def _parties(spec: FaultSpec, patient: TargetBroker) -> list[str]:
+def _parties(spec: FaultSpec, broker: TargetBroker) -> list[str]:
     """Return from whom a broker is cut off: the controller, other brokers by name, clients."""
     words = spec.cut_from or (CONTROLLER, BROKERS, CLIENTS)
     found = [word for word in (CONTROLLER, CLIENTS) if word in words]
-    return found + [one.name for one in patient.peers if one.name in words or BROKERS in words]
+    return found + [one.name for one in broker.peers if one.name in words or BROKERS in words]
 
 
 def _entry(

@@ -1,4 +1,4 @@
-"""What happens to disks while a broker is off: exchanged, replaced by an empty one, cloned.
+"""Faults of disks while a broker is off: exchanged, replaced by an empty one, cloned.
 
     swapped   two directories of the broker have changed places
     emptied   an empty directory has taken the place, the full one lies aside
@@ -30,8 +30,8 @@ class Directories:
     """The mechanism `directories`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        path, patient = target.path, target.patient
-        if patient is None:
+        path, broker = target.path, target.broker
+        if broker is None:
             return f"the broker of {path} is unknown: name the broker too"
         if spec.kind == "emptied" and path.is_mount():
             return f"{path} is a mount point; name a folder inside it"
@@ -45,12 +45,12 @@ class Directories:
                 return f"{path} and {other} are on two disks, which only root can exchange"
         if not (path / META_PROPERTIES).is_file():
             return f"{path} has no {META_PROPERTIES}"
-        return process_control.refusal(patient, must_run=False)
+        return process_control.refusal(broker, must_run=False)
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
         """Return what lies where, and how the broker is started again."""
-        path, patient = target.path, target.patient
-        assert patient is not None
+        path, broker = target.path, target.broker
+        assert broker is not None
         meta = path / META_PROPERTIES
         found = meta.stat()
         other = "" if spec.other is None else os.path.realpath(spec.other)
@@ -66,7 +66,7 @@ class Directories:
             "meta_owner": [found.st_uid, found.st_gid],
             "mode": stat.S_IMODE(path.stat().st_mode),
             "owner": [path.stat().st_uid, path.stat().st_gid],
-            "was_running": patient.process is not None,
+            "was_running": broker.process is not None,
         }
         if spec.kind == "emptied":
             folder = file_operations.aside_folder(path)
@@ -75,8 +75,8 @@ class Directories:
             undo["by_mount"] = _must_mount(path, Path(other))
             folder = path.parent if undo["by_mount"] else file_operations.aside_folder(path)
             undo["aside"] = file_operations.aside_of(path, folder, fault_id)
-        if patient.process is not None:
-            undo |= process_control.planned(patient)
+        if broker.process is not None:
+            undo |= process_control.planned(broker)
         return undo
 
     def make(self, fault: Fault, record: RecordUndo, start: Start) -> int | None:
@@ -119,7 +119,7 @@ class Directories:
         """Stop the broker, bring all back to its place, start it again."""
         running = process_control.running(fault)
         if running is not None:
-            process_control.end_process(running, fault.patient, cleanly=True)
+            process_control.end_process(running, fault.broker, cleanly=True)
         note = self._bring_back(fault)
         if fault.undo["was_running"]:
             start(fault)

@@ -36,7 +36,7 @@ _MOVING = ("file-in-place", "deleted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """What such a fault has to be undone with.
+    """The data that reverts such a fault.
 
     Attributes:
         inode: Inode number of the directory, which tells it from a later one at the same path.

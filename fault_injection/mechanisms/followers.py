@@ -1,4 +1,4 @@
-"""Who carries out the rules for calls: a library in the patient, or a disk."""
+"""The two that apply the rules for calls: a library in the broker, or a disk."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ class Preloaded:
 
     def refusal(self, target: Target) -> str:
         """Return why the broker does not follow rules by it."""
-        patient = target.patient
-        if patient is None:
+        broker = target.broker
+        if broker is None:
             return f"the broker of {target.path} is unknown: name the broker too"
-        if patient.rules is None:
-            return patient.advice.not_preloaded(patient.name)
-        if patient.process is None:
+        if broker.rules is None:
+            return broker.advice.not_preloaded(broker.name)
+        if broker.process is None:
             return ""
-        maps = Path(f"/proc/{patient.process.pid}/maps")
+        maps = Path(f"/proc/{broker.process.pid}/maps")
         with contextlib.suppress(OSError):
             if "/faults-" not in maps.read_text("utf-8", "replace"):
-                return f"{patient.name} did not load the preloaded library"
+                return f"{broker.name} did not load the preloaded library"
         return ""
 
     def rules(self, target: Target) -> Path:
-        """Return the file that the broker was told of."""
-        assert target.patient is not None
-        assert target.patient.rules is not None
-        return target.patient.rules
+        """Return the control file that the broker was started with."""
+        assert target.broker is not None
+        assert target.broker.rules is not None
+        return target.broker.rules
 
     def get_ready(self, control: Control, rule: Rule) -> None:
         """Nothing is remembered that had to be forgotten."""

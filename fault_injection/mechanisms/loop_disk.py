@@ -55,9 +55,9 @@ class LoopDisk:
         if os.geteuid() != 0:
             return "only root may shut down a file system"
         if spec.kind == "power-loss":
-            if target.patient is None:
+            if target.broker is None:
                 return f"the broker of {target.path} is unknown: name the broker too"
-            return process_control.refusal(target.patient, must_run=True)
+            return process_control.refusal(target.broker, must_run=True)
         return ""
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
@@ -69,8 +69,8 @@ class LoopDisk:
             "replicas": sum(map(replicas_in, directories)),
         }
         if spec.kind == "power-loss":
-            assert target.patient is not None
-            undo |= process_control.planned(target.patient)
+            assert target.broker is not None
+            undo |= process_control.planned(target.broker)
             undo["proofs"] = [str(path / f"{PREFIX}{fault_id}") for path in directories]
         return undo
 
@@ -104,7 +104,7 @@ class LoopDisk:
                 return f"uid {fault.uid} can still create files in {path}"
         if fault.kind == "power-loss":
             if process_control.is_struck_alive(fault):
-                return f"{fault.patient} still runs"
+                return f"{fault.broker} still runs"
             for file in fault.undo["proofs"]:
                 if Path(file).exists():
                     Path(file).unlink()
@@ -140,8 +140,8 @@ class LoopDisk:
 def _directories(target: Target) -> tuple[Path, ...]:
     if target.directory is not None:
         return (target.directory,)
-    assert target.patient is not None
-    return target.patient.log_dirs
+    assert target.broker is not None
+    return target.broker.log_dirs
 
 
 def _why_no_loop_disk(path: Path, target: Target) -> str:

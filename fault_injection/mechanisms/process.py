@@ -14,12 +14,12 @@ class ProcessFaults:
     """The mechanism `process`."""
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
-        assert target.patient is not None
-        return process_control.refusal(target.patient, must_run=True)
+        assert target.broker is not None
+        return process_control.refusal(target.broker, must_run=True)
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
-        assert target.patient is not None
-        return process_control.planned(target.patient)
+        assert target.broker is not None
+        return process_control.planned(target.broker)
 
     def make(self, fault: Fault, record: RecordUndo, start: Start) -> int:
         struck_ns = process_control.end(fault, cleanly=fault.kind != "kill")
@@ -30,9 +30,9 @@ class ProcessFaults:
     def verify(self, fault: Fault) -> str:
         """Look whether the process is gone, and for `restart` whether there is another one."""
         if process_control.is_struck_alive(fault):
-            return f"{fault.patient} still runs"
+            return f"{fault.broker} still runs"
         if fault.kind == "restart" and not process_control.runs_again(fault):
-            return f"{fault.patient} does not run again"
+            return f"{fault.broker} does not run again"
         return ""
 
     def undo(self, fault: Fault, start: Start) -> Healing:

@@ -52,8 +52,8 @@ class RulesForCalls:
         control = Control.open(self._follower.rules(target))
         rule = _rule(spec, target.path)
         rule = replace(rule, calls=rule.calls & control.trapped)
-        patient = target.patient
-        others = [] if patient is None else [p for p in patient.log_dirs if p != target.directory]
+        broker = target.broker
+        others = [] if broker is None else [p for p in broker.log_dirs if p != target.directory]
         neighbour = next((str(path) for path in others if disk.lets_through(path)), "")
         return {
             "rules": str(control.path),

@@ -1,4 +1,4 @@
-"""The control file of one or several patients, and whoever sets their rules.
+"""The control file of one or several brokers, and whoever sets their rules.
 
 `impose` and `lift` change one rule and leave those of others: they lock the file and start from
 what is in force then. If a writer dies, the rules stay in force, hangs until their end.
@@ -42,8 +42,8 @@ class Control:
     def create(cls, path: Path) -> Control:
         """Make a control file without rules.
 
-        It can be written by every user, since the patients write their counters into it: put it
-        where nobody else reaches it, and where the patients' user does.
+        It can be written by every user, since the brokers write their counters into it: put it
+        where nobody else reaches it, and where the brokers' user does.
 
         Raises:
             FaultError: it cannot be made, or is there already.
@@ -68,7 +68,7 @@ class Control:
             return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
 
     def environment(self) -> dict[str, str]:
-        """Return the variables to start a patient with; builds the library where needed.
+        """Return the variables to start a broker with; builds the library where needed.
 
         Raises:
             FaultError: the library cannot be built.
@@ -190,7 +190,7 @@ class Control:
         generation = self._generation + 1
         start = rules.bank_offset(generation)
         self._page[start : start + rules.BANK_SIZE] = rules.encode_bank(armed)
-        # One store of eight bytes, so that the patients see the old rules or the new ones.
+        # One store of eight bytes, so that the brokers see the old rules or the new ones.
         self._state[rules.STATE_OFFSET // 8] = rules.encode_state(generation, armed)
         self._in_force = armed
 

@@ -1,4 +1,4 @@
-"""What the rules say about a call, for a disk: as `verdict` in shim.c for the library."""
+"""Decides on a call by the rules, for a disk: as `verdict` in shim.c for the library."""
 
 from __future__ import annotations
 

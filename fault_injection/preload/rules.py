@@ -1,4 +1,4 @@
-"""What to do to which calls, and the bytes of the control file that say it to the library.
+"""Rules for calls, and the bytes of the control file that carry them to the library.
 
 Little-endian as the machine, every field at its natural alignment; shim.c has the same structs:
 
@@ -102,7 +102,7 @@ class CallClass(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What happens to which calls: they wait, or fail, or fail after a wait.
+    """One rule: calls of a class wait, or fail, or fail after a wait.
 
     Attributes:
         directory: The rule is about this directory itself and everything below it. Links in it
@@ -183,7 +183,7 @@ class ArmedRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What a rule met in the patient itself.
+    """The calls that a rule met in the broker itself.
 
     Attributes:
         seen: Calls that it was about.

@@ -1,4 +1,4 @@
-"""What a command declares.
+"""The declaration of a command.
 
 The module of a noun has either `COMMAND`, a command of its own such as `jbodlab status`, or
 `VERBS`, commands by their verb such as `list` of `jbodlab topics list`. A module is imported when

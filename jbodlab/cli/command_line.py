@@ -1,4 +1,4 @@
-"""What all programs share at their command line: how they refuse, and how they read their file."""
+"""Parts of all command lines: refusing a wrong call, and reading a property file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read_properties(path: Path) -> dict[str, str]:
     """Read a property file.
 
     Raises:
-        FormatError: it cannot be read, or is no property file.
+        FormatError: it cannot be read, or is not a property file.
     """
     try:
         return properties.parse(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What `jbodlab up` writes down about a cluster on this machine, for those who look at it later.
+"""The state file that `jbodlab up` writes about a cluster on this machine.
 
 One JSON file per cluster, `STATE_DIR/clusters/NAME.json`: where everything lies and which processes
 run. `jbodlab` writes it before it starts anything, so that a cluster whose starter was killed can
@@ -180,7 +180,7 @@ def from_json(text: str) -> ClusterState:
     """Read the text of a cluster's file; fields that are not known here are left out.
 
     Raises:
-        DecodeError: it is no JSON, of another version, or lacks a field.
+        DecodeError: it is not JSON, of another version, or lacks a field.
     """
     try:
         data = json.loads(text)

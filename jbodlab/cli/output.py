@@ -1,4 +1,4 @@
-"""What a command prints: its result on stdout, everything else on stderr."""
+"""Output of a command: its result on stdout, everything else on stderr."""
 
 from __future__ import annotations
 

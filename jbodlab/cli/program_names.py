@@ -8,7 +8,7 @@ _INSIDE = (Path(__file__).parents[1] / "broker").is_dir()
 _PACKAGE = __package__.partition(".")[0]
 
 ROOT = Path(__file__).resolve().parents[2]
-"""What has to be on the path of a Python that is to import us."""
+"""The folder that a Python needs on its path to import these packages."""
 
 PROGRAMS = ROOT / _PACKAGE if _INSIDE else ROOT
 """The folder that has the packages of the programs."""

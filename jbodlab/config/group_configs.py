@@ -1,6 +1,6 @@
-"""The settings of one group (resource type GROUP of configs): which there are, which values.
+"""The settings of one group (resource type GROUP of configs) together: what contradicts what.
 
-What a group does not set has the value of a broker setting; two more of these are its bounds.
+Two settings of the broker are the bounds of each.
 
 Source: `org.apache.kafka.coordinator.group.GroupConfig`.
 """
@@ -8,49 +8,14 @@ Source: `org.apache.kafka.coordinator.group.GroupConfig`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
-from jbodlab.config import key_table
-from jbodlab.config.key_table import Key, Kind, Values
+from jbodlab.config import kafka_configs, key_table
+from jbodlab.config.key_table import Values
 from jbodlab.vocabulary.errors import ConfigError
 
 CONSUMER_SESSION_TIMEOUT = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 CONSUMER_ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
-
-GROUP_CONFIGS: Mapping[str, Key] = MappingProxyType(
-    {
-        key.name: key
-        for key in (
-            Key(
-                CONSUMER_SESSION_TIMEOUT,
-                Kind.INTEGER,
-                "45000",
-                "a member is removed after this time without heartbeats",
-                1,
-            ),
-            Key(
-                CONSUMER_HEARTBEAT_INTERVAL,
-                Kind.INTEGER,
-                "5000",
-                "interval between heartbeats of a member",
-                1,
-            ),
-            Key(
-                CONSUMER_ASSIGNMENT_INTERVAL,
-                Kind.INTEGER,
-                "1000",
-                "minimum time between two assignments",
-                0,
-            ),
-        )
-    }
-)
-
-
-def synonym(name: str) -> str:
-    """Return the broker setting that holds where a group sets nothing."""
-    return f"group.{name}"
 
 
 def bounds(name: str) -> tuple[str, str]:
@@ -69,7 +34,7 @@ def check(configs: Mapping[str, str], node: Values) -> None:
     Raises:
         ConfigError: a setting is unknown, or a value is not permitted.
     """
-    values, unknown = key_table.read(GROUP_CONFIGS, configs)
+    values, unknown = key_table.read(kafka_configs.GROUP, configs)
     if unknown:
         raise ConfigError(unknown[0], configs[unknown[0]], "Unknown group config name")
     for name, text in configs.items():
@@ -77,7 +42,7 @@ def check(configs: Mapping[str, str], node: Values) -> None:
         if not lowest <= values.integer(name) <= highest:
             raise ConfigError(name, text, f"must be between {lowest} and {highest}")
     session_ms, heartbeat_ms = (
-        values.integer(name) if name in configs else node.integer(synonym(name))
+        values.integer(name) if name in configs else node.integer(f"group.{name}")
         for name in (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL)
     )
     if session_ms <= heartbeat_ms:

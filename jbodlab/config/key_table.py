@@ -1,7 +1,7 @@
 """How settings are declared and read: one table of keys, one reader, one kind of error.
 
-A table is a tuple of `Key`s: name, kind, default, valid range, one line of meaning. `read` checks
-every value of a property file against it and returns `Values`, from which typed getters take them.
+A table maps names to `Key`s (`kafka_configs`). `read` checks every value of a property file against
+it and returns `Values`, from which typed getters take them.
 Unknown keys are returned, not refused: Kafka's own property files name many that mean nothing here.
 """
 
@@ -10,43 +10,44 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from enum import Enum, auto
+from enum import Enum
 
 import msgspec
 
 from jbodlab.vocabulary.errors import ConfigError
 
 LONG_MAX = 2**63 - 1
-INT_MAX = 2**31 - 1
-SHORT_MAX = 2**15 - 1
 
 _BLANKS = "".join(map(chr, range(33)))
-"""What Kafka takes from both ends of a value (Java's `String.trim`)."""
+"""Characters that Kafka strips from both ends of a value (Java's `String.trim`)."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Kind(Enum):
-    """What the text of a value is read as."""
+    """The type of a value: Kafka's `ConfigDef.Type` with the numbers of KIP-569."""
 
-    INTEGER = auto()
-    NUMBER = auto()
-    FLAG = auto()
-    TEXT = auto()
-    LIST = auto()
-    CLASS = auto()
-    PASSWORD = auto()
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class Key(msgspec.Struct, frozen=True):
     """One setting.
 
     Attributes:
-        default: Text as it would stand in a file; None for a key that has no default.
+        default: Text as in a property file; None for a key that has no default.
         minimum, maximum: Inclusive bounds of an integer or number.
         choices: Permitted texts, compared without regard to case; empty permits any.
-        has_effect: Whether setting it changes anything; if not, the meaning says why.
-        is_internal: Whether it is described only where it is set.
+        update_mode: Whether a setting of a node or broker may be changed while brokers run.
+        synonyms: Settings of a node that a topic or group inherits, the strongest first, each with
+            the factor that makes a value of this setting out of its own.
     """
 
     name: str
@@ -56,8 +57,18 @@ class Key(msgspec.Struct, frozen=True):
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    has_effect: bool = True
-    is_internal: bool = False
+    update_mode: str = ""
+    synonyms: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether setting it changes anything; if not, the meaning says why."""
+        return not self.meaning.startswith("ignored: ")
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is described only where it is set."""
+        return self.name.startswith("internal.")
 
 
 class Values:
@@ -148,7 +159,7 @@ def parse_integer(text: str) -> int:
     Python's `int` also reads `1_000`, digits of other scripts and blanks, which Kafka refuses.
 
     Raises:
-        ValueError: the text is no such integer.
+        ValueError: the text is not such an integer.
     """
     if _INTEGER.fullmatch(text) is None:
         raise ValueError(text)
@@ -179,21 +190,21 @@ def unknown_text(table: Mapping[str, Key], name: str) -> str:
 
 
 def without_effect(table: Mapping[str, Key], names: Iterable[str]) -> list[Key]:
-    """Return those of the settings named that change nothing, by name."""
+    """Return the settings of these names that have no effect, sorted by name."""
     found = (table.get(name) for name in sorted(names))
     return [key for key in found if key is not None and not key.has_effect]
 
 
 def _check(key: Key, values: Values) -> None:
     match key.kind:
-        case Kind.INTEGER:
+        case Kind.INT | Kind.SHORT | Kind.LONG:
             values.integer(key.name)
             _check_choice(key, values.text(key.name))
-        case Kind.NUMBER:
+        case Kind.DOUBLE:
             values.number(key.name)
-        case Kind.FLAG:
+        case Kind.BOOLEAN:
             values.flag(key.name)
-        case Kind.TEXT | Kind.LIST | Kind.CLASS | Kind.PASSWORD:
+        case Kind.STRING | Kind.LIST | Kind.CLASS | Kind.PASSWORD:
             words = values.words(key.name) if key.kind is Kind.LIST else (values.text(key.name),)
             for word in words:
                 _check_choice(key, word)

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from jbodlab.config import key_table, node_keys
+from jbodlab.config import kafka_configs, key_table
 from jbodlab.config.key_table import Values
 from jbodlab.controller_api.requests import Listener
 from jbodlab.vocabulary.errors import ConfigError
@@ -31,7 +31,7 @@ TWO_FILES = (
     "advertised.listeners and inter.broker.listener.name. Broker: process.roles=broker, another "
     "node.id, other log.dirs, without CONTROLLER in listeners and advertised.listeners"
 )
-"""What to change in a file for both roles, such as the one of Kafka's quick start."""
+"""Advice for a file with both roles, such as the one of Kafka's quick start."""
 
 
 class Voter(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Voter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What `process.roles`, `node.id`, the listeners and the directories of one node are.
+    """Roles, id, listeners and directories of one node.
 
     Attributes:
         listeners: Addresses to bind, the host may be empty for all interfaces.
@@ -74,7 +74,7 @@ def read_values(properties: Mapping[str, str]) -> tuple[Values, list[str]]:
     Raises:
         ConfigError: a value is of the wrong kind or out of range.
     """
-    return key_table.read(node_keys.TABLE, properties)
+    return key_table.read(kafka_configs.NODE, properties)
 
 
 def node_config(values: Values) -> NodeConfig:

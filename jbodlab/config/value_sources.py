@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from jbodlab.config import dynamic_keys, group_configs, topic_keys
-from jbodlab.config.key_table import INT_MAX, SHORT_MAX, Key, Kind
+from jbodlab.config import dynamic_keys, kafka_configs
+from jbodlab.config.key_table import Key, Kind
 
 SOURCE_TOPIC = 1
 SOURCE_BROKER = 2
@@ -25,19 +25,9 @@ SOURCE_DEFAULT = 5
 SOURCE_GROUP = 8
 """Kafka's numbers."""
 
-_TYPES = {
-    Kind.FLAG: 1,
-    Kind.TEXT: 2,
-    Kind.NUMBER: 6,
-    Kind.LIST: 7,
-    Kind.CLASS: 8,
-    Kind.PASSWORD: 9,
-}
-_TYPE_INT, _TYPE_SHORT, _TYPE_LONG = 3, 4, 5
-
 
 class BrokerLayers(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set of broker settings, layer by layer."""
+    """Broker settings that are set, layer by layer."""
 
     broker: Mapping[str, str]
     all_brokers: Mapping[str, str]
@@ -78,8 +68,8 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
 def describe_topic(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[Described, ...]:
     """Return all settings of a topic, by name."""
     return tuple(
-        _of_own(key, configs, layers, topic_keys.synonyms(name), SOURCE_TOPIC)
-        for name, key in sorted(topic_keys.TOPIC_CONFIGS.items())
+        _of_own(key, configs, layers, SOURCE_TOPIC)
+        for name, key in sorted(kafka_configs.TOPIC.items())
         if name in configs or not key.is_internal
     )
 
@@ -87,8 +77,8 @@ def describe_topic(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[De
 def describe_group(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[Described, ...]:
     """Return all settings of a group, by name."""
     return tuple(
-        _of_own(key, configs, layers, ((group_configs.synonym(name), 1),), SOURCE_GROUP)
-        for name, key in sorted(group_configs.GROUP_CONFIGS.items())
+        _of_own(key, configs, layers, SOURCE_GROUP)
+        for name, key in sorted(kafka_configs.GROUP.items())
     )
 
 
@@ -102,19 +92,19 @@ def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
                 *_default(name, key.default),
             ],
         )
-        for name, key in sorted(dynamic_keys.BROKER_TABLE.items())
+        for name, key in sorted(kafka_configs.BROKER.items())
     )
 
 
 def describe_all_brokers(configs: Mapping[str, str]) -> tuple[Described, ...]:
-    """Return what is set for all brokers, and nothing else."""
+    """Return only the settings that are set for all brokers."""
     return tuple(
         _of_broker(
-            dynamic_keys.BROKER_TABLE[name],
+            kafka_configs.BROKER[name],
             [Synonym(name=name, value=value, source=SOURCE_ALL_BROKERS)],
         )
         for name, value in sorted(configs.items())
-        if name in dynamic_keys.BROKER_TABLE
+        if name in kafka_configs.BROKER
     )
 
 
@@ -127,7 +117,6 @@ def _of_own(
     key: Key,
     configs: Mapping[str, str],
     layers: BrokerLayers,
-    synonyms: Sequence[tuple[str, int]],
     source_of_own: int,
 ) -> Described:
     """Return a setting of a topic or group; each value is in the unit of its own name."""
@@ -136,12 +125,12 @@ def _of_own(
     if key.name in configs:
         found.append(Synonym(name=key.name, value=configs[key.name], source=source_of_own))
         values.append(configs[key.name])
-    for name, factor in synonyms:
+    for name, factor in key.synonyms:
         for value, source in layers.of(name):
             found.append(Synonym(name=name, value=value, source=source))
             values.append(_scaled(value, factor))
-    for name, _ in synonyms[:1]:
-        found += _default(name, dynamic_keys.BROKER_TABLE[name].default)
+    for name, _ in key.synonyms[:1]:
+        found += _default(name, kafka_configs.BROKER[name].default)
     return _described(key, found, values[0] if values else key.default, is_read_only=False)
 
 
@@ -166,15 +155,7 @@ def _described(
         source=synonyms[0].source if synonyms else SOURCE_DEFAULT,
         is_read_only=is_read_only,
         is_sensitive=is_sensitive,
-        config_type=_config_type(key),
+        config_type=key.kind.value,
         documentation=key.meaning,
         synonyms=tuple(synonyms),
     )
-
-
-def _config_type(key: Key) -> int:
-    if key.kind is not Kind.INTEGER:
-        return _TYPES[key.kind]
-    if key.maximum == SHORT_MAX:
-        return _TYPE_SHORT
-    return _TYPE_INT if key.maximum is not None and key.maximum <= INT_MAX else _TYPE_LONG

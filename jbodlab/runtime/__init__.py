@@ -1,1 +1,1 @@
-"""What a server process needs: clock, tasks, threads, sockets, metrics."""
+"""Parts of a server process: clock, tasks, threads, sockets, metrics."""

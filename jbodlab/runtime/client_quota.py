@@ -30,7 +30,7 @@ ANONYMOUS = "ANONYMOUS"
 """The user of every client: there is no authentication."""
 
 CLIENTS_MAX = 10_000
-"""Clients, or addresses, whose use is remembered; with more all begin anew."""
+"""Clients, or addresses, whose use is remembered; with more, all are forgotten."""
 
 
 def quota_of(

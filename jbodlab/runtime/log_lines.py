@@ -11,7 +11,7 @@ import logging
 FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s%(values)s"
 
 _PLAIN = {**logging.makeLogRecord({}).__dict__, "message": "", "asctime": "", "values": ""}
-"""What every log record has; the rest is `extra`."""
+"""Attributes that every log record has; the others are from `extra`."""
 
 
 def set_up() -> None:

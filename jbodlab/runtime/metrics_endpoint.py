@@ -30,7 +30,7 @@ def metrics_address(values: Values) -> Address | None:
     """Return host and port to serve metrics at; None if that is not wanted.
 
     Raises:
-        ConfigError: the port is no port.
+        ConfigError: the port is not one.
     """
     port = values.optional_integer("jbodlab.metrics.port")
     return None if port is None else (values.text("jbodlab.metrics.host"), port)

@@ -1,40 +1,33 @@
 """The environment of a server: clock, randomness, ids, threads, disks and network.
 
-`real` is the machine. A server can get another value, for example with a manual clock or disks in
-memory; broker, controller and this library use nothing else. Each part gets only the callables that
-it uses.
+`machine.system_environment` is that of the machine. A server can get another value, for example
+with a manual clock or disks in memory; broker, controller and this library use nothing else. Each
+part gets only the callables that it uses.
 """
 
 from __future__ import annotations
 
-import _thread
-import contextlib
-import os
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
-from jbodlab.controller_api.requests import Listener
-from jbodlab.controller_api.transport import RpcServer, RpcTransport
-from jbodlab.runtime.threads import Threads
-from jbodlab.storage.compaction.compaction_plan import Compactor
-from jbodlab.storage.directory.filesystem import Disk
-from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary import kafka_uuid
 
-NICENESS = 19
-"""Of a thread that stands back."""
+if TYPE_CHECKING:
+    from random import Random
+
+    from jbodlab.controller_api.requests import Listener
+    from jbodlab.controller_api.transport import RpcServer, RpcTransport
+    from jbodlab.runtime.threads import Threads
+    from jbodlab.storage.compaction.compaction_plan import Compactor
+    from jbodlab.storage.directory.filesystem import Disk
 
 
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server is in.
+    """Clock, randomness, threads, disks and network of a server; tests pass fakes.
 
     Attributes:
         monotonic_s: Seconds on a clock that never goes back; it goes on while a callback runs,
@@ -72,68 +65,3 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     def new_hex(self) -> str:
         """Draw the 32 hexadecimal digits that set apart folders of one replica."""
         return UUID(bytes=self.random_bytes(16), version=4).hex
-
-
-class MachineThreads:
-    """Threads of the operating system."""
-
-    def start(self, work: Callable[[], None], name: str) -> None:
-        """Run a function on a thread; the name is for others that make threads.
-
-        The caller goes on at once: `threading.Thread` would have it wait until the thread runs,
-        which takes the event loop a tenth of a millisecond on a good day.
-        """
-        del name
-        _thread.start_new_thread(work, ())
-
-    def queue(self) -> SimpleQueue[Any]:
-        """Return a queue."""
-        return SimpleQueue()
-
-    def flag(self) -> threading.Event:
-        """Return a flag that is not raised."""
-        return threading.Event()
-
-    def lock(self) -> threading.Lock:
-        """Return a lock."""
-        return threading.Lock()
-
-    def stand_back(self) -> None:
-        """Lower the priority of this thread; Linux has one for each."""
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
-
-
-def real() -> Outside:
-    """Return the machine as it is."""
-    return Outside(
-        monotonic_s=time.monotonic,
-        wall_ms=lambda: time.time_ns() // 1_000_000,
-        random=Random(),
-        random_bytes=os.urandom,
-        threads=MachineThreads(),
-        fs_of=lambda _path: PosixFileSystem(),
-        connect_rpc=_grpc_transport,
-        rpc_server=_grpc_server,
-        compactor=_cleaner_process,
-    )
-
-
-def _grpc_transport(address: str) -> RpcTransport:
-    # Only where it is used: gRPC takes a while to import, and has threads of its own.
-    from jbodlab.controller_api.grpc_transport import GrpcTransport
-
-    return GrpcTransport(address)
-
-
-def _cleaner_process() -> Compactor:
-    # Few brokers have anything to compact.
-    from jbodlab.storage.compaction.cleaner_process import CleanerProcess
-
-    return CleanerProcess()
-
-
-def _grpc_server(listener: Listener) -> RpcServer:
-    from jbodlab.controller_api.grpc_server import GrpcServer
-
-    return GrpcServer(listener)

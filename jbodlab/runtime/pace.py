@@ -10,10 +10,10 @@ BURST_S = 0.05
 """Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""
 
 CHUNK_BYTES = 1 << 20
-"""What is copied by one call to the system: some hundred microseconds of a memory's time."""
+"""Bytes that one call to the system copies: some hundred microseconds of a memory's time."""
 
 CHUNKS_PER_SECOND = 20
-"""So many chunks at least make up a second where the rate is small."""
+"""Least number of chunks in a second where the rate is small."""
 
 
 class Pace:

@@ -14,7 +14,7 @@ from typing import Any
 
 RESTART_S = 0.1
 RESTART_S_MAX = 5.0
-"""Pauses before work begins anew; doubled while it goes on failing at once."""
+"""Pauses before work is restarted; doubled while it goes on failing at once."""
 
 logger = logging.getLogger(__name__)
 

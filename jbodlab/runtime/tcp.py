@@ -1,4 +1,4 @@
-"""What is asked of the sockets under connections of Kafka's protocol."""
+"""Options of the sockets of Kafka's protocol."""
 
 from __future__ import annotations
 

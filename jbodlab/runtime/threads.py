@@ -48,5 +48,5 @@ class Threads(Protocol):
     def lock(self) -> AbstractContextManager[object]:
         """Return what only one thread at a time gets into."""
 
-    def stand_back(self) -> None:
+    def lower_priority(self) -> None:
         """Lower the priority of the calling thread, for machines with few processors."""

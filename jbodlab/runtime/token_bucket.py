@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 
 class TokenBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of one limit; a new value for every change.
+    """The tokens left of one limit; a new value for every change.
 
     Attributes:
         rate: Tokens that come in a second; more than 0.

@@ -88,3 +88,7 @@ class FormatError(JbodlabError):
 
 class ControllerUnavailableError(JbodlabError):
     """No answer from the active controller within the deadline; the caller may try again."""
+
+
+class ReplayError(JbodlabError):
+    """The metadata log contradicts itself, or holds a record that this version cannot interpret."""

@@ -329,7 +329,7 @@ class Cluster(ClientsView):
                 if not broker.is_running and not self._closing:
                     broker.start()
                 return
-        raise FaultError(f"there is no {fault.patient or fault.path} to start in {self}")
+        raise FaultError(f"there is no {fault.broker or fault.path} to start in {self}")
 
     def close(self) -> None:
         """End everything at once and remove it: faults, processes, disks, files, ports."""

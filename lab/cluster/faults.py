@@ -23,7 +23,7 @@ class Fault:
         kind: Name of its kind.
         mechanism: What made it.
         path: The directory that it broke, or the folder of the broker that it ended.
-        patient: Name of that broker.
+        broker: Name of that broker.
         injected_ns: When it took effect, on the monotonic clock.
         proved_ns: When its effect was proved.
         healing: What came of healing it; None while it is open, or where somebody else healed it.
@@ -37,7 +37,7 @@ class Fault:
         self.kind = made.kind
         self.mechanism = made.mechanism
         self.path = made.path
-        self.patient = made.patient
+        self.broker = made.broker
         self.injected_ns = made.injected_ns
         self.proved_ns = made.proved_ns
         self.healing: Healing | None = None
@@ -159,4 +159,4 @@ class Faults:
 
 
 def _nobody_to_start(fault: journal.Fault) -> None:
-    raise FaultError(f"cannot start {fault.patient} here")
+    raise FaultError(f"cannot start {fault.broker} here")

@@ -23,10 +23,12 @@ class LogDir:
         path: Where it lies.
     """
 
-    def __init__(self, path: Path, faults: Faults, patient: Callable[[], TargetBroker]) -> None:
+    def __init__(
+        self, path: Path, faults: Faults, target_broker: Callable[[], TargetBroker]
+    ) -> None:
         self.path = path
         self._faults = faults
-        self._patient = patient
+        self._target_broker = target_broker
 
     def __repr__(self) -> str:
         return f"log directory {self.path}"
@@ -77,4 +79,4 @@ class LogDir:
         Raises:
             FaultError: only root could prove a fault as the servers' user.
         """
-        return operations.directory_target(str(self.path), None, self._patient())
+        return operations.directory_target(str(self.path), None, self._target_broker())

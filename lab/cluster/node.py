@@ -255,7 +255,7 @@ class Broker(Node):
         super().__init__(state, around)
         self._faults = faults
         self._preload: Control | None = None
-        self.log_dirs = [LogDir(Path(path), faults, self.patient) for path in state.log_dirs]
+        self.log_dirs = [LogDir(Path(path), faults, self.target_broker) for path in state.log_dirs]
 
     def log_dir(self, number: int) -> LogDir:
         """Return a log directory; the first is number 1."""
@@ -285,7 +285,7 @@ class Broker(Node):
             self._preload.clear()
         self.thaw()
 
-    def patient(self) -> TargetBroker:
+    def target_broker(self) -> TargetBroker:
         """Return it as faults know it, with the process that runs it now."""
         return TargetBroker(
             name=f"broker-{self.id}",
@@ -312,7 +312,7 @@ class Broker(Node):
     def target(self) -> Target:
         """Return it as the target of a fault."""
         user = self._around.user
-        return operations.broker_target(self.patient(), user.uid, user.gid)
+        return operations.broker_target(self.target_broker(), user.uid, user.gid)
 
     def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
         """Break the process or its connections; otherwise as `LogDir.fails`."""

@@ -320,7 +320,7 @@ def _described(fault: Fault) -> dict[str, Any]:
         "id": fault.id,
         "kind": fault.kind,
         "mechanism": fault.mechanism,
-        "broker": fault.patient,
+        "broker": fault.broker,
         "path": str(fault.path),
         "injected_ns": fault.injected_ns,
         "proved_ns": fault.proved_ns,

@@ -70,7 +70,7 @@ def _as_json(fault: Fault) -> dict[str, object]:
         "id": fault.fault_id,
         "kind": fault.kind,
         "mechanism": fault.mechanism,
-        "broker": fault.patient or None,
+        "broker": fault.broker or None,
         "path": str(fault.path),
         "since": fault.since,
         "length_s": fault.length_s,

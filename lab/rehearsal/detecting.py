@@ -53,8 +53,8 @@ class Detecting:
     """
 
     def __init__(self, cluster: Cluster, target: Target) -> None:
-        assert target.patient is not None
-        folder = target.patient.folder
+        assert target.broker is not None
+        folder = target.broker.folder
         self._broker = next(one for one in cluster.brokers if one.folder == folder)
         self._directory = target.directory
         brokers = cluster.state.brokers
@@ -65,7 +65,7 @@ class Detecting:
         self._look()
         self._before = self._observer.view
         self.not_detected = (
-            f"{target.patient.name} has not detected it within {duration_text(DEADLINE_S)}"
+            f"{target.broker.name} has not detected it within {duration_text(DEADLINE_S)}"
         )
 
     def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:

@@ -1,4 +1,4 @@
-"""What stands behind the metadata of a record: the payload as text or as JSON.
+"""Contents of a record behind its metadata: the payload as text or as JSON.
 
 A `Contents` turns a record of a data batch into the end of its line, and into members of its JSON
 object. Control records are the same whatever the data is, see

@@ -1,4 +1,4 @@
-"""What a batch header says outside its CRC, held against the batches before it.
+"""Checks of the header fields outside a batch's CRC against the batches before it.
 
 Base offset, epoch and magic are not protected. Kafka's tool prints them as they stand; the JSON
 form, which other programs read, also tells where they cannot be right. Offsets are not looked at

@@ -36,7 +36,7 @@ _NOT_FOUND_LINE = "Indexed offset: {}, found log offset: {}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexOptions:
-    """What is done with indexes."""
+    """The checks of indexes to make."""
 
     sanity_check: bool = False
     """Only what a broker checks when it starts."""
@@ -159,7 +159,7 @@ class IndexDump:
 
 
 class _TimeFindings:
-    """What does not agree in one time index."""
+    """The mismatches in one time index."""
 
     def __init__(self) -> None:
         self.timestamps: list[Pair] = []

@@ -1,4 +1,4 @@
-"""What is found in files, as the lines of Kafka's dump tool or as one JSON object a line.
+"""Reports of a dump, as the lines of Kafka's dump tool or as one JSON object a line.
 
 Both kinds of report gather lines and write them in large pieces. Damage is told on the standard
 error output by both; the JSON report has it as an object too, at the place where it was found.
@@ -22,7 +22,7 @@ from jbodlab.vocabulary.errors import JbodlabError
 
 DELETE_HORIZON = 0x40
 _CHARACTERS_MAX = 1 << 16
-"""What is gathered before it is written."""
+"""Bytes that are gathered before they are written."""
 
 
 Pair = tuple[str, int, int]
@@ -34,7 +34,7 @@ class OutputError(JbodlabError):
 
 
 class Report(Protocol):
-    """What a dump tells of the files it reads."""
+    """The report of a dump on the files that it reads."""
 
     damaged: bool
     """Whether something could not be read, and so is missing from the report."""
@@ -54,7 +54,7 @@ class Report(Protocol):
         """A record; `content` is the end of its line, or more members of its JSON object."""
 
     def entry(self, kind: str, line: str, **members: JsonValue) -> None:
-        """One entry of a file that is no log."""
+        """One entry of a file that is not a log."""
 
     def remark(self, kind: str, line: str, **members: JsonValue) -> None:
         """Something that Kafka's tool tells on its standard output; no damage."""
@@ -245,7 +245,7 @@ class JsonReport(_Lines):
         self._object(kind, **members)
 
     def remark(self, kind: str, line: str, **members: JsonValue) -> None:
-        """A problem that is no damage, or a result."""
+        """A problem that is not damage, or a result."""
         self._object(kind, **members, message=line)
 
     def mismatches(self, kind: str, title: str, path: str, pairs: Sequence[Pair]) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from admin_tool import waiting
 from admin_tool.errors import AdminError
-from admin_tool.requests import connection
-from admin_tool.requests.connection import bootstrap_servers
+from admin_tool.kafka_calls import connection
+from admin_tool.kafka_calls.connection import bootstrap_servers
 from jbodlab.cli.program import main
 from lab.cluster.ports import HeldPorts
 

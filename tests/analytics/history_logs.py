@@ -15,7 +15,6 @@ from analytics.fold.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, To
 from analytics.fold.topic_records import Change, TopicFold
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.metadata.records.schema import Record
@@ -27,6 +26,7 @@ from jbodlab.metadata.records.topic_records import (
     TopicRecord,
 )
 from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
 from tests.analytics.builders import LEVEL
 from tests.snapshot_files import image_records

@@ -113,4 +113,4 @@ def read_direct(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> byt
     """Read from the files of a log that nobody changes just now."""
     if offset >= log.end_offset:
         return b""
-    return log.files.read(log.state.segments.places(offset), offset, max_bytes)
+    return log.files.read(log.state.segments.ranges(offset), offset, max_bytes)

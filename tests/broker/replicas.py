@@ -38,7 +38,7 @@ from jbodlab.metadata.records.topic_records import (
     TopicRecord,
 )
 from jbodlab.record_batch.record_batch import build_batch
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import (
@@ -233,7 +233,7 @@ class Host:
         self.proposals = Proposals()
         self.assignments = Assignments()
         self.registry = ReplicaRegistry(self.broker_id)
-        self.traffic = Traffic(real().monotonic_s)
+        self.traffic = Traffic(system_environment().monotonic_s)
         self.fetchers = FetcherManager(
             FetcherSettings(broker_id=self.broker_id, wait_max_ms=fetch_wait_max_ms),
             address_of=address_of,
@@ -249,7 +249,7 @@ class Host:
                 lag_time_max_ms=lag_time_max_ms,
                 sends_consumers_away=sends_consumers_away,
             ),
-            outside=real(),
+            outside=system_environment(),
             topics=self.topics,
             log_dirs=self.log_dirs,
             fetchers=self.fetchers,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.log.batches import decode_batch
 from jbodlab.metadata.log.snapshots import read_latest
 from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.errors import ReplayError
 
 DEADLINE_S = 10.0
 """How long a log is tried again of which something is taken away in the middle of a look."""

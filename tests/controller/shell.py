@@ -15,7 +15,7 @@ from controller.quorum.log_thread import LogThread
 from controller.serve.metadata_stream import MetadataStream
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.metadata_log import MetadataLog
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.errors import LogDirError
 from tests.controller.formatted import config_of
 
@@ -24,7 +24,7 @@ class Shell:
     """Log, thread and leadership, wired as the server does it, without periodic tasks."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        config, outside = config_of(directory, **settings), real()
+        config, outside = config_of(directory, **settings), system_environment()
         self.opened = open_metadata_dir(config)
         self.log: MetadataLog = self.opened.log
         self.thread = LogThread(outside.threads)

@@ -19,7 +19,8 @@ from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.controller_api.translate import from_proto, to_proto
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, Offset
 from lab.cluster.ports import HeldPorts
@@ -141,7 +142,7 @@ def test_a_timeout_of_zero_means_not_to_wait_for_the_effect(
     tmp_path: Path, timeout_ms: int, expected: int
 ) -> None:
     # Every look at the clock is 10 ms after the one before.
-    outside = replace(real(), monotonic_s=count(step=0.010).__next__)
+    outside = replace(system_environment(), monotonic_s=count(step=0.010).__next__)
     wish = requests.PartitionToReassign(topic="unknown", partition=0, replicas=brokers(1))
     request = requests.AlterPartitionReassignmentsRequest(partitions=(wish,), timeout_ms=timeout_ms)
 

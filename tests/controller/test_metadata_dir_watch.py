@@ -11,7 +11,7 @@ import pytest
 
 from controller.metadata_dir_watch import watch_metadata_dir
 from controller.quorum.log_thread import LogThread
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import LogDirError
 
@@ -39,7 +39,7 @@ def watch(
         directory = tmp_path / "metadata"
         log_folder = directory / "__cluster_metadata-0"
         log_folder.mkdir(parents=True)
-        log_thread = CountingThread(real().threads)
+        log_thread = CountingThread(system_environment().threads)
         watching = asyncio.create_task(
             watch_metadata_dir(
                 PosixFileSystem(),
@@ -103,7 +103,7 @@ def test_healthy_metadata_directory_is_left_clean(tmp_path: Path) -> None:
 
 async def _healthy(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    log_thread = LogThread(real().threads)
+    log_thread = LogThread(system_environment().threads)
     try:
         log_folder, fs = tmp_path / "log", PosixFileSystem()
         await watch_metadata_dir(fs, tmp_path, log_folder, log_thread, interval_ms=5)

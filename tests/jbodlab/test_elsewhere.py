@@ -23,7 +23,8 @@ from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import to_proto
 from jbodlab.controller_api.transport import RpcService
 from jbodlab.metadata.log.formatting import format_directories
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.broker.disks import eventually
@@ -115,7 +116,7 @@ def test_a_controller_and_a_broker_find_everything_through_their_outside(
 ) -> None:
     wire = Wire()
     outside = replace(
-        real(),
+        system_environment(),
         fs_of=lambda _path: Elsewhere(tmp_path),
         connect_rpc=lambda _address: wire,
         rpc_server=lambda _listener: wire,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jbodlab.storage.compaction.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
+from jbodlab.storage.compaction.compaction_plan import (
+    CleanedGroup,
+    Mapped,
+    Rate,
+    RoundPlan,
+    Throttle,
+)
 from jbodlab.storage.compaction.compaction_round import CompactionRound
 from jbodlab.storage.directory.filesystem import FileSystem
 
@@ -15,9 +21,9 @@ class SimCompactor:
     clean: Callable[[int], CleanedGroup]
     """Cleans a group of the round."""
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         """Begin a round."""
-        made = CompactionRound(fs, plan, look)
+        made = CompactionRound(fs, plan, throttle)
         self.clean = made.clean
         return made.begin()
 

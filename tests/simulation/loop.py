@@ -260,7 +260,7 @@ class SimThreads:
         # Nobody waits while he holds one: a greenlet ends what it does with it before it switches.
         return nullcontext()
 
-    def stand_back(self) -> None:
+    def lower_priority(self) -> None:
         """All threads are equal."""
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from storage_tool.__main__ import main
+from tests.jbodlab.storage.conftest import make_log as make_log
 
 
 class Result(NamedTuple):

@@ -15,7 +15,7 @@ from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.kafka_uuid import random_uuid
-from storage_tool.verify import Pace, is_locked
+from storage_tool.verify import is_locked
 
 
 @pytest.fixture
@@ -136,23 +136,3 @@ def test_nothing_is_locked_where_no_lock_is_or_nobody_holds_it(log_dir: Path) ->
     DirectoryLock(PosixFileSystem(), log_dir).close()
     assert (log_dir / names.LOCK_FILE).exists()
     assert not is_locked(log_dir)
-
-
-def test_reading_keeps_to_the_rate() -> None:
-    now, slept = [0.0], []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        now[0] += seconds
-
-    pace = Pace(100.0, lambda: now[0], sleep)
-    for _ in range(3):
-        pace(50)
-        # The disk takes its time as well.
-        now[0] += 0.2
-    assert now[0] == pytest.approx(1.7)
-    # What was not read for long is not made up for.
-    now[0] += 10
-    for _ in range(2):
-        pace(50)
-    assert slept[-1] == pytest.approx(0.5)

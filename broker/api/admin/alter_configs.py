@@ -17,7 +17,7 @@ from broker.api.admin.forwarding import Deadline, Forwarded, ForwardedApi
 from broker.api.cluster.own_configs import OwnConfigs, check_broker
 from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
-from jbodlab.config import dynamic_keys, key_table, topic_keys
+from jbodlab.config import kafka_configs, key_table
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -116,7 +116,7 @@ def _warn_of_no_effect(resources: Iterable[ConfigResource]) -> None:
         if resource.resource_type == GROUP_RESOURCE:
             continue
         is_topic = resource.resource_type == TOPIC_RESOURCE
-        table = topic_keys.TOPIC_CONFIGS if is_topic else dynamic_keys.BROKER_TABLE
+        table = kafka_configs.TOPIC if is_topic else kafka_configs.BROKER
         names = [change.name for change in resource.configs if change.config_operation != DELETE]
         for key in key_table.without_effect(table, names):
             logger.warning(

@@ -28,7 +28,8 @@ from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.directory.no_space import FullError
 from broker.disk.directory.replica_files import ReplicaFiles
 from broker.disk.directory.slowness import IoSamples
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory.filesystem import Disk, FileSystem
 from jbodlab.storage.log.directory_files import DirectoryFiles
 from jbodlab.vocabulary import kafka_uuid
@@ -73,7 +74,7 @@ class LogDir:
         open_files_max: int = OPEN_FILES_MAX,
     ) -> None:
         self.path = path
-        self.outside = outside or real()
+        self.outside = outside or system_environment()
         self.directory_id = directory_id
         self.disk = fs or self.outside.fs_of(path)
         self._fence = Fence()

@@ -29,7 +29,8 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life import clean_shutdown
 from broker.limits import START_DEADLINE_S
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import disk_errors, meta_properties
 from jbodlab.storage.directory.directory_lock import DirectoryLock
@@ -97,7 +98,7 @@ async def open_log_dirs(
             formatted or cannot be read, or no directory is left.
         ConfigError: a directory is named twice.
     """
-    outside = outside or real()
+    outside = outside or system_environment()
     paths = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     looks = await in_parallel(
         paths, lambda path: _look(outside.fs_of(path), path), deadline_s, outside.threads

@@ -21,7 +21,7 @@ from controller.decide.state import (
     ControllerState,
     RecordList,
 )
-from jbodlab.config import dynamic_keys, group_configs, node_keys, topic_keys
+from jbodlab.config import dynamic_keys, group_configs, kafka_configs, topic_keys
 from jbodlab.config.key_table import Key, Kind, Values
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
@@ -47,9 +47,9 @@ _TOGETHER = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 """Configs that must not contradict each other."""
 
 _TABLES: Mapping[int, Mapping[str, Key]] = {
-    TOPIC_RESOURCE: topic_keys.TOPIC_CONFIGS,
-    BROKER_RESOURCE: dynamic_keys.BROKER_TABLE,
-    GROUP_RESOURCE: group_configs.GROUP_CONFIGS,
+    TOPIC_RESOURCE: kafka_configs.TOPIC,
+    BROKER_RESOURCE: kafka_configs.BROKER,
+    GROUP_RESOURCE: kafka_configs.GROUP,
 }
 """What may be set of each kind of resource."""
 
@@ -241,7 +241,7 @@ def _in_file(name: str, resource_type: int, static_configs: Mapping[str, str]) -
     """Return what a config that is not set has from the property file."""
     names = [name]
     if resource_type == TOPIC_RESOURCE:
-        names = [each for each, _ in topic_keys.synonyms(name)]
+        names = [each for each, _ in kafka_configs.TOPIC[name].synonyms]
     return next((static_configs[each] for each in names if each in static_configs), None)
 
 
@@ -264,7 +264,7 @@ def _check(
                 configs |= {name: after[name] for name in _TOGETHER if name in after}
             topic_keys.check(configs)
         elif resource.resource_type == GROUP_RESOURCE:
-            node = Values(node_keys.TABLE, state.settings.static_configs)
+            node = Values(kafka_configs.NODE, state.settings.static_configs)
             group_configs.check(after, node)
         else:
             dynamic_keys.check(configs, all_brokers=not resource.resource_name)

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.cluster_records import (
     ENTER_CONTROLLED_SHUTDOWN,
     FENCE,
@@ -25,6 +24,7 @@ from jbodlab.metadata.records.cluster_records import (
 )
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, Offset
 
 

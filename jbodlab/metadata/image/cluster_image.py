@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from jbodlab.metadata.image.broker_registration import BrokerRegistration, by_name
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 

@@ -15,7 +15,6 @@ from typing import Protocol
 
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -24,6 +23,7 @@ from jbodlab.metadata.records.config_records import (
 from jbodlab.metadata.records.control_records import ControlRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from jbodlab.metadata.image.cluster_image import ClusterDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.image.security_image import SecurityDelta
 from jbodlab.metadata.image.settings_delta import SettingsDelta
 from jbodlab.metadata.image.settings_image import ConfigResource
@@ -48,6 +47,7 @@ from jbodlab.metadata.records.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicIdPartition
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.topic_records import (
     NO_LEADER_CHANGE,
     NO_RECOVERY_STATE_CHANGE,
@@ -16,6 +15,7 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
 )
 from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.security_records import (
     AccessControlEntryRecord,
@@ -19,6 +18,7 @@ from jbodlab.metadata.records.security_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from jbodlab.vocabulary.errors import ReplayError
 
 ScramKey = tuple[str, int]
 """User and mechanism."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
@@ -17,6 +16,7 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
     TopicRecord,
 )
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 

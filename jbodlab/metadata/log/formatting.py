@@ -17,7 +17,8 @@ from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.features import default_levels
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME, versioned
-from jbodlab.runtime.outside import Outside, real
+from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
@@ -52,7 +53,7 @@ def format_directories(
     Raises:
         FormatError: a directory could not be written.
     """
-    outside = outside or real()
+    outside = outside or system_environment()
     levels = default_levels(level) if features is None else features
     records = [
         versioned(FeatureLevelRecord(name=name, feature_level=number), level)

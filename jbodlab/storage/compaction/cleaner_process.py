@@ -24,11 +24,11 @@ from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
     CleaningStoppedError,
-    Look,
     Mapped,
-    PacedLook,
     Rate,
+    RateThrottle,
     RoundPlan,
+    Throttle,
 )
 from jbodlab.storage.compaction.compaction_round import CompactionRound
 from jbodlab.storage.directory import disk_errors
@@ -51,14 +51,14 @@ class CleanerProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._look: Look = _no_look
+        self._throttle: Throttle = _no_throttle
         self._rate = Rate()
         self._told_rate: float | None = None
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         """Begin a round; see `CompactionRound.begin`."""
         del fs
-        self._look, self._rate = look, rate
+        self._throttle, self._rate = throttle, rate
         if self._connection is None:
             self._start()
         found = self._ask("begin", plan)
@@ -104,7 +104,7 @@ class CleanerProcess:
             self._tell_rate(connection)
             connection.send(request)
             while not connection.poll(CLEANER_LOOK_S):
-                self._look(0)
+                self._throttle(0)
                 self._tell_rate(connection)
             kind, *answer = connection.recv()
         except (EOFError, ConnectionError) as error:
@@ -143,7 +143,7 @@ def _result(kind: str, answer: list[Any]) -> object:
 
 
 class Caller:
-    """Who has asked for something; a `Flag` that is raised when that process ends.
+    """The process that asks for rounds; a `Flag` that is raised when it ends.
 
     It sends nothing but rates while it waits for an answer.
     """
@@ -154,7 +154,7 @@ class Caller:
         self._connection = connection
         self._rate = rate
         self._monotonic_s = monotonic_s
-        self._looked_s = monotonic_s()
+        self._polled_s = monotonic_s()
         self._is_gone = False
 
     def set(self) -> None:
@@ -162,10 +162,10 @@ class Caller:
         self._is_gone = True
 
     def is_set(self) -> bool:
-        """Return whether it is gone; looks now and then, as a look takes longer than a batch."""
+        """Return whether it is gone; polls now and then, as a poll takes longer than a batch."""
         now_s = self._monotonic_s()
-        if not self._is_gone and now_s - self._looked_s >= CLEANER_LOOK_S:
-            self._looked_s = now_s
+        if not self._is_gone and now_s - self._polled_s >= CLEANER_LOOK_S:
+            self._polled_s = now_s
             self._hear(0)
         return self._is_gone
 
@@ -186,11 +186,11 @@ class Caller:
 
 
 def main() -> None:
-    """Do what is asked for until nobody asks any more."""
-    from jbodlab.runtime.outside import real
+    """Serve the requests of the parent process until it closes the connection."""
+    from jbodlab.runtime.machine import system_environment
 
-    outside = real()
-    outside.threads.stand_back()
+    outside = system_environment()
+    outside.threads.lower_priority()
     connection = Connection(int(sys.argv[1]))
     rate = Rate()
     caller = Caller(connection, rate, outside.monotonic_s)
@@ -207,8 +207,8 @@ def main() -> None:
             if name == "begin":
                 # That of the last round may be large.
                 cleaning = None
-                look = PacedLook(caller, rate, outside.monotonic_s)
-                cleaning = CompactionRound(outside.fs_of(argument.folder), argument, look)
+                throttle = RateThrottle(caller, rate, outside.monotonic_s)
+                cleaning = CompactionRound(outside.fs_of(argument.folder), argument, throttle)
                 answer: tuple[Any, ...] = ("done", cleaning.begin())
             else:
                 assert cleaning is not None
@@ -226,5 +226,5 @@ def main() -> None:
             return
 
 
-def _no_look(_size: int) -> None:
+def _no_throttle(_size: int) -> None:
     pass

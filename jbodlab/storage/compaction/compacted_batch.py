@@ -1,4 +1,4 @@
-"""What compaction keeps of a batch, and the bytes of what is left of it.
+"""The records of a batch that compaction keeps, and the bytes of the new batch.
 
 A record is kept if it is the newest of its key, as far as keys were mapped; one without a key is
 not. What a transaction that was aborted has written goes, and so does a marker of which no batch is
@@ -47,7 +47,7 @@ NO_TIMESTAMP = -1
 
 
 class LastBatch(NamedTuple):
-    """What a log remembers a producer by.
+    """The last batch of a producer, by which a log remembers it.
 
     Attributes:
         last_offset: Of its last batch of records; None if it has none in its epoch, and a marker
@@ -69,7 +69,7 @@ def last_batches(producers: ProducerState) -> dict[int, LastBatch]:
 
 
 class BatchFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round of compaction knows.
+    """The knowledge of one round of compaction.
 
     Attributes:
         offsets: The newest offset of each key.

@@ -24,7 +24,7 @@ from jbodlab.storage.log.segments import RELATIVE_OFFSET_MAX, ClosedSegment
 
 
 class DirtyRange(NamedTuple):
-    """What of a log there is to clean.
+    """The dirty part of a log.
 
     Attributes:
         first_dirty: Below it everything is clean.

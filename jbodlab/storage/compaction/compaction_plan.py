@@ -1,4 +1,4 @@
-"""What a round of compaction is asked to do, what comes of it, and who may do it: plain values."""
+"""Plan and results of a round of compaction as plain values, and the interface of compactors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from jbodlab.storage.log.transactions import AbortedTransaction
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.limits import FOLLOW_S
 
-Look = Callable[[int], None]
+Throttle = Callable[[int], None]
 """Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""
 
 
 class CleanerDiedError(JbodlabError):
-    """Who made a round has ended in the middle of it, and nobody had called it off."""
+    """The process that made a round ended in the middle of it; the round was not cancelled."""
 
 
 class CleaningStoppedError(JbodlabError):
@@ -32,7 +32,7 @@ class CleaningStoppedError(JbodlabError):
 
 
 class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done to one log; a plain value.
+    """The work on one log; a plain value.
 
     Attributes:
         folder: Of the log.
@@ -104,7 +104,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mapped(NamedTuple):
-    """What came of the first step.
+    """The result of the first step.
 
     Attributes:
         end: Keys of all records below it are in the map; the log is clean up to there in the end.
@@ -147,15 +147,15 @@ class Rate:
 
 
 class Compactor(Protocol):
-    """Who makes the rounds of one directory, one after the other; its calls block."""
+    """Makes the rounds of one directory, one after the other; its calls block."""
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         """Begin a round; see `CompactionRound.begin`.
 
         Args:
             fs: The disk.
             plan: What is to be done.
-            look: Keeps the rate for who works in this process.
+            throttle: Keeps the rate of a compactor in this process.
             rate: The same for others; it may change until the round ends.
         """
 
@@ -166,8 +166,8 @@ class Compactor(Protocol):
         """Give back what it holds."""
 
 
-class PacedLook:
-    """A `Look` that keeps a rate.
+class RateThrottle:
+    """A `Throttle` that keeps a rate.
 
     Args:
         stop: Raised when the round is called off.

@@ -2,8 +2,7 @@
 
 The files that it makes end with `.cleaned` and are nobody's until they take the place of those
 that they were made of; see `segment_swap`. A death at any moment leaves the log as it was. All of
-it blocks, and takes as long as it takes; `Look` is where it is told to stop, and where its rate is
-kept.
+it blocks, and takes as long as it takes; `Throttle` keeps its rate, and raises when it is to stop.
 
     1  the keys of the dirty part are mapped to their newest offsets, as many as there is room for
     2  the segments below the end of what was mapped are put into groups
@@ -28,9 +27,9 @@ from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanedSegment,
     CleaningStoppedError,
-    Look,
     Mapped,
     RoundPlan,
+    Throttle,
 )
 from jbodlab.storage.compaction.offset_map import OffsetMap
 from jbodlab.storage.directory import names
@@ -59,13 +58,13 @@ class CompactionRound:
     Args:
         fs: The disk.
         plan: What is to be done.
-        look: See `Look`.
+        throttle: See `Throttle`.
     """
 
-    def __init__(self, fs: FileSystem, plan: RoundPlan, look: Look) -> None:
+    def __init__(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle) -> None:
         self._fs = fs
         self._plan = plan
-        self._look = look
+        self._throttle = throttle
         self._offsets = OffsetMap(plan.map_bytes, plan.map_load_factor)
         self._aborted: tuple[AbortedTransaction, ...] = ()
         self._groups: Sequence[tuple[SourceSegment, ...]] = ()
@@ -117,7 +116,7 @@ class CompactionRound:
         size_max = min(max(size, plan.segment_bytes), POSITION_MAX)
         with (
             _gone_is_no_failure(),
-            contextlib.closing(_Writer(self._fs, plan, self._look, size_max)) as writer,
+            contextlib.closing(_Writer(self._fs, plan, self._throttle, size_max)) as writer,
         ):
             writer.begin(group[0].segment.base_offset)
             for source in group:
@@ -219,7 +218,7 @@ class CompactionRound:
         end, next_offset = 0, segment.base_offset
         try:
             for batch in SegmentReader(file, path, segment.size).scan():
-                self._look(batch.header.size)
+                self._throttle(batch.header.size)
                 # The offset of a batch is not covered by its CRC.
                 if not next_offset <= batch.header.base_offset < segment.next_offset:
                     reason = f"expected offset {next_offset}, got {batch.header.base_offset}"
@@ -246,10 +245,10 @@ class CompactionRound:
 class _Writer:
     """Writes the cleaned segments of one group."""
 
-    def __init__(self, fs: FileSystem, plan: RoundPlan, look: Look, size_max: int) -> None:
+    def __init__(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, size_max: int) -> None:
         self._fs = fs
         self._plan = plan
-        self._look = look
+        self._throttle = throttle
         self._size_max = size_max
         self._segment = ActiveSegment(0)
         self._file: AppendFile | None = None
@@ -304,7 +303,7 @@ class _Writer:
     def _write(self) -> None:
         assert self._file is not None
         if self._buffers:
-            self._look(self._buffered)
+            self._throttle(self._buffered)
             self._file.writev(self._buffers)
             self._buffers, self._buffered = [], 0
 

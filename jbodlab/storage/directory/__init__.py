@@ -1,1 +1,1 @@
-"""Files of a log directory that are no log's: names, locks, checkpoints, meta.properties."""
+"""Files of a log directory outside its logs: names, locks, checkpoints, meta.properties."""

@@ -69,7 +69,7 @@ class CopyTarget(Protocol):
 
 
 class FileSystem(Protocol):
-    """What the log needs of a disk."""
+    """The calls of a disk that a log needs."""
 
     def open_source(self, path: Path) -> CopySource:
         """Open to be copied from."""

@@ -30,7 +30,7 @@ from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import DirectoryId
 
 VERSION = 1
-"""What new files carry."""
+"""Version of new files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class MetaProperties:
 
 
 class Ensemble(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in all directories of one node, each list ordered by path."""
+    """The findings in all directories of one node, each list ordered by path."""
 
     metadata_log_dir: Path
     empty: tuple[Path, ...] = ()

@@ -55,7 +55,7 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 DAMAGED_SUFFIX = ".damaged"
-"""What was found behind damage, kept for people to look at."""
+"""Suffix of files behind damage, kept for people to look at."""
 TMP_SUFFIX = ".tmp"
 """A small file that is being replaced."""
 
@@ -70,7 +70,7 @@ _OFFSET = re.compile(r"[0-9]{20}(?=\.)")
 
 
 class DirKind(Enum):
-    """What a partition directory is there for; the value is the end of its name."""
+    """Purpose of a partition directory; the value is the end of its name."""
 
     CURRENT = ""
     FUTURE = "future"

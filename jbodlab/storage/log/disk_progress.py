@@ -1,4 +1,4 @@
-"""What of a log is known to be on the disk, and what has to be synced before more is."""
+"""The part of a log that is known to be on the disk, and the syncs that extend it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `LogState` wants done to the files of its log: plain values, carried out in their order.
+"""Instructions of `LogState` for the files of its log: plain values, carried out in their order.
 
 They name segments by base offset, files by name, positions and sizes in bytes. Nobody decides
 anything while carrying them out; see `carry_out`. None of them makes anything durable: what is to
@@ -103,7 +103,7 @@ Instructions = tuple[Instruction, ...]
 
 
 class SyncRequest(NamedTuple):
-    """What must be on the disk before the recovery point may be `end_offset`.
+    """The files to sync before the recovery point may be `end_offset`.
 
     Attributes:
         segments: Base offset and size of each, ascending.

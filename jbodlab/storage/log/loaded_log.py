@@ -19,7 +19,7 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 
 class LoadedLog(msgspec.Struct, frozen=True):
-    """A log whose files are open: for whoever owns it from now on."""
+    """A log whose files are open, for its new owner."""
 
     state: LogState
     files: LogFiles

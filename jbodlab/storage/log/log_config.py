@@ -8,7 +8,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log needs of its topic's configuration; the defaults are Kafka's."""
+    """The settings of its topic that a log uses; the defaults are Kafka's."""
 
     segment_bytes: int = 1 << 30
     """A segment is rolled before an append that would make it larger."""

@@ -10,6 +10,7 @@ Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 from collections.abc import Sequence
@@ -20,7 +21,6 @@ from uuid import UUID
 
 from jbodlab.storage.directory import disk_errors, names
 from jbodlab.storage.directory.checkpoints import render_frame
-from jbodlab.storage.directory.file_sync import sync_file
 from jbodlab.storage.directory.filesystem import AppendFile, Buffer, FileSystem
 from jbodlab.storage.log.directory_files import DirectoryFiles, SegmentIndexes
 from jbodlab.storage.log.instructions import (
@@ -38,7 +38,7 @@ from jbodlab.storage.log.instructions import (
     WriteSnapshot,
 )
 from jbodlab.storage.log.offset_index import OffsetIndex
-from jbodlab.storage.log.places import Place
+from jbodlab.storage.log.segment_ranges import SegmentRange
 from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.storage.log.segment_swap import complete_swap
 from jbodlab.storage.log.segments import ActiveSegment
@@ -51,7 +51,7 @@ from jbodlab.storage.log.transactions import (
 )
 from jbodlab.vocabulary.errors import CorruptRecordError
 from jbodlab.vocabulary.ids import TopicPartition
-from jbodlab.vocabulary.limits import POSITIONS_REMEMBERED_MAX
+from jbodlab.vocabulary.limits import POSITIONS_REMEMBERED_MAX, WRITE_BACK_BYTES
 
 SEGMENT_SUFFIXES = (names.LOG_SUFFIX, *names.INDEX_SUFFIXES)
 
@@ -67,7 +67,7 @@ class LogFiles:
         topic_partition: Whose log it is; the directory's name may be cut.
         topic_id: From `partition.metadata`; None if there is none.
         shared: Open files and indexes of all logs of the log directory.
-        index_interval_bytes: Of indexes that have to be made anew.
+        index_interval_bytes: Of indexes that have to be rebuilt.
 
     Attributes:
         is_behind: Whether the disk had no room for something that was asked for, so that the files
@@ -200,7 +200,7 @@ class LogFiles:
 
     def read(
         self,
-        places: Sequence[Place],
+        ranges: Sequence[SegmentRange],
         offset: int,
         max_bytes: int,
         max_offset: int | None = None,
@@ -211,7 +211,7 @@ class LogFiles:
         """Read whole batches from the one that contains an offset, out of one segment.
 
         Args:
-            places: Where to begin, from `SegmentList.places`.
+            ranges: Where to begin, from `SegmentList.ranges`.
             offset: The first offset wanted; the batch may begin before it.
             max_bytes: Most bytes to return.
             max_offset: Only batches entirely below it, such as the high watermark; None for all.
@@ -221,17 +221,17 @@ class LogFiles:
         Raises:
             CorruptRecordError: bytes where a batch should begin are none.
         """
-        for place in self.there(places):
+        for part in self.existing(ranges):
             known = self._positions.get(offset)
-            if known is not None and known[0] == place.base_offset and known[1] <= place.size:
+            if known is not None and known[0] == part.base_offset and known[1] <= part.size:
                 position, ahead = known[1], 0
-            elif place.position is not None:
-                position, ahead = place.position, read_ahead
+            elif part.position is not None:
+                position, ahead = part.position, read_ahead
             else:
-                position, ahead = self.indexes(place).offset_index.lookup(offset), read_ahead
-            if position >= place.size:
+                position, ahead = self.indexes(part).offset_index.lookup(offset), read_ahead
+            if position >= part.size:
                 continue
-            found = self.reader(place).read(
+            found = self.reader(part).read(
                 offset,
                 position,
                 max_bytes=max_bytes,
@@ -240,26 +240,26 @@ class LogFiles:
                 read_ahead=ahead,
             )
             if found.data:
-                self._remember(found.next_offset, place.base_offset, found.next_position)
+                self._remember(found.next_offset, part.base_offset, found.next_position)
                 return found.data
-            if found.next_position < place.size:
+            if found.next_position < part.size:
                 return b""
             # The rest of this segment was compacted away.
         return b""
 
-    def there(self, places: Sequence[Place]) -> Sequence[Place]:
-        """Return of some places what the disk had room for: the files may end before the state."""
+    def existing(self, ranges: Sequence[SegmentRange]) -> Sequence[SegmentRange]:
+        """Return the parts of ranges that the files have: they may end before the state does."""
         if not self.is_behind:
-            return places
-        there = []
-        for place in places:
-            path = self.path(place.base_offset)
+            return ranges
+        existing = []
+        for part in ranges:
+            path = self.path(part.base_offset)
             # Opening must not make a segment whose turn has not come.
             if self.fs.exists(path):
-                key = (self, place.base_offset)
+                key = (self, part.base_offset)
                 file = self._shared.file(key, partial(self.fs.open_append, path))
-                there.append(place._replace(size=min(place.size, file.size())))
-        return there
+                existing.append(part._replace(size=min(part.size, file.size())))
+        return existing
 
     def aborted(
         self, base_offsets: Sequence[int], fetch_offset: int, upper_offset: int
@@ -290,22 +290,22 @@ class LogFiles:
     # Beside the directory's thread
 
     def sync(self, fs: FileSystem, request: SyncRequest, *, with_parent: bool = True) -> None:
-        """Return when what is asked for is on the disk.
+        """Return when the files of a request are on the disk.
 
         Args:
             fs: The disk, as the calling thread may use it.
-            request: What is asked for.
+            request: The files.
             with_parent: Whether the name of the partition directory is part of it.
         """
         for base_offset, size in request.segments:
-            sync_file(fs, self.path(base_offset), size)
+            _sync_file(fs, self.path(base_offset), size)
         for base_offset in request.closed:
             for suffix in names.INDEX_SUFFIXES:
-                sync_file(fs, self.path(base_offset, suffix), 0)
+                _sync_file(fs, self.path(base_offset, suffix), 0)
         for offset in request.snapshots:
-            sync_file(fs, self.directory / names.snapshot_file(offset), 0)
+            _sync_file(fs, self.directory / names.snapshot_file(offset), 0)
         if request.epochs:
-            sync_file(fs, self.directory / names.LEADER_EPOCH_FILE, 0)
+            _sync_file(fs, self.directory / names.LEADER_EPOCH_FILE, 0)
         if request.names:
             if request.metadata:
                 fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
@@ -365,19 +365,19 @@ class LogFiles:
             raise CorruptRecordError(path, found, f"segment ends before {size}")
         return file
 
-    def reader(self, place: Place) -> SegmentReader:
+    def reader(self, part: SegmentRange) -> SegmentReader:
         """Return a reader of a segment."""
-        base_offset, size = place.base_offset, place.size
+        base_offset, size = part.base_offset, part.size
         file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, size))
-        return SegmentReader(file, self.path(base_offset), size, place.next_offset)
+        return SegmentReader(file, self.path(base_offset), size, part.next_offset)
 
-    def indexes(self, place: Place) -> SegmentIndexes:
+    def indexes(self, part: SegmentRange) -> SegmentIndexes:
         """Return the indexes of a closed segment."""
-        return self._shared.indexes((self, place.base_offset), lambda: self._load_indexes(place))
+        return self._shared.indexes((self, part.base_offset), lambda: self._load_indexes(part))
 
-    def _load_indexes(self, place: Place) -> SegmentIndexes:
-        """Read the index files; if they are not usable they are made anew from the batches."""
-        base_offset = place.base_offset
+    def _load_indexes(self, part: SegmentRange) -> SegmentIndexes:
+        """Read the index files; if they are not usable they are rebuilt from the batches."""
+        base_offset = part.base_offset
         path = self.path(base_offset, names.INDEX_SUFFIX)
         times_path = self.path(base_offset, names.TIME_INDEX_SUFFIX)
         try:
@@ -386,7 +386,7 @@ class LogFiles:
         except (FileNotFoundError, CorruptRecordError) as error:
             logger.warning("rebuilding an index: %s", error)
             segment = ActiveSegment(base_offset)
-            for _, header, _ in self.reader(place).scan():
+            for _, header, _ in self.reader(part).scan():
                 segment.note(header, self._index_interval_bytes)
             segment.finish()
             try:
@@ -456,3 +456,15 @@ class LogFiles:
         if len(positions) >= POSITIONS_REMEMBERED_MAX:
             del positions[next(iter(positions))]
         positions[offset] = (base_offset, position)
+
+
+def _sync_file(fs: FileSystem, path: Path, size: int) -> None:
+    """Sync a file that may have gone since it was asked for; then nothing of it is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        position = 0
+        while position + WRITE_BACK_BYTES < size:
+            written = fs.write_back(path, position, WRITE_BACK_BYTES)
+            if not written:
+                break
+            position += written
+        fs.fsync_file(path)

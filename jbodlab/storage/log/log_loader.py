@@ -44,7 +44,6 @@ from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.storage.log.log_state import LogState
-from jbodlab.storage.log.places import Place
 from jbodlab.storage.log.producer_replay import ProducerReplay
 from jbodlab.storage.log.producer_state import ProducerState
 from jbodlab.storage.log.segment_ends import (
@@ -53,6 +52,7 @@ from jbodlab.storage.log.segment_ends import (
     has_batch_behind,
     last_segment,
 )
+from jbodlab.storage.log.segment_ranges import SegmentRange
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
@@ -239,8 +239,8 @@ class _Loader:
         base_offset = self._bases[first]
         self._remove_snapshots([each for each in self._snapshots if each > base_offset])
         self._epochs.truncate_to(base_offset)
-        places = [Place.of(each) for each in self._closed]
-        self._producers = self._replay(places, base_offset)
+        ranges = [SegmentRange.of(each) for each in self._closed]
+        self._producers = self._replay(ranges, base_offset)
         for number in range(first, len(self._bases)):
             base_offset = self._bases[number]
             if number > first:
@@ -286,7 +286,7 @@ class _Loader:
         segment = ActiveSegment(base_offset)
         if producers is None:
             segment.aborted = self._files.read_aborted(base_offset)
-        reader = self._files.reader(Place(base_offset, size, -1, 0))
+        reader = self._files.reader(SegmentRange(base_offset, size, -1, 0))
         # Whatever it is that cannot be a batch: the log ends in front of it.
         with contextlib.suppress(CorruptRecordError, DecodeError):
             for _, header, data in reader.scan():
@@ -346,7 +346,7 @@ class _Loader:
 
     def _has_batches_behind(self, active: ActiveSegment, size: int) -> bool:
         """Return whether a valid batch lies behind the first invalid byte of the last segment."""
-        file = self._files.reader(Place(active.base_offset, size, -1, 0)).file
+        file = self._files.reader(SegmentRange(active.base_offset, size, -1, 0)).file
         return has_batch_behind(file, active.size, size, active.next_offset)
 
     def _set_aside_damaged(self, base_offset: int) -> None:
@@ -359,7 +359,7 @@ class _Loader:
     # Leader epochs
 
     def _read_epochs(self, trusted: int) -> tuple[tuple[int, int], ...]:
-        """Read the leader epochs; made anew from the batches if the file is not usable.
+        """Read the leader epochs; rebuilt from the batches if the file is not usable.
 
         It is replaced without a sync, so a loss of power may have taken it.
 
@@ -387,7 +387,7 @@ class _Loader:
         segments: Sequence[ClosedSegment | ActiveSegment],
     ) -> None:
         """Take the epochs of one segment; it is read only if there is more than one in it."""
-        reader = self._files.reader(Place.of(segment))
+        reader = self._files.reader(SegmentRange.of(segment))
         first = reader.first_header()
         if first is None:
             return
@@ -395,7 +395,7 @@ class _Loader:
             self._epochs.assign(first.partition_leader_epoch, first.base_offset)
         number = segments.index(segment)
         if number + 1 < len(segments):
-            following = self._files.reader(Place.of(segments[number + 1])).first_header()
+            following = self._files.reader(SegmentRange.of(segments[number + 1])).first_header()
             if following is not None and (
                 following.partition_leader_epoch == first.partition_leader_epoch
             ):
@@ -413,12 +413,12 @@ class _Loader:
         assumes that no producer was idempotent then, and would let a repeated batch in if the file
         was lost.
         """
-        places = [*map(Place.of, self._closed), Place.of(active)]
-        return self._replay(places, end_offset)
+        ranges = [*map(SegmentRange.of, self._closed), SegmentRange.of(active)]
+        return self._replay(ranges, end_offset)
 
-    def _replay(self, places: Sequence[Place], end_offset: int) -> ProducerState:
+    def _replay(self, ranges: Sequence[SegmentRange], end_offset: int) -> ProducerState:
         usable = [each for each in sorted(self._snapshots, reverse=True) if each <= end_offset]
-        replay = ProducerReplay(self._files, usable, places, end_offset)
+        replay = ProducerReplay(self._files, usable, ranges, end_offset)
         while not replay.step():
             pass
         self._remove_snapshots(replay.damaged)

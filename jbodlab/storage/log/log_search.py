@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jbodlab.storage.log.log_files import LogFiles
-from jbodlab.storage.log.places import CutRequest, Look, Place, TimedPlace
+from jbodlab.storage.log.segment_ranges import CutRequest, SearchStart, SegmentRange, TimedRange
 from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 
 
 def cut_point(files: LogFiles, request: CutRequest) -> ActiveSegment:
     """Find the place of a cut: what its segment is up to there."""
-    place, offset = request.place, request.offset
+    part, offset = request.segment_range, request.offset
     if request.active is not None:
         index, times = request.active.index, request.active.time_index
         aborted = request.active.aborted
     else:
-        indexes = files.indexes(place)
+        indexes = files.indexes(part)
         index, times = indexes.offset_index.copy(), indexes.time_index.copy()
-        aborted = files.read_aborted(place.base_offset)
+        aborted = files.read_aborted(part.base_offset)
     index.truncate_to(offset)
     times.truncate_to(offset)
-    position, next_offset = index.last_position(), place.base_offset
+    position, next_offset = index.last_position(), part.base_offset
     max_timestamp, max_timestamp_offset = times.last
-    reader = files.reader(place)
+    reader = files.reader(part)
     for found in reader.scan(position):
         header = found.header
         if header.next_offset > offset:
@@ -34,9 +34,7 @@ def cut_point(files: LogFiles, request: CutRequest) -> ActiveSegment:
             max_timestamp, max_timestamp_offset = header.max_timestamp, header.last_offset
     first = reader.first_header() if position else None
     return ActiveSegment.loaded(
-        ClosedSegment(
-            place.base_offset, next_offset, position, max_timestamp, max_timestamp_offset
-        ),
+        ClosedSegment(part.base_offset, next_offset, position, max_timestamp, max_timestamp_offset),
         index,
         times,
         first_timestamp=-1 if first is None else first.max_timestamp,
@@ -45,7 +43,7 @@ def cut_point(files: LogFiles, request: CutRequest) -> ActiveSegment:
 
 
 def first_record_at(
-    files: LogFiles, places: Sequence[Place], timestamp: int, start_offset: int
+    files: LogFiles, ranges: Sequence[SegmentRange], timestamp: int, start_offset: int
 ) -> tuple[int, int] | None:
     """Return timestamp and offset of the first record that is not older than `timestamp`.
 
@@ -53,19 +51,19 @@ def first_record_at(
 
     Args:
         files: Of the log.
-        places: Segments that may hold it, from `SegmentList.places_by_time`.
+        ranges: Segments that may hold it, from `SegmentList.ranges_by_time`.
         timestamp: In ms.
         start_offset: Records below are not counted.
 
     Raises:
         CorruptRecordError: the batch that should hold it is damaged.
     """
-    for place in files.there(places):
-        position = place.position
+    for part in files.existing(ranges):
+        position = part.position
         if position is None:
-            indexes = files.indexes(place)
+            indexes = files.indexes(part)
             position = indexes.offset_index.lookup(indexes.time_index.lookup(timestamp))
-        reader = files.reader(place)
+        reader = files.reader(part)
         for batch in reader.scan(position):
             header = batch.header
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
@@ -77,13 +75,13 @@ def first_record_at(
 
 
 def newest_record(
-    files: LogFiles, places: Sequence[TimedPlace], start: int, end: int
+    files: LogFiles, ranges: Sequence[TimedRange], start: int, end: int
 ) -> tuple[int, int] | None:
     """Return timestamp and offset of the newest record in a range; of several, of the first one.
 
     Args:
         files: Of the log.
-        places: Segments that may hold it, from `SegmentList.places_by_newest`.
+        ranges: Segments that may hold it, from `SegmentList.ranges_by_newest`.
         start: Records below are not counted.
         end: Nor are those from here on.
 
@@ -91,29 +89,29 @@ def newest_record(
         CorruptRecordError: the batch that should hold it is damaged.
     """
     best: tuple[int, int] | None = None
-    for max_timestamp, whole, known in places:
+    for max_timestamp, whole, known in ranges:
         if best is not None and max_timestamp < best[0]:
             break
-        for place in files.there((whole,)):
-            looks = known
-            if looks is None:
-                index, times = files.indexes(place)
-                looks = Look.all_of(index, times, max_timestamp, start, end)
-            found = _newest_in(files.reader(place), looks, start, end)
+        for part in files.existing((whole,)):
+            starts = known
+            if starts is None:
+                index, times = files.indexes(part)
+                starts = SearchStart.all_of(index, times, max_timestamp, start, end)
+            found = _newest_in(files.reader(part), starts, start, end)
             if found is not None and (best is None or (-found[0], found[1]) < (-best[0], best[1])):
                 best = found
     return best
 
 
 def _newest_in(
-    reader: SegmentReader, looks: Sequence[Look], start: int, end: int
+    reader: SegmentReader, starts: Sequence[SearchStart], start: int, end: int
 ) -> tuple[int, int] | None:
     """Return timestamp and offset of the newest record of a segment in a range."""
-    for look in looks:
+    for search_start in starts:
         best: tuple[int, int] | None = None
         newest = -1
         position: int | None = None
-        for batch in reader.scan(look.position):
+        for batch in reader.scan(search_start.position):
             header = batch.header
             if header.base_offset >= end:
                 break
@@ -129,6 +127,6 @@ def _newest_in(
                 newest, position, best = found[0], None, found
         if position is not None:
             best = reader.newest_record_in(next(reader.scan(position)), start, end)
-        if best is not None and newest >= look.enough_ms:
+        if best is not None and newest >= search_start.enough_ms:
             return best
     return None

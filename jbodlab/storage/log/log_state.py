@@ -41,10 +41,10 @@ from jbodlab.storage.log.instructions import (
 )
 from jbodlab.storage.log.leader_epochs import LeaderEpochs
 from jbodlab.storage.log.log_config import LogConfig
-from jbodlab.storage.log.places import CutPoint, CutRequest, Place
 from jbodlab.storage.log.producer_state import ProducerState
 from jbodlab.storage.log.retention import Ahead, deletable_count, segments_ahead
 from jbodlab.storage.log.segment_list import SegmentList
+from jbodlab.storage.log.segment_ranges import CutPoint, CutRequest, SegmentRange
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment, fitting_count
 from jbodlab.storage.log.transactions import Marker, UndecidedTransactions
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -193,16 +193,16 @@ class LogState:
         assert offset >= 0
         if offset >= self.end_offset or offset < self.segments.first_base_offset:
             return None
-        place = self.segments.places(offset)[0]
-        is_active = place.base_offset == self.active.base_offset
+        segment_range = self.segments.ranges(offset)[0]
+        is_active = segment_range.base_offset == self.active.base_offset
         snapshots = None
-        segments: tuple[Place, ...] = ()
+        segments: tuple[SegmentRange, ...] = ()
         is_simple = not (self.segments.has_aborted or self.undecided.reach(offset))
         if not (is_simple and self.producers.can_go_back_to(offset)):
             snapshots = tuple(each for each in reversed(self.disk.snapshots) if each <= offset)
-            segments = self.segments.places_before(offset)
+            segments = self.segments.ranges_before(offset)
         active = self.active.copy() if is_active else None
-        return CutRequest(offset, place, active, snapshots, segments, self.disk.cut_count)
+        return CutRequest(offset, segment_range, active, snapshots, segments, self.disk.cut_count)
 
     def truncate(self, point: CutPoint) -> Instructions:
         """Cut the log at a place; epochs and producers go back to what they were there."""

@@ -91,7 +91,7 @@ class OffsetIndex:
         """Read the content of a file; zeros at its end are left out.
 
         Raises:
-            CorruptRecordError: not whole entries, or not ascending; to be made anew.
+            CorruptRecordError: not whole entries, or not ascending; to be rebuilt.
         """
         if len(data) % ENTRY_SIZE:
             raise CorruptRecordError(path, len(data), "offset index does not end with an entry")

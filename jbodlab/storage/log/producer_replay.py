@@ -1,4 +1,4 @@
-"""The producer state as of an offset, made anew from a snapshot and the batches behind it."""
+"""The producer state as of an offset, rebuilt from a snapshot and the batches behind it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.log_files import LogFiles
-from jbodlab.storage.log.places import Place
 from jbodlab.storage.log.producer_state import ProducerState
+from jbodlab.storage.log.segment_ranges import SegmentRange
 from jbodlab.storage.log.segment_reader import ScannedBatch
 from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.errors import CorruptRecordError
@@ -29,7 +29,7 @@ class ProducerReplay:
         self,
         files: LogFiles,
         snapshots: Sequence[int],
-        segments: Sequence[Place],
+        segments: Sequence[SegmentRange],
         end_offset: int,
     ) -> None:
         self._files = files
@@ -54,13 +54,13 @@ class ProducerReplay:
 
     def _unread(self) -> Iterator[ScannedBatch]:
         begin = self._load_newest()
-        for place in self._segments:
-            if place.next_offset <= begin:
+        for part in self._segments:
+            if part.next_offset <= begin:
                 continue
             position = 0
-            if begin > place.base_offset:
-                position = self._files.indexes(place).offset_index.lookup(begin)
-            for batch in self._files.reader(place).scan(position):
+            if begin > part.base_offset:
+                position = self._files.indexes(part).offset_index.lookup(begin)
+            for batch in self._files.reader(part).scan(position):
                 if batch.header.next_offset > self._end_offset:
                     return
                 if batch.header.next_offset > begin:

@@ -1,4 +1,4 @@
-"""What a log remembers of each idempotent producer, and the `.snapshot` files that keep it.
+"""The state of each idempotent producer in a log, and the `.snapshot` files that keep it.
 
 Of every producer id: its epoch, its last five batches, the start of its open transaction and its
 last timestamp. From that a leader tells a repeated batch from a new one, and a gap from a batch in
@@ -84,7 +84,7 @@ class ProducerBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProducerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one producer id."""
+    """The state of one producer id."""
 
     epoch: int
     batches: tuple[ProducerBatch, ...] = ()
@@ -135,7 +135,7 @@ class ProducerState:
         return self._entries.get(producer_id)
 
     def check(self, header: BatchHeader) -> Duplicate | None:
-        """Judge a client's batch before it is appended; nothing changes.
+        """Check a client's batch before it is appended; nothing changes.
 
         Returns:
             Where the batch already is, if it is a repeated one; None if it may be appended.

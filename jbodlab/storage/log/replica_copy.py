@@ -1,4 +1,4 @@
-"""What it takes to make a copy of a replica's log in another log directory.
+"""The copy of a replica's log in another log directory.
 
 The copy mirrors the log: segments of the same base offsets with the same bytes at the same
 positions. So nothing has to be read by this process: the bytes go from file to file, and the state
@@ -23,7 +23,7 @@ from jbodlab.storage.log.time_index import TimeIndex
 
 
 class CopyPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log consists of at one moment.
+    """The segments of a log at one moment.
 
     Attributes:
         segments: Bounds of all segments, ascending.

@@ -18,7 +18,7 @@ from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import FileSystem, ReadFile
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.storage.log.offset_index import OffsetIndex
-from jbodlab.storage.log.places import Place
+from jbodlab.storage.log.segment_ranges import SegmentRange
 from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.time_index import TimeIndex
@@ -50,7 +50,7 @@ def closed_segment(
     try:
         position = _last_position(fs, files.path(base_offset, names.INDEX_SUFFIX), base_offset)
         times = _last_time(fs, files.path(base_offset, names.TIME_INDEX_SUFFIX), base_offset)
-        reader = files.reader(Place(base_offset, size, next_base, None))
+        reader = files.reader(SegmentRange(base_offset, size, next_base, None))
         if not _begins_at(reader, base_offset, has_gaps):
             return None
         found = _scanned(reader, base_offset, position, times)
@@ -75,7 +75,7 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
     try:
         index = OffsetIndex.decode(index_path, fs.read_bytes(index_path), base_offset)
         times = TimeIndex.decode(times_path, fs.read_bytes(times_path), base_offset)
-        reader = files.reader(Place(base_offset, size, -1, None))
+        reader = files.reader(SegmentRange(base_offset, size, -1, None))
         if not _begins_at(reader, base_offset, has_gaps):
             return None
         found = _scanned(reader, base_offset, index.last_position(), times.last)

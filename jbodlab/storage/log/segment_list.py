@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from jbodlab.storage.log.places import Look, Place, TimedPlace
+from jbodlab.storage.log.segment_ranges import SearchStart, SegmentRange, TimedRange
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 
 
@@ -58,7 +58,7 @@ class SegmentList:
         """Whether a transaction of which there may be records was aborted."""
         return bool(self.aborted_in or self.active.aborted)
 
-    def places(self, offset: int) -> tuple[Place, ...]:
+    def ranges(self, offset: int) -> tuple[SegmentRange, ...]:
         """Return where a reader that wants an offset begins, segment by segment.
 
         Most often the first one is enough; behind a gap that compaction left it is a later one.
@@ -67,15 +67,15 @@ class SegmentList:
         if offset >= active.base_offset or not self.closed:
             return (_in_active(active, active.index.lookup(offset)),)
         first = last = max(0, bisect_right(self._bases, offset) - 1)
-        places = [_in_closed(self.closed[first])]
+        ranges = [_in_closed(self.closed[first])]
         while (last := last + 1) < len(self.closed):
-            places.append(_in_closed(self.closed[last]))
+            ranges.append(_in_closed(self.closed[last]))
             # Of some segments compaction leaves nothing.
             if self.closed[last].size:
-                return tuple(places)
-        return (*places, _in_active(active, 0))
+                return tuple(ranges)
+        return (*ranges, _in_active(active, 0))
 
-    def places_by_time(self, timestamp: int) -> tuple[Place, ...]:
+    def ranges_by_time(self, timestamp: int) -> tuple[SegmentRange, ...]:
         """Return the segments that may hold a record with a timestamp or a larger one."""
         found = [_in_closed(each) for each in self.closed if each.max_timestamp >= timestamp]
         active = self.active
@@ -84,17 +84,19 @@ class SegmentList:
             found.append(_in_active(active, position))
         return tuple(found)
 
-    def places_by_newest(self, start: int, end: int) -> tuple[TimedPlace, ...]:
+    def ranges_by_newest(self, start: int, end: int) -> tuple[TimedRange, ...]:
         """Return the segments with records from `start` to before `end`, the newest first."""
         found = [
-            TimedPlace(each.max_timestamp, _in_closed(each), None)
+            TimedRange(each.max_timestamp, _in_closed(each), None)
             for each in self.closed
             if each.base_offset < end and each.next_offset > start
         ]
         active = self.active
         if active.base_offset < end and active.next_offset > start:
-            looks = Look.all_of(active.index, active.time_index, active.max_timestamp, start, end)
-            found.append(TimedPlace(active.max_timestamp, _in_active(active, 0), looks))
+            starts = SearchStart.all_of(
+                active.index, active.time_index, active.max_timestamp, start, end
+            )
+            found.append(TimedRange(active.max_timestamp, _in_active(active, 0), starts))
         return tuple(
             sorted(
                 (each for each in found if each.max_timestamp >= 0),
@@ -102,10 +104,10 @@ class SegmentList:
             )
         )
 
-    def places_before(self, offset: int) -> tuple[Place, ...]:
+    def ranges_before(self, offset: int) -> tuple[SegmentRange, ...]:
         """Return all segments that begin before an offset."""
         return tuple(
-            Place(each.base_offset, each.size, each.next_offset, None)
+            SegmentRange(each.base_offset, each.size, each.next_offset, None)
             for each in self.all
             if each.base_offset < offset
         )
@@ -155,7 +157,7 @@ class SegmentList:
         return gone
 
     def restart(self, base_offset: int) -> list[int]:
-        """Drop all and begin anew; returns the base offsets of what is gone, the last one first."""
+        """Drop all segments; returns their base offsets, the last one first."""
         gone = list(reversed(self.base_offsets))
         self.closed.clear()
         self._bases.clear()
@@ -216,9 +218,9 @@ class SegmentList:
         return expired
 
 
-def _in_closed(segment: ClosedSegment) -> Place:
-    return Place(segment.base_offset, segment.size, segment.next_offset, None)
+def _in_closed(segment: ClosedSegment) -> SegmentRange:
+    return SegmentRange(segment.base_offset, segment.size, segment.next_offset, None)
 
 
-def _in_active(segment: ActiveSegment, position: int) -> Place:
-    return Place(segment.base_offset, segment.size, segment.next_offset, position)
+def _in_active(segment: ActiveSegment, position: int) -> SegmentRange:
+    return SegmentRange(segment.base_offset, segment.size, segment.next_offset, position)

@@ -1,4 +1,4 @@
-"""What a log knows of its segments without touching their files.
+"""The bounds and indexes of segments that a log keeps in memory.
 
 Of a closed segment that is its bounds; its indexes are on the disk and are read when somebody needs
 them. The active segment, the last one, has its indexes in memory, as they grow with every append.

@@ -44,7 +44,7 @@ _VALUE = struct.Struct(">hi")
 
 
 class Marker(NamedTuple):
-    """What a control batch says; the type is `ABORT`, `COMMIT` or one that is not ours."""
+    """The contents of a control batch; the type is `ABORT`, `COMMIT` or an unknown one."""
 
     type: int
     coordinator_epoch: int

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.log_dir_actions import described
-from admin_tool.log_dir_actions.described import exception_name
+from admin_tool.kafka_calls.dir_details import DirDetail
+from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir
+from admin_tool.log_dir_actions import render_replicas
+from admin_tool.log_dir_actions.render_replicas import exception_name
 from admin_tool.log_dir_actions.table import (
     BrokerDirs,
     Move,
@@ -13,8 +15,6 @@ from admin_tool.log_dir_actions.table import (
     size_text,
     state_of,
 )
-from admin_tool.requests.dir_details import DirDetail
-from admin_tool.requests.log_dirs import HeldReplica, LogDir
 
 GIB = 1 << 30
 
@@ -42,7 +42,7 @@ TARGET = LogDir(path="/mnt/d3", error_code=0, replicas=(held("foo-0", 100, 7, is
 
 
 def test_the_json_is_kafkas() -> None:
-    assert described.as_value({0: [ONE, TWO], 1: []}) == {
+    assert render_replicas.as_value({0: [ONE, TWO], 1: []}) == {
         "brokers": [
             {
                 "broker": 0,
@@ -69,12 +69,12 @@ def test_the_json_is_kafkas() -> None:
 
 
 def test_topics_filter_the_replicas() -> None:
-    found = described.as_value({1: [ONE, TARGET]}, ["foo"])
+    found = render_replicas.as_value({1: [ONE, TARGET]}, ["foo"])
     assert [
         [one["partition"] for one in log_dir["partitions"]]
         for log_dir in found["brokers"][0]["logDirs"]
     ] == [["foo-0"], ["foo-0"]]
-    assert described.as_text({1: [ONE, TARGET]}, ["foo"]).splitlines() == [
+    assert render_replicas.as_text({1: [ONE, TARGET]}, ["foo"]).splitlines() == [
         "DIR         PATH     PARTITION  SIZE   OFFSET LAG  REPLICA",
         "broker-1/1  /mnt/d1  foo-0      400 B           0  current",
         "broker-1/2  /mnt/d3  foo-0      100 B           7  future",

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from admin_tool.errors import AdminError
+from admin_tool.kafka_calls.dir_details import DirDetail
+from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
 from admin_tool.log_dir_actions.balance import movable
 from admin_tool.log_dir_actions.drain import check_source, returning
 from admin_tool.log_dir_actions.move_plan import Move, balance, drain
@@ -26,8 +28,6 @@ from admin_tool.log_dir_actions.planning import (
 from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.reassignment import moves as reassignment_moves
 from admin_tool.reassignment.moves import why_refused
-from admin_tool.requests.dir_details import DirDetail
-from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
 from jbodlab.cli.output import Output
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from admin_tool.errors import AdminError
+from admin_tool.kafka_calls.topics import PartitionDescription
 from admin_tool.log_dir_actions.findings import read
-from admin_tool.log_dir_actions.repair_offline import offline_refusal
-from admin_tool.requests.topics import PartitionDescription
+from admin_tool.log_dir_actions.repair_offline import Damage, offline_refusal
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.storage.log.verification import Damage
 from jbodlab.vocabulary import kafka_uuid
 
 DIRECTORY_ID = kafka_uuid.random_uuid(lambda count: b"\x42" * count)
@@ -54,7 +53,9 @@ def test_the_damaged_replicas_of_each_directory_are_read(log_dir: Path) -> None:
     ((path, (replica,)),) = read(PosixFileSystem(), findings(log_dir, REPLICA))
 
     assert (path, replica.folder) == (log_dir, log_dir / "orders-1")
-    assert replica.damage == (Damage(**DAMAGE),)
+    assert replica.damage == (
+        Damage(base_offset=2, file="00000000000000000002.log", in_index=False),
+    )
 
 
 def test_directories_without_damage_are_left_out(log_dir: Path) -> None:

@@ -11,6 +11,9 @@ from uuid import UUID
 import pytest
 
 from admin_tool.errors import AdminError
+from admin_tool.kafka_calls.dir_details import DirDetail
+from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
+from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription
 from admin_tool.log_dir_actions import repair_online
 from admin_tool.log_dir_actions.repair_online import (
     Damaged,
@@ -20,9 +23,6 @@ from admin_tool.log_dir_actions.repair_online import (
     recreate,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
-from admin_tool.requests.dir_details import DirDetail
-from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
-from admin_tool.requests.topics import PartitionDescription, TopicDescription
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.directory_id import DirectoryId

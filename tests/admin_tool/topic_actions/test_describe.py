@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from admin_tool.requests.configs import ConfigEntry
-from admin_tool.requests.reassignments import Reassignment
-from admin_tool.requests.topics import PartitionDescription, TopicDescription
+from admin_tool.kafka_calls.configs import ConfigEntry
+from admin_tool.kafka_calls.reassignments import Reassignment
+from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription
 from admin_tool.topic_actions.describe import (
     FILTERS,
     as_text,

@@ -8,7 +8,7 @@ import pytest
 
 from admin_tool.arguments import key_value
 from admin_tool.errors import AdminError
-from admin_tool.requests.topics import TopicListing
+from admin_tool.kafka_calls.topics import TopicListing
 from admin_tool.topic_actions.changes import assignment
 from admin_tool.topic_actions.selection import expression, select
 

@@ -48,7 +48,7 @@ from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
 from jbodlab.peers.client import KafkaConnection
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
@@ -341,8 +341,8 @@ class Cluster:
 async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
     apis = ClientApis(
         BrokerParts(
-            threads=real().threads,
-            monotonic_s=real().monotonic_s,
+            threads=system_environment().threads,
+            monotonic_s=system_environment().monotonic_s,
             broker_id=US,
             cluster_id=CLUSTER_ID,
             cache=cluster.cache,
@@ -357,7 +357,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             traffic=cluster.traffic,
         )
     )
-    listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(real()))
+    listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(system_environment()))
     await listener.start()
     cluster.port, cluster.passing_on = listener.port, apis.passing_on
     try:

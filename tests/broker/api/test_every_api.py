@@ -19,7 +19,7 @@ from jbodlab.kafka_wire.api_table import APIS, ApiKey
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
 from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
@@ -68,8 +68,8 @@ def request_of_ones(entity_class: Any) -> Any:
 def client_apis() -> ClientApis:
     return ClientApis(
         BrokerParts(
-            threads=real().threads,
-            monotonic_s=real().monotonic_s,
+            threads=system_environment().threads,
+            monotonic_s=system_environment().monotonic_s,
             broker_id=BrokerId(1),
             cluster_id="cluster",
             cache=MetadataCache(BrokerId(1), "CLIENTS"),

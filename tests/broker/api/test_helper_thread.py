@@ -7,14 +7,14 @@ from functools import partial
 import pytest
 
 from broker.api.helper_thread import HelperThread
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 
 DEADLINE_S = 10.0
 
 
 def test_functions_run_one_after_the_other_on_one_thread() -> None:
     async def test() -> None:
-        thread, ran = HelperThread(real().threads, "helper"), []
+        thread, ran = HelperThread(system_environment().threads, "helper"), []
 
         def work(number: int) -> int:
             ran.append((number, threading.get_ident()))
@@ -33,7 +33,7 @@ def test_functions_run_one_after_the_other_on_one_thread() -> None:
 
 def test_what_a_function_raises_is_raised_where_its_result_is_awaited() -> None:
     async def test() -> None:
-        thread = HelperThread(real().threads, "helper")
+        thread = HelperThread(system_environment().threads, "helper")
 
         with pytest.raises(ZeroDivisionError):
             await thread.run(lambda: 1 // 0)
@@ -46,7 +46,7 @@ def test_what_a_function_raises_is_raised_where_its_result_is_awaited() -> None:
 
 def test_who_waits_no_longer_does_not_disturb_the_next() -> None:
     async def test() -> None:
-        thread = HelperThread(real().threads, "helper")
+        thread = HelperThread(system_environment().threads, "helper")
         goes_on = threading.Event()
         first = asyncio.create_task(thread.run(lambda: goes_on.wait(DEADLINE_S)))
         await asyncio.sleep(0)

@@ -33,7 +33,7 @@ from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.kafka_wire.api_table import APIS, MAX_REQUEST_BYTES, ApiKey, load
 from jbodlab.kafka_wire.headers import RequestHeader, request_header
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
@@ -73,8 +73,8 @@ def messages(api: str, version: int) -> Any:
 
 
 def dispatcher(*answers: Any) -> Dispatcher:
-    thread = HelperThread(real().threads, "large-requests")
-    return Dispatcher({METADATA: Scripted(*answers)}, thread, real().monotonic_s)
+    thread = HelperThread(system_environment().threads, "large-requests")
+    return Dispatcher({METADATA: Scripted(*answers)}, thread, system_environment().monotonic_s)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -239,7 +239,7 @@ def test_large_answers_are_encoded_off_the_loop() -> None:
 def test_work_goes_on_where_a_slice_ended(monkeypatch: Any) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
     answer = InParts(range(2), lambda parts: MetadataResponse(cluster_id=str(parts)))
-    work = SlicedWork(answer, real().monotonic_s)
+    work = SlicedWork(answer, system_environment().monotonic_s)
 
     assert [work.advance(), work.advance(), work.advance()] == [False, False, True]
     assert work.response() == MetadataResponse(cluster_id="[0, 1]")
@@ -369,7 +369,7 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
             replicas,  # type: ignore[arg-type]
             MetadataCache(BrokerId(1), "CLIENTS"),
             BrokerId(1),
-            Traffic(real().monotonic_s),
+            Traffic(system_environment().monotonic_s),
             ClientQuotas(dict),
         )
 
@@ -428,8 +428,8 @@ def test_first_request_of_a_version_is_decoded_beside_the_loop(
     async def test() -> None:
         for key, frame in ((METADATA, SMALL), (PRODUCED[0], produced())):
             answer = Later(done([]), lambda _: response()) if key == PRODUCED[0] else response()
-            thread = HelperThread(real().threads, "large-requests")
-            served = Dispatcher({key: Scripted(answer)}, thread, real().monotonic_s)
+            thread = HelperThread(system_environment().threads, "large-requests")
+            served = Dispatcher({key: Scripted(answer)}, thread, system_environment().monotonic_s)
             found = served.handle(frame, WHO)
 
             assert isinstance(found, Pending)

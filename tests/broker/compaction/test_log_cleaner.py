@@ -23,14 +23,14 @@ from broker.disk.upkeep.checkpoints import CheckpointWriter
 from broker.replica.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, iterate_records
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
-    Look,
     Mapped,
     Rate,
     RoundPlan,
+    Throttle,
 )
 from jbodlab.storage.compaction.compaction_round import CompactionRound
 from jbodlab.storage.directory import names
@@ -71,7 +71,7 @@ class Here:
         """Whose rounds fail; None: all."""
         self._round: CompactionRound | None = None
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
         self.rate = rate
         self.rounds += 1
         if self.error is not None and self.fails_for in (
@@ -79,7 +79,7 @@ class Here:
             names.parse_partition_dir(plan.folder.name).topic_partition,
         ):
             raise self.error
-        self._round = CompactionRound(fs, plan, look)
+        self._round = CompactionRound(fs, plan, throttle)
         return self._round.begin()
 
     def clean(self, number: int) -> CleanedGroup:
@@ -113,7 +113,7 @@ class Compacting:
             self.host.log_dirs,
             self.host.manager,
             self.checkpoints.write_cleaner_offsets,
-            outside=replace(real(), compactor=self._compactor),
+            outside=replace(system_environment(), compactor=self._compactor),
             settings=replace(CleanerSettings(backoff_ms=5), **settings),  # type: ignore[arg-type]
         )
         self.host.log_dirs.add_failure_listener(self.cleaner)
@@ -740,7 +740,7 @@ def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
         await until(lambda: disk.failures > 0)
         await until(lambda: each.log_dir.space.disk.denial is not None)
         disk.is_armed = False
-        each.log_dir.space.written(real().monotonic_s() + 1_000)
+        each.log_dir.space.written(system_environment().monotonic_s() + 1_000)
         each.log_dir.space.disk.looked(1 << 40, 1 << 39)
 
         await until(lambda: not each.log.is_blocked)

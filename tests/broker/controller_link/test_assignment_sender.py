@@ -12,7 +12,7 @@ from jbodlab.controller_api.requests import (
     AssignReplicasToDirsResponse,
     DirectoryAssignment,
 )
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId, TopicIdPartition
 from tests.broker.controller_link.scripted_controller import ScriptedController, connected
@@ -34,7 +34,7 @@ def make_sender(
         broker_id=BrokerId(3),
         broker_epoch=lambda: BrokerEpoch(epochs[0]),
         is_replica=lambda partition: partition not in (gone or set()),
-        random=real().random.random,
+        random=system_environment().random.random,
     )
 
 

@@ -22,7 +22,7 @@ from jbodlab.controller_api.requests import (
     BrokerRegistrationResponse,
     Listener,
 )
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 from tests.broker.controller_link.scripted_controller import ScriptedController, connected
@@ -84,8 +84,8 @@ def lived(
 def make_life(channel: ControllerChannel, **changes: Any) -> BrokerLife:
     arguments: dict[str, Any] = {
         "identity": IDENTITY,
-        "incarnation_id": real().new_id(),
-        "random": real().random.random,
+        "incarnation_id": system_environment().new_id(),
+        "random": system_environment().random.random,
         "settings": BrokerLifeSettings(heartbeat_interval_ms=60_000),
         "channel": channel,
         "online_directories": lambda: (directory_id(1), directory_id(2)),

@@ -36,7 +36,7 @@ from jbodlab.metadata.records.config_records import (
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.record_batch.record_batch import read_header
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.directory_id import MIGRATING
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicIdPartition
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
@@ -104,8 +104,8 @@ class Node:
             cluster_id="c",
             listener=self.listener,
             on_fatal=self.fatal.append,
-            monotonic_s=real().monotonic_s,
-            wall_ms=real().wall_ms,
+            monotonic_s=system_environment().monotonic_s,
+            wall_ms=system_environment().wall_ms,
             settings=MetadataLogSettings(**settings),
         )
 

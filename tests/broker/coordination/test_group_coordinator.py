@@ -30,7 +30,7 @@ from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.group_records import records
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
@@ -74,7 +74,7 @@ class Cluster(LedTopic[GroupCoordinator]):
                 append_errors=APPEND_ERRORS,
                 wall_ms=wall_ms,
                 commit_timeout_ms=lambda: settings.offsets_commit_timeout_ms,
-                threads=real().threads,
+                threads=system_environment().threads,
             )
             return GroupCoordinator(GROUP_METADATA_TOPIC, host.registry, cache, context)
 
@@ -498,7 +498,7 @@ def test_compact_under_load_of_shard(tmp_path: Path, gate: asyncio.Event) -> Non
             host.log_dirs,
             host.manager,
             write_checkpoint,
-            outside=replace(real(), compactor=Here),
+            outside=replace(system_environment(), compactor=Here),
             settings=CleanerSettings(backoff_ms=5),
         )
         cleaner.start()

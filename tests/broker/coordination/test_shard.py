@@ -14,7 +14,7 @@ from broker.coordination.coordinator_service import CoordinatorService
 from broker.coordination.core import Answer, Producer, Ticket, Timer
 from broker.coordination.shard import ShardContext, ShardState
 from broker.metadata_cache import MetadataCache
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -142,7 +142,7 @@ def new_service(host: Host, cache: MetadataCache, wall_ms: Callable[[], int]) ->
         append_errors={ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE},
         wall_ms=wall_ms,
         commit_timeout_ms=lambda: 5000,
-        threads=real().threads,
+        threads=system_environment().threads,
     )
     return Service(TOPIC, host.registry, cache, context)
 

@@ -22,7 +22,7 @@ from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicPartition
@@ -72,8 +72,8 @@ class Node:
         )
         self.apis = ClientApis(
             BrokerParts(
-                threads=real().threads,
-                monotonic_s=real().monotonic_s,
+                threads=system_environment().threads,
+                monotonic_s=system_environment().monotonic_s,
                 broker_id=BrokerId(broker_id),
                 cluster_id="test",
                 cache=self.cache,
@@ -86,7 +86,9 @@ class Node:
                 traffic=self.host.traffic,
             )
         )
-        self.listener = Listener("PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher, Bounds(real()))
+        self.listener = Listener(
+            "PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher, Bounds(system_environment())
+        )
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.publisher.metadata_changed(delta, image)
@@ -322,7 +324,7 @@ def test_follower_finds_a_leader_that_starts_to_listen_later(tmp_path: Path) -> 
             "127.0.0.1",
             pair.one.listener.port,
             pair.one.apis.dispatcher,
-            Bounds(real()),
+            Bounds(system_environment()),
         )
         await turns()
         pair.one.listener = listener

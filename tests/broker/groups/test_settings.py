@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from broker.groups.settings import GroupSettings, group_settings
-from jbodlab.config import key_table
-from jbodlab.config.node_keys import TABLE
+from jbodlab.config import kafka_configs, key_table
 from jbodlab.vocabulary.errors import ConfigError
 
 
 def settings(**texts: str) -> GroupSettings:
     found = {name.replace("_", "."): text for name, text in texts.items()}
-    return group_settings(key_table.read(TABLE, found)[0])
+    return group_settings(key_table.read(kafka_configs.NODE, found)[0])
 
 
 def test_defaults_are_those_of_kafka() -> None:

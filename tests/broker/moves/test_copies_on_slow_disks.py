@@ -12,7 +12,7 @@ from broker.moves.future_copy import FutureCopy
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move_states import MoveState
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import CopySource, FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixCopyTarget, PosixFileSystem
@@ -75,7 +75,7 @@ class SlowTarget(PosixCopyTarget):
 
 def copier(disk: FileSystem, *, is_resumed: bool = False) -> FutureCopy:
     door = (disk, lambda: None)
-    clock, threads = time.monotonic, real().threads
+    clock, threads = time.monotonic, system_environment().threads
     throttle = MoveThrottle(clock=clock, lock=threads.lock())
     return FutureCopy(
         door, door, throttle, threads=threads, monotonic_s=clock, is_resumed=is_resumed

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from broker.network.bounds import LOOK_S_MAX, Bounds
 from broker.network.malloc import WORTH_RETURNING_BYTES
 from broker.network.open_connections import ConnectionLimits
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.threads import CallQueue, Flag
 from tests.broker.network.fakes import FakeConnection
 from tests.waiting import run_adjustable, set_forward, turns
@@ -34,14 +34,14 @@ class NotedThreads:
     def lock(self) -> AbstractContextManager[Any]:
         raise AssertionError
 
-    def stand_back(self) -> None:
+    def lower_priority(self) -> None:
         raise AssertionError
 
 
 @pytest.mark.parametrize("max_idle_ms", [100, 3_000, 600_000])
 def test_idle_connections_are_looked_for_all_the_time(max_idle_ms: int) -> None:
     async def test() -> None:
-        bounds = Bounds(real(), ConnectionLimits(max_idle_ms=max_idle_ms))
+        bounds = Bounds(system_environment(), ConnectionLimits(max_idle_ms=max_idle_ms))
         bounds.start()
         for _ in range(2):
             connection = FakeConnection()
@@ -58,7 +58,7 @@ def test_idle_connections_are_looked_for_all_the_time(max_idle_ms: int) -> None:
 def test_memory_goes_back_when_the_traffic_is_over() -> None:
     async def test() -> None:
         threads = NotedThreads()
-        bounds = Bounds(replace(real(), threads=threads))
+        bounds = Bounds(replace(system_environment(), threads=threads))
         bounds.start()
         bounds.memory_return.moved(WORTH_RETURNING_BYTES)
         set_forward(LOOK_S_MAX)

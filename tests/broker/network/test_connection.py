@@ -24,7 +24,7 @@ from broker.network.connection import (
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
 from jbodlab.kafka_wire.framing import SCRATCH_BYTES, START_BYTES
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.errors import DecodeError
 from tests.waiting import turns
 
@@ -125,7 +125,7 @@ async def serving(
     bounds: Bounds | None = None, **limits: Any
 ) -> AsyncIterator[tuple[Listener, ScriptedHandler]]:
     handler = ScriptedHandler()
-    bounds = bounds or Bounds(real(), ConnectionLimits(**limits))
+    bounds = bounds or Bounds(system_environment(), ConnectionLimits(**limits))
     listener = Listener("CLIENTS", "127.0.0.1", 0, handler, bounds)
     await listener.start()
     try:
@@ -338,7 +338,7 @@ def test_answer_that_cannot_be_given_closes_the_connection() -> None:
 
 def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real())
+        bounds = Bounds(system_environment())
         async with serving(bounds) as (listener, handler):
             async with connected(listener) as client:
                 client.send(request(PRODUCE, "a"), request(PRODUCE, "b"), request(OTHER, "c"))
@@ -389,7 +389,7 @@ def test_connections_above_the_limit_of_an_address_are_closed(limits: dict[str, 
 
 def test_idle_connection_is_closed_and_one_that_waits_for_an_answer_is_not() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real(), ConnectionLimits(max_idle_ms=0))
+        bounds = Bounds(system_environment(), ConnectionLimits(max_idle_ms=0))
         async with (
             serving(bounds) as (listener, handler),
             connected(listener) as busy,
@@ -420,7 +420,7 @@ def test_unwanted_request_is_refused_before_it_arrives() -> None:
 
 def test_client_whose_requests_wait_is_not_read_while_the_memory_is_full() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real(), queued_max_request_bytes=HELD_BYTES_AT_LEAST + 1)
+        bounds = Bounds(system_environment(), queued_max_request_bytes=HELD_BYTES_AT_LEAST + 1)
         async with (
             serving(bounds) as (listener, handler),
             connected(listener) as large,
@@ -445,7 +445,7 @@ def test_client_whose_requests_wait_is_not_read_while_the_memory_is_full() -> No
 
 def test_large_request_comes_in_when_there_is_room_for_it() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real(), queued_max_request_bytes=SCRATCH_BYTES)
+        bounds = Bounds(system_environment(), queued_max_request_bytes=SCRATCH_BYTES)
         async with (
             serving(bounds) as (listener, handler),
             connected(listener) as first,
@@ -468,7 +468,7 @@ def test_large_request_comes_in_when_there_is_room_for_it() -> None:
 
 def test_client_that_leaves_in_the_middle_of_a_request_gives_its_memory_back() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real(), queued_max_request_bytes=SCRATCH_BYTES)
+        bounds = Bounds(system_environment(), queued_max_request_bytes=SCRATCH_BYTES)
         async with serving(bounds) as (listener, _), connected(listener) as second:
             async with connected(listener) as first:
                 first.send(struct.pack(">i", 10 << 20) + PRODUCE + b"x" * START_BYTES)
@@ -675,7 +675,7 @@ def test_no_request_of_a_muted_connection_is_started_before_its_time() -> None:
 def test_connections_of_an_address_beyond_its_rate_are_held_unserved_and_closed() -> None:
     async def scenario() -> None:
         rate = {frozenset({("ip", "127.0.0.1")}): {"connection_creation_rate": 1.0}}
-        bounds = Bounds(real(), quotas=lambda: rate)
+        bounds = Bounds(system_environment(), quotas=lambda: rate)
         async with serving(bounds) as (listener, handler), AsyncExitStack() as stack:
             served = [await stack.enter_async_context(connected(listener)) for _ in range(10)]
             for client in served:

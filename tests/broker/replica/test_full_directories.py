@@ -14,7 +14,7 @@ from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSett
 from broker.replica.client_requests import AppendResult, FetchEntry, FetchParams, FetchResult
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Following, Leading, Offline
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
@@ -51,7 +51,7 @@ def watch(host: Host) -> ConditionMonitor:
         host.log_dirs,
         ConditionSettings(reserved_bytes=RESERVED),
         on_degraded=lambda _degraded: None,
-        monotonic_s=real().monotonic_s,
+        monotonic_s=system_environment().monotonic_s,
     )
     monitor.add_listener(host.manager.roles)
     for log_dir in host.dirs:

@@ -347,7 +347,7 @@ def test_retention_makes_room_for_the_log_that_waits(tmp_path: Path) -> None:
         await box.make_room()
         assert box.log.written_end == 80
         assert box.log_dir.is_online
-        got = box.log.files.read(box.log.state.segments.places(start), start, 1 << 20)
+        got = box.log.files.read(box.log.state.segments.ranges(start), start, 1 << 20)
         assert read_header(got).base_offset == start
 
     boxed(tmp_path, test)

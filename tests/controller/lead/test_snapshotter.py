@@ -28,7 +28,7 @@ from jbodlab.metadata.log.snapshots import (
 )
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, brokers
@@ -63,8 +63,8 @@ class Snapshots:
             log_thread=it.thread,
             settings=config_of(directory, **settings).metadata_log,
             appended_bytes=it.opened.replayed_bytes,
-            threads=real().threads,
-            monotonic_s=real().monotonic_s,
+            threads=system_environment().threads,
+            monotonic_s=system_environment().monotonic_s,
         )
         self.running = asyncio.create_task(self.snapshotter.run())
 

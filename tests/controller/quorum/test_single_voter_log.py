@@ -12,7 +12,7 @@ from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError, re
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import NoOpRecord
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 NO_OP = frame.encode(NoOpRecord(), 0)
@@ -27,7 +27,7 @@ class Quorum:
 
     def __init__(self, directory: Path) -> None:
         self.files = MetadataLog.open(directory)
-        self.thread = LogThread(real().threads)
+        self.thread = LogThread(system_environment().threads)
         self.hold, self.flush = asyncio.Event(), self.files.flush
         self.hold.set()
         loop = asyncio.get_running_loop()

@@ -36,7 +36,7 @@ from jbodlab.controller_api.grpc_server import OPTIONS, add_to_server
 from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
@@ -74,8 +74,8 @@ class ScriptedController:
 
     epoch = LeaderEpoch(5)
     committed_end_offset = Offset(17)
-    now_ms = staticmethod(real().monotonic_ms)
-    wall_ms = staticmethod(real().wall_ms)
+    now_ms = staticmethod(system_environment().monotonic_ms)
+    wall_ms = staticmethod(system_environment().wall_ms)
 
     def __init__(self) -> None:
         self.pure = PureController()

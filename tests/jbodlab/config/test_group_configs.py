@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from jbodlab.config import group_configs, node_keys
+from jbodlab.config import group_configs, kafka_configs
 from jbodlab.config.key_table import Values, read
 from jbodlab.vocabulary.errors import ConfigError
 
 
 def node(**settings: str) -> Values:
     properties = {name.replace("_", "."): value for name, value in settings.items()}
-    return read(node_keys.TABLE, properties)[0]
+    return read(kafka_configs.NODE, properties)[0]
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,6 @@ def test_session_outlasts_the_heartbeat_interval() -> None:
 
 
 def test_every_group_setting_has_its_broker_settings() -> None:
-    for name in group_configs.GROUP_CONFIGS:
-        assert {group_configs.synonym(name), *group_configs.bounds(name)} <= node_keys.TABLE.keys()
+    for name, key in kafka_configs.GROUP.items():
+        assert key.synonyms == ((f"group.{name}", 1),)
+        assert {f"group.{name}", *group_configs.bounds(name)} <= kafka_configs.NODE.keys()

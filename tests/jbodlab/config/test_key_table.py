@@ -9,8 +9,8 @@ from jbodlab.config.key_table import Key, Kind
 from jbodlab.vocabulary.errors import ConfigError
 
 TABLE = {
-    "whole": Key("whole", Kind.INTEGER, "0", "an integer"),
-    "part": Key("part", Kind.NUMBER, "0", "a number"),
+    "whole": Key("whole", Kind.INT, "0", "an integer"),
+    "part": Key("part", Kind.DOUBLE, "0", "a number"),
 }
 
 
@@ -41,7 +41,7 @@ def test_a_number_may_have_a_point_and_an_exponent(text: str, value: float) -> N
 
 
 def test_a_warning_about_an_unknown_key_names_the_most_similar_one() -> None:
-    table = {name: Key(name, Kind.TEXT, "", "") for name in ("log.dirs", "node.id")}
+    table = {name: Key(name, Kind.STRING, "", "") for name in ("log.dirs", "node.id")}
 
     assert key_table.unknown_text(table, "log.dir") == (
         "unknown configuration log.dir is ignored (did you mean log.dirs?)"

@@ -10,22 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from jbodlab.config import dynamic_keys, key_table, topic_keys
+from jbodlab.config.key_table import Kind
 from jbodlab.config.value_sources import BrokerLayers, describe_broker, describe_topic
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 NOTHING_SET = BrokerLayers(broker={}, all_brokers={}, static={})
-TYPES = {
-    "BOOLEAN": 1,
-    "STRING": 2,
-    "INT": 3,
-    "SHORT": 4,
-    "LONG": 5,
-    "DOUBLE": 6,
-    "LIST": 7,
-    "CLASS": 8,
-    "PASSWORD": 9,
-}
 REQUIRED = {"node.id", "process.roles", "controller.listener.names"}
 """Of these Kafka has no default; here the start of a process says that they are missing."""
 
@@ -51,7 +40,7 @@ def test_brokers_have_kafkas_settings_types_and_defaults() -> None:
     ours = {each.name: each for each in describe_broker(NOTHING_SET)}
     for name, kind, default in rows("broker_configs_4.3.1.txt"):
         found = ours.pop(name)
-        assert found.config_type == TYPES[kind], name
+        assert found.config_type == Kind[kind].value, name
         if name not in (*REQUIRED, *OTHER_DEFAULTS) and kind != "PASSWORD":
             assert found.value == (None if default == "null" else default), name
     ours_alone = {name for name in ours if not name.startswith(("jbodlab.", "log.dir."))}
@@ -94,16 +83,3 @@ def test_the_internal_size_of_segments_is_described_where_it_is_set() -> None:
     assert name not in {each.name for each in describe_topic({}, NOTHING_SET)}
     (found,) = (each for each in describe_topic({name: "9"}, NOTHING_SET) if each.name == name)
     assert (found.value, found.source) == ("9", 1)
-
-
-def test_what_has_no_effect_says_why() -> None:
-    unused = [key for key in dynamic_keys.BROKER_TABLE.values() if not key.has_effect]
-    assert "log.cleaner.threads" in {key.name for key in unused}
-    assert all(key.meaning.startswith("ignored: ") for key in unused)
-
-
-def test_every_default_is_a_value_that_may_be_set() -> None:
-    for table in (dynamic_keys.BROKER_TABLE, topic_keys.TOPIC_CONFIGS):
-        defaults = {name: key.default for name, key in table.items() if key.default}
-        _, unknown = key_table.read(table, defaults)
-        assert not unknown

@@ -1,4 +1,4 @@
-"""Nothing in the servers and their library looks past `jbodlab.runtime.outside`."""
+"""Nothing in the servers and their library looks past `jbodlab.runtime.machine`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grimp import ImportGraph
 from importlinter.configuration import configure
 from importlinter.contracts.forbidden import ForbiddenContract
 
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ OF_PATHS_ALONE = frozenset({"exists", "is_dir", "unlink", "read_bytes", "rmdir",
 """Methods of paths that a disk has as well, but there they take a path."""
 
 EXCEPTIONS = {
-    "jbodlab/runtime/outside.py",
+    "jbodlab/runtime/machine.py",
     "jbodlab/storage/directory/posix_filesystem.py",
     # Programs in the command line, not servers: a property file, where the lab keeps its own, and
     # where our packages are.
@@ -51,15 +51,15 @@ EXCEPTIONS = {
 DEFAULTS = {
     "PosixFileSystem": {
         "jbodlab/storage/directory/posix_filesystem.py",
-        "jbodlab/runtime/outside.py",
+        "jbodlab/runtime/machine.py",
         # What tools read as well.
         "jbodlab/metadata/log/metadata_log.py",
         "jbodlab/metadata/log/quorum_state.py",
         "jbodlab/metadata/log/snapshots.py",
     },
-    "real": {
-        "jbodlab/runtime/outside.py",
-        # A process of its own, which `outside` starts.
+    "system_environment": {
+        "jbodlab/runtime/machine.py",
+        # A process of its own, which `machine` starts.
         "jbodlab/storage/compaction/cleaner_process.py",
         "jbodlab/metadata/log/formatting.py",
         "broker/server.py",
@@ -198,12 +198,12 @@ def test_the_import_contract_finds_a_planted_import(module: str) -> None:
 
 
 def test_the_import_contract_lets_outside_ask_the_machine() -> None:
-    assert is_kept("jbodlab.runtime.outside", "time")
-    assert is_kept("broker.disk.planted", "jbodlab.runtime.outside")
+    assert is_kept("jbodlab.runtime.machine", "time")
+    assert is_kept("broker.disk.planted", "jbodlab.runtime.machine")
 
 
 def test_the_machine_gives_other_ids_every_time() -> None:
-    outside = real()
+    outside = system_environment()
 
     assert len({outside.new_hex() for _ in range(100)}) == 100
     assert all(len(outside.new_hex()) == 32 for _ in range(100))
@@ -211,7 +211,7 @@ def test_the_machine_gives_other_ids_every_time() -> None:
 
 
 def test_milliseconds_of_the_monotonic_clock_are_whole() -> None:
-    outside = real()
+    outside = system_environment()
     before_s = outside.monotonic_s()
 
     now_ms = outside.monotonic_ms()

@@ -22,7 +22,7 @@ from broker.disk.directory.logs_in_use import FoundLog
 from broker.disk.life.loading import load_logs
 from broker.disk.life.revival import LoadingRules, LogDirRevival
 from broker.disk.life.startup import OpenedLogDirs, open_log_dirs
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
@@ -82,7 +82,9 @@ class Broker:
             log_dirs=self.paths,
             metadata_log_dir=self.metadata_dir,
             on_fatal=self.fatal.append,
-            outside=replace(real(), fs_of=lambda path: fs if path == self.paths[1] else FS),
+            outside=replace(
+                system_environment(), fs_of=lambda path: fs if path == self.paths[1] else FS
+            ),
         )
         self.log_dirs = self.opened.log_dirs
         self.replicas = Replicas()

@@ -16,7 +16,7 @@ from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.life import clean_shutdown
 from broker.disk.life.startup import OpenedLogDirs, open_log_dirs
 from broker.disk.upkeep.probe import probe
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
@@ -308,7 +308,7 @@ def test_a_directory_that_does_not_answer_starts_offline_and_the_others_serve(
     opened = opened_now(
         paths,
         tmp_path / "metadata",
-        outside=replace(real(), fs_of=lambda path: disk if path == paths[1] else FS),
+        outside=replace(system_environment(), fs_of=lambda path: disk if path == paths[1] else FS),
         deadline_s=0.2,
     )
 
@@ -328,7 +328,7 @@ def test_a_directory_whose_meta_properties_cannot_be_read_starts_offline(
     opened = opened_now(
         paths,
         tmp_path / "metadata",
-        outside=replace(real(), fs_of=lambda path: disk if path == paths[1] else FS),
+        outside=replace(system_environment(), fs_of=lambda path: disk if path == paths[1] else FS),
     )
 
     assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
@@ -352,7 +352,9 @@ def test_a_disk_that_was_replaced_while_the_start_waited_for_it_starts_offline(
     opened = opened_now(
         paths,
         tmp_path / "metadata",
-        outside=replace(real(), fs_of=lambda path: Replaced() if path == paths[1] else FS),
+        outside=replace(
+            system_environment(), fs_of=lambda path: Replaced() if path == paths[1] else FS
+        ),
     )
 
     assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
@@ -372,7 +374,9 @@ def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> N
         opened_now(
             paths,
             tmp_path / "metadata",
-            outside=replace(real(), fs_of=lambda path: ReadOnly() if path == paths[3] else FS),
+            outside=replace(
+                system_environment(), fs_of=lambda path: ReadOnly() if path == paths[3] else FS
+            ),
         )
 
 

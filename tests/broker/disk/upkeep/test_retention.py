@@ -5,7 +5,7 @@ from pathlib import Path
 
 from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import bring_back, eventually, make_log_dirs, run
@@ -30,7 +30,7 @@ def test_old_segments_below_the_high_watermark_go_and_the_owner_learns_the_new_s
             no_checkpoints,
             check_interval_ms=10,
             initial_delay_ms=0,
-            wall_ms=real().wall_ms,
+            wall_ms=system_environment().wall_ms,
         )
 
         await task.check()
@@ -66,7 +66,7 @@ def test_segments_go_when_the_log_start_behind_them_is_on_the_disk(tmp_path: Pat
             write,
             check_interval_ms=10,
             initial_delay_ms=0,
-            wall_ms=real().wall_ms,
+            wall_ms=system_environment().wall_ms,
         )
 
         await task.check()
@@ -106,7 +106,7 @@ def test_nothing_at_or_above_the_high_watermark_goes(tmp_path: Path) -> None:
             no_checkpoints,
             check_interval_ms=10,
             initial_delay_ms=0,
-            wall_ms=real().wall_ms,
+            wall_ms=system_environment().wall_ms,
         ).check()
 
         assert log.segment_base_offsets == (1, 2)

@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.cluster_records import (
     ENTER_CONTROLLED_SHUTDOWN,
     FENCE,
@@ -18,6 +17,7 @@ from jbodlab.metadata.records.cluster_records import (
     RegisterBrokerRecord,
 )
 from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 
 TOP_BIT = DirectoryId(UUID(int=(1 << 127) + 1))

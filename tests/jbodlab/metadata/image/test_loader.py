@@ -8,7 +8,6 @@ import pytest
 
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import EMPTY
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -19,6 +18,7 @@ from jbodlab.metadata.records.config_records import (
 from jbodlab.metadata.records.control_records import ControlRecord, LeaderChangeMessage
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary.errors import ReplayError
 
 BEGIN = BeginTransactionRecord(name="Bootstrap records")
 END = EndTransactionRecord()

@@ -8,7 +8,6 @@ import pytest
 
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -45,6 +44,7 @@ from jbodlab.metadata.records.topic_records import (
     TopicRecord,
 )
 from jbodlab.vocabulary.directory_id import MIGRATING
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import (
     BrokerEpoch,
     BrokerId,

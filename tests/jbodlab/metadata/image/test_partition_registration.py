@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.metadata.image.replay_error import ReplayError
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 from jbodlab.vocabulary.directory_id import MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import (
     NO_LEADER,
     BrokerId,

@@ -20,7 +20,7 @@ from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
 from jbodlab.metadata.log.snapshots import MAX_RECORDS_PER_BATCH, snapshot_paths
 from jbodlab.metadata.log.snapshotter import Snapshotter, SnapshotTrigger
 from jbodlab.metadata.records.topic_records import TopicRecord
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -70,8 +70,8 @@ class Node:
             image=self._image,
             run=self._run,
             clean=self._clean,
-            monotonic_s=real().monotonic_s,
-            wall_ms=real().wall_ms,
+            monotonic_s=system_environment().monotonic_s,
+            wall_ms=system_environment().wall_ms,
             appended_bytes=appended,
         )
         self.running = asyncio.create_task(self.snapshots.run())

@@ -13,8 +13,8 @@ from jbodlab.storage.compaction.compaction import dirty_range
 from jbodlab.storage.compaction.compaction_plan import (
     CleanerDiedError,
     CleaningStoppedError,
-    PacedLook,
     Rate,
+    RateThrottle,
     RoundPlan,
 )
 from jbodlab.storage.compaction.compaction_round import CompactionRound
@@ -47,21 +47,21 @@ def plan_of(log: CompactedLog) -> RoundPlan:
     return RoundPlan.of(state, log.directory, dirty, now_ms=1, map_bytes=1 << 20)
 
 
-def look(_size: int) -> None:
+def throttle(_size: int) -> None:
     """Go on."""
 
 
 def test_it_makes_the_same_files_as_a_round_in_this_process(log, process) -> None:
     plan = plan_of(log)
-    here = CompactionRound(log.fs, plan, look)
+    here = CompactionRound(log.fs, plan, throttle)
     expected = here.begin(), here.clean(0), here.clean(1)
     files = {path.name: path.read_bytes() for path in log.directory.glob("*.cleaned")}
 
-    found = process.begin(log.fs, plan, look, Rate()), process.clean(0), process.clean(1)
+    found = process.begin(log.fs, plan, throttle, Rate()), process.clean(0), process.clean(1)
 
     assert found == expected
     assert files == {path.name: path.read_bytes() for path in log.directory.glob("*.cleaned")}
-    assert process.begin(log.fs, plan, look, Rate()) == expected[0]
+    assert process.begin(log.fs, plan, throttle, Rate()) == expected[0]
 
 
 def test_damage_is_told_as_here(log, process) -> None:
@@ -71,7 +71,7 @@ def test_damage_is_told_as_here(log, process) -> None:
     path.write_bytes(data)
 
     with pytest.raises(CorruptRecordError, match="wrong CRC") as error:
-        process.begin(log.fs, plan_of(log), look, Rate())
+        process.begin(log.fs, plan_of(log), throttle, Rate())
 
     assert (error.value.path, error.value.position) == (path, 0)
 
@@ -80,7 +80,7 @@ def test_an_error_of_the_disk_is_told_with_its_number_and_file(log, process) -> 
     (log.directory / "00000000000000000000.index.cleaned").mkdir()
 
     with pytest.raises(IsADirectoryError) as error:
-        process.begin(log.fs, plan_of(log), look, Rate())
+        process.begin(log.fs, plan_of(log), throttle, Rate())
 
     assert str(error.value.filename).endswith(".index.cleaned")
 
@@ -90,7 +90,7 @@ def test_a_folder_that_is_gone_is_no_failure_of_the_disk(log, process) -> None:
     log.directory.rename(log.directory.with_name("gone"))
 
     with pytest.raises(CleaningStoppedError):
-        process.begin(log.fs, plan, look, Rate())
+        process.begin(log.fs, plan, throttle, Rate())
 
 
 def test_a_round_that_is_called_off_ends_with_its_process_and_another_begins(log, process) -> None:
@@ -100,7 +100,7 @@ def test_a_round_that_is_called_off_ends_with_its_process_and_another_begins(log
     with pytest.raises(CleaningStoppedError):
         process.begin(log.fs, plan_of(log), stop, Rate(10))
 
-    assert process.begin(log.fs, plan_of(log), look, Rate()).keys == 7
+    assert process.begin(log.fs, plan_of(log), throttle, Rate()).keys == 7
 
 
 def test_it_ends_in_the_middle_of_its_work_with_who_has_asked(log, process) -> None:
@@ -120,14 +120,14 @@ def test_it_ends_in_the_middle_of_its_work_with_who_has_asked(log, process) -> N
 
 
 def test_a_process_that_dies_is_a_failure_and_no_round_that_was_called_off(log, process) -> None:
-    process.begin(log.fs, plan_of(log), look, Rate())
+    process.begin(log.fs, plan_of(log), throttle, Rate())
     assert process._process is not None
     process._process.kill()
 
     with pytest.raises(CleanerDiedError, match="status -9"):
         process.clean(0)
 
-    assert process.begin(log.fs, plan_of(log), look, Rate()).keys == 7
+    assert process.begin(log.fs, plan_of(log), throttle, Rate()).keys == 7
 
 
 def test_a_round_that_is_under_way_hears_of_another_rate(log, process) -> None:
@@ -168,7 +168,7 @@ class Clock(threading.Event):
 
 def test_another_rate_holds_for_what_is_waited_for() -> None:
     clock, rate = Clock(), Rate(1_000)
-    paced = PacedLook(clock, rate, lambda: clock.now_s)
+    paced = RateThrottle(clock, rate, lambda: clock.now_s)
 
     def slow_down() -> None:
         if clock.now_s >= 101:
@@ -183,7 +183,7 @@ def test_another_rate_holds_for_what_is_waited_for() -> None:
 
 def test_a_rate_is_kept_by_waiting_as_long_as_bytes_take() -> None:
     clock = Clock()
-    paced = PacedLook(clock, Rate(1_000), lambda: clock.now_s)
+    paced = RateThrottle(clock, Rate(1_000), lambda: clock.now_s)
     for _ in range(10):
         paced(500)
 

@@ -15,8 +15,8 @@ from jbodlab.storage.log.loaded_log import LoadedLog, create_log
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_loader import load_log
 from jbodlab.storage.log.log_search import cut_point, first_record_at, newest_record
-from jbodlab.storage.log.places import CutPoint
 from jbodlab.storage.log.producer_replay import ProducerReplay
+from jbodlab.storage.log.segment_ranges import CutPoint
 from jbodlab.storage.log.transactions import Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -143,7 +143,7 @@ class DirectLog:
         if offset == self.log_end_offset or (max_offset is not None and offset >= max_offset):
             return b""
         return self.files.read(
-            self.state.segments.places(offset),
+            self.state.segments.ranges(offset),
             offset,
             max_bytes,
             max_offset,
@@ -152,13 +152,13 @@ class DirectLog:
         )
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        places = self.state.segments.places_by_time(timestamp)
-        return first_record_at(self.files, places, timestamp, self.log_start_offset)
+        ranges = self.state.segments.ranges_by_time(timestamp)
+        return first_record_at(self.files, ranges, timestamp, self.log_start_offset)
 
     def offset_of_largest_timestamp(self, end: int | None = None) -> tuple[int, int] | None:
         start, end = self.log_start_offset, self.log_end_offset if end is None else end
-        places = self.state.segments.places_by_newest(start, end)
-        return newest_record(self.files, places, start, end)
+        ranges = self.state.segments.ranges_by_newest(start, end)
+        return newest_record(self.files, ranges, start, end)
 
     def truncate_to(self, offset: int) -> bool:
         if offset < self.state.segments.base_offsets[0] and offset < self.log_end_offset:

@@ -17,7 +17,7 @@ from jbodlab.storage.log.instructions import (
 )
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_state import LogState
-from jbodlab.storage.log.places import CutPoint
+from jbodlab.storage.log.segment_ranges import CutPoint
 from jbodlab.storage.log.segments import ActiveSegment
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1, retention_bytes=-1)
@@ -75,7 +75,7 @@ class Model:
         if request is None:
             return
         kept = [batch for batch in self.batches if read_header(batch).next_offset <= offset]
-        active = ActiveSegment(request.place.base_offset)
+        active = ActiveSegment(request.segment_range.base_offset)
         for batch in kept:
             header = read_header(batch)
             if header.base_offset >= active.base_offset:
@@ -113,8 +113,8 @@ class Model:
             assert entry.last_sequence == state.end_offset - 1
         for batch in self.batches:
             header = read_header(batch)
-            place, *_ = state.segments.places(header.base_offset)
-            assert place.base_offset <= header.base_offset < place.next_offset
+            segment_range, *_ = state.segments.ranges(header.base_offset)
+            assert segment_range.base_offset <= header.base_offset < segment_range.next_offset
 
 
 CHANGES = st.one_of(

@@ -422,9 +422,9 @@ def test_the_newest_record_of_any_range_is_found(make_log, seed):
 
     for _ in range(60):
         start, end = sorted(chance.sample(range(len(times) + 1), 2))
-        places = box.log.state.segments.places_by_newest(start, end)
+        ranges = box.log.state.segments.ranges_by_newest(start, end)
         expected = max(range(start, end), key=lambda offset: (times[offset], -offset))
-        found = newest_record(box.log.files, places, start, end)
+        found = newest_record(box.log.files, ranges, start, end)
         assert found == (times[expected], expected)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from admin_tool.errors import RequestError, UnsupportedRequestError, text_of
-from admin_tool.requests.connection import Connection
+from admin_tool.kafka_calls.connection import Connection
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 

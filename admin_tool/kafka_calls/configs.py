@@ -8,11 +8,11 @@ from enum import IntEnum
 from typing import Any
 
 from admin_tool.errors import AdminError, RequestError
-from admin_tool.requests.connection import Connection
+from admin_tool.kafka_calls.connection import Connection
 
 
 class ResourceType(IntEnum):
-    """What has settings."""
+    """A kind of resource that has settings."""
 
     TOPIC = 2
     BROKER = 4
@@ -106,7 +106,7 @@ def describe_broker_config(connection: Connection, broker: int, key: str) -> Con
 def describe_config(
     connection: Connection, kind: ResourceType, name: str
 ) -> tuple[ConfigEntry, ...]:
-    """Return all settings of one resource; no name stands for all brokers.
+    """Return all settings of one resource; no name means all brokers.
 
     Raises:
         RequestError: the settings cannot be read.
@@ -115,7 +115,7 @@ def describe_config(
 
 
 def alter_config(connection: Connection, kind: ResourceType, name: str, changes: Changes) -> None:
-    """Change settings of one resource; no name stands for all brokers.
+    """Change settings of one resource; no name means all brokers.
 
     Raises:
         RequestError: the cluster refuses a change.

@@ -1,4 +1,4 @@
-"""What `jbodlab dirs describe` prints: JSON in Kafka's form, or the replicas as a table."""
+"""Output of `jbodlab dirs describe`: JSON in Kafka's form, or the replicas as a table."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from admin_tool.errors import name_of
+from admin_tool.kafka_calls.log_dirs import LogDir
 from admin_tool.log_dir_actions.table import size_text
-from admin_tool.requests.log_dirs import LogDir
 from jbodlab.cli.output import table
 
 VERSION = 1
@@ -57,7 +57,7 @@ def as_text(log_dirs: Mapping[int, Sequence[LogDir]], topics: Collection[str] = 
 
 
 def exception_name(error_code: int) -> str | None:
-    """Return the Java class that stands for an error code; None for no error."""
+    """Return the Java class of an error code; None for no error."""
     if error_code == 0:
         return None
     name = name_of(error_code)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from jbodlab.record_batch.record_batch import build_batch, read_header
 from jbodlab.storage.directory.names import DirKind, parse_partition_dir
 from jbodlab.storage.log.offset_index import OffsetIndex
-from jbodlab.storage.log.verification import Circumstances, VerifiedReplica, verify_replica
+from storage_tool.verification import Circumstances, VerifiedReplica, verify_replica
 
 STOPPED = Circumstances(in_use=False, clean=True)
 KILLED = Circumstances(in_use=False, clean=False)

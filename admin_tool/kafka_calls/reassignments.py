@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from admin_tool.errors import RequestError, text_of
-from admin_tool.requests.connection import Connection
+from admin_tool.kafka_calls.connection import Connection
 from jbodlab.vocabulary.ids import TopicPartition
 
 

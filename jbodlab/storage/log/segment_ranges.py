@@ -1,4 +1,4 @@
-"""Where in its segments something of a log is, or is to be looked for."""
+"""Parts of segments: where a reader begins, where a search does, and where a cut is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.time_index import TimeIndex
 
 
-class Place(NamedTuple):
-    """Where a reader of a segment begins.
+class SegmentRange(NamedTuple):
+    """A part of a segment, for a reader.
 
     Attributes:
-        size: So far the segment is to be read.
+        size: Position at which the reader ends, bytes.
         next_offset: Behind the batch that ends there.
-        position: Of a batch that is not behind what is wanted; None if its index file knows.
+        position: Of a batch at or before the wanted offset; None if its index file knows.
     """
 
     base_offset: int
@@ -25,14 +25,14 @@ class Place(NamedTuple):
     position: int | None
 
     @classmethod
-    def of(cls, segment: ClosedSegment | ActiveSegment) -> Place:
+    def of(cls, segment: ClosedSegment | ActiveSegment) -> SegmentRange:
         """Return all of a segment, for a reader that begins at its beginning or asks its index."""
         position = 0 if isinstance(segment, ActiveSegment) else None
         return cls(segment.base_offset, segment.size, segment.next_offset, position)
 
 
-class Look(NamedTuple):
-    """Where in a segment to begin to look for its newest record in a range of offsets.
+class SearchStart(NamedTuple):
+    """Position at which a search for the newest record in a range of offsets begins.
 
     Attributes:
         position: Where a batch begins.
@@ -45,11 +45,11 @@ class Look(NamedTuple):
     @classmethod
     def all_of(
         cls, index: OffsetIndex, times: TimeIndex, max_timestamp: int, start: int, end: int
-    ) -> tuple[Look, ...]:
-        """Return where to look one after the other, the nearest first.
+    ) -> tuple[SearchStart, ...]:
+        """Return the starts to try one after the other, the nearest first.
 
         The newest record of the segment may be outside of the range; then the time index tells
-        what is newest up to near the end of the range. All of the range is the last look.
+        what is newest up to near the end of the range. The last start is that of the range.
 
         Args:
             index: Of the segment.
@@ -66,36 +66,36 @@ class Look(NamedTuple):
         )
 
 
-class TimedPlace(NamedTuple):
+class TimedRange(NamedTuple):
     """A segment in which the newest record may be.
 
     Attributes:
         max_timestamp: Largest of all its records in ms, in the range or not.
-        looks: Where to look; None if its index files know.
+        starts: Of the search; None if its index files know.
     """
 
     max_timestamp: int
-    place: Place
-    looks: tuple[Look, ...] | None
+    segment_range: SegmentRange
+    starts: tuple[SearchStart, ...] | None
 
 
 class CutRequest(NamedTuple):
     """Where a cut is wanted: the question that the files answer with a `CutPoint`.
 
     Attributes:
-        place: The segment with the offset.
+        segment_range: The segment with the offset.
         active: A copy of that segment if it is the active one; None: its index files know.
-        snapshots: Those from which the producers may be made anew, the newest first; None if the
+        snapshots: Those from which the producers may be rebuilt, the newest first; None if the
             state can go back by itself.
         segments: Those up to the cut.
         cut_count: How often the log had been cut before.
     """
 
     offset: int
-    place: Place
+    segment_range: SegmentRange
     active: ActiveSegment | None
     snapshots: tuple[int, ...] | None
-    segments: tuple[Place, ...]
+    segments: tuple[SegmentRange, ...]
     cut_count: int
 
 

@@ -1,4 +1,4 @@
-"""What only jbodlab's brokers tell of their directories: ids, conditions, causes of failures."""
+"""Details of directories that only jbodlab's brokers have: ids, conditions, causes of failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admin_tool.errors import AdminError
-from admin_tool.requests.connection import Broker, Connection
+from admin_tool.kafka_calls.connection import Broker, Connection
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirDetail:
-    """What the Kafka protocol does not tell of a directory.
+    """The details of a directory that the Kafka protocol does not have.
 
     Attributes:
         directory_id: Its text; empty where nobody ever knew it.

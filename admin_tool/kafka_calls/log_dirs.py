@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from admin_tool.errors import RequestError
-from admin_tool.requests.connection import Connection
+from admin_tool.kafka_calls.connection import Connection
 from jbodlab.vocabulary.ids import TopicPartition
 
 T = TypeVar("T")

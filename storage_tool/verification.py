@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from jbodlab.record_batch.record_batch import crc_is_valid
+from jbodlab.storage.compaction.compaction_plan import Throttle
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import CopySource, FileSystem, ReadFile
 from jbodlab.storage.log.offset_index import OffsetIndex
@@ -29,9 +30,6 @@ from jbodlab.storage.log.segment_reader import ScannedBatch, SegmentReader
 from jbodlab.storage.log.time_index import TimeIndex
 from jbodlab.vocabulary.errors import CorruptRecordError
 from jbodlab.vocabulary.ids import TopicPartition
-
-Pace = Callable[[int], None]
-"""Called with the bytes of each read; returns when the next one may come."""
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +55,7 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifiedReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in the folder of a replica; the bytes are those of its segments."""
+    """The findings in the folder of a replica; the bytes are those of its segments."""
 
     topic_partition: TopicPartition
     folder: Path
@@ -67,7 +65,7 @@ class VerifiedReplica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a directory besides its files.
+    """Facts about a directory besides its files.
 
     Attributes:
         in_use: Whether a broker runs that appends to its replicas.
@@ -86,7 +84,7 @@ def verify_replica(
     folder: Path,
     circumstances: Circumstances,
     recovery_point: int,
-    pace: Pace,
+    throttle: Throttle,
     forget_cached: Callable[[CopySource], None],
 ) -> VerifiedReplica:
     """Read a replica.
@@ -96,7 +94,7 @@ def verify_replica(
         folder: Of a current replica.
         circumstances: Of its directory.
         recovery_point: Offset up to which its records are known to have been on the disk.
-        pace: Keeps the rate of reading.
+        throttle: Keeps the rate of reading.
         forget_cached: Has the system forget what it holds of a file in memory.
 
     Raises:
@@ -119,10 +117,10 @@ def verify_replica(
             # What a broker appends to is in memory; it is the disk that is asked for the rest.
             if next_base is not None or not circumstances.in_use:
                 forget_cached(source)
-            paced = _Paced(source, pace)
-            segment.read(paced, size)
+            throttled = _Throttled(source, throttle)
+            segment.read(throttled, size)
             if next_base is None:
-                segment.forgive_tail(paced, size, circumstances, recovery_point)
+                segment.forgive_tail(throttled, size, circumstances, recovery_point)
         finally:
             source.close()
         segment.end(recovery_point)
@@ -247,7 +245,7 @@ class _Segment:
             self._open = None
 
     def end(self, known_end: int) -> None:
-        """Judge what can be judged only with all of it; the last segment goes to a known end."""
+        """Make the checks that need the whole segment; the last one goes to a known end."""
         sound, end = self._open is None, known_end if self._next_base is None else self._next_base
         if self._open is not None:
             self._close(None if self._next_base is None else end - 1)
@@ -358,15 +356,15 @@ class _Segment:
         )
 
 
-class _Paced:
+class _Throttled:
     """A file that is read at a bounded rate."""
 
-    def __init__(self, file: ReadFile, pace: Pace) -> None:
+    def __init__(self, file: ReadFile, throttle: Throttle) -> None:
         self._file = file
-        self._pace = pace
+        self._throttle = throttle
 
     def pread(self, size: int, position: int) -> bytes:
         """Read up to `size` bytes, and wait as long as the rate demands."""
         data = self._file.pread(size, position)
-        self._pace(len(data))
+        self._throttle(len(data))
         return data
