@@ -25,8 +25,7 @@ from jbodlab.storage.compaction.compaction_plan import Throttle
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import CopySource, FileSystem, ReadFile
 from jbodlab.storage.log.offset_index import OffsetIndex
-from jbodlab.storage.log.segment_ends import has_batch_behind
-from jbodlab.storage.log.segment_reader import ScannedBatch, SegmentReader
+from jbodlab.storage.log.segment_reader import ScannedBatch, SegmentReader, next_batch
 from jbodlab.storage.log.time_index import TimeIndex
 from jbodlab.vocabulary.errors import CorruptRecordError
 from jbodlab.vocabulary.ids import TopicPartition
@@ -239,7 +238,7 @@ class _Segment:
             not circumstances.in_use
             and not circumstances.clean
             and broken.first_offset >= recovery_point
-            and not has_batch_behind(file, broken.position, size, broken.first_offset)
+            and next_batch(file, broken.position + 1, size, broken.first_offset) is None
         )
         if is_growing or is_torn:
             self._open = None

@@ -71,7 +71,7 @@ class MetadataSegment:
         self._file: AppendFile = fs.open_append(self.path)
         self._index: AppendFile | None = None
         self._time_index: AppendFile | None = None
-        scan = SegmentScan(self._file, base_offset, epoch=epoch, epoch_max=epoch_max)
+        scan = SegmentScan(self._file, self.path, base_offset, epoch=epoch, epoch_max=epoch_max)
         try:
             self._load(scan)
             self.damage = scan.damage()

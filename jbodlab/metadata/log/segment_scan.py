@@ -11,6 +11,7 @@ the disk when this one was, too, and the damage was done to a record that somebo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -21,18 +22,10 @@ from jbodlab.record_batch.record_batch import (
     MAGIC,
     BatchHeader,
     crc_is_valid,
-    iterate_headers,
-    read_header,
 )
 from jbodlab.storage.directory.filesystem import AppendFile
-from jbodlab.vocabulary.errors import DecodeError
-
-SCAN_CHUNK_BYTES = 2 * MAX_BATCH_BYTES
-"""Twice the largest batch, so that the first batch of a chunk is always whole."""
-
-PRODUCER_ID_OFFSET = 43
-NO_PRODUCER = b"\xff" * 14
-"""Producer id, epoch and sequence, which are all -1 in each batch of a metadata log."""
+from jbodlab.storage.log.segment_reader import SegmentReader, next_batch
+from jbodlab.vocabulary.errors import CorruptRecordError
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,15 +47,23 @@ class SegmentScan:
 
     Args:
         file: The `.log` file.
+        path: Its path.
         base_offset: First offset that may be in it.
         epoch: Leader epoch of the batch before; -1 without one.
         epoch_max: Highest leader epoch that there was; None if unknown.
     """
 
     def __init__(
-        self, file: AppendFile, base_offset: int, *, epoch: int = -1, epoch_max: int | None = None
+        self,
+        file: AppendFile,
+        path: Path,
+        base_offset: int,
+        *,
+        epoch: int = -1,
+        epoch_max: int | None = None,
     ) -> None:
         self._file = file
+        self._path = path
         self._size = file.size()
         self._position = 0
         self._expected_offset = base_offset
@@ -72,19 +73,15 @@ class SegmentScan:
 
     def batches(self) -> Iterator[tuple[int, BatchHeader]]:
         """Yield position and header of each valid batch, up to the first damage."""
-        while self._position < self._size:
-            start = self._position
-            data = self._file.pread(SCAN_CHUNK_BYTES, start)
-            try:
-                for at, header in iterate_headers(data):
-                    if self._misplaced(header) or not crc_is_valid(data, at, header):
-                        return
-                    yield start + at, header
-                    self._advance(header)
-            except DecodeError:
-                return
-            if self._position == start:
-                return
+        reader = SegmentReader(self._file, self._path, self._size)
+        try:
+            for position, header, data in reader.scan(batch_bytes_max=MAX_BATCH_BYTES):
+                if self._misplaced(header) or not crc_is_valid(data, 0, header):
+                    return
+                yield position, header
+                self._advance(header)
+        except CorruptRecordError:
+            return
 
     def damage(self) -> Damage | None:
         """Return what ended `batches`; None if that was the end of the file."""
@@ -100,9 +97,14 @@ class SegmentScan:
             if self._epoch_before <= header.partition_leader_epoch < self._epoch:
                 # Rather the batch before has the wrong epoch, and this one follows it.
                 search_from = self._position
-        return Damage(
-            position=self._position, reason=reason, valid_after=self._next_valid(search_from)
+        valid_after = next_batch(
+            self._file,
+            search_from,
+            self._size,
+            self._expected_offset,
+            batch_bytes_max=MAX_BATCH_BYTES,
         )
+        return Damage(position=self._position, reason=reason, valid_after=valid_after)
 
     def _advance(self, header: BatchHeader) -> None:
         self._position += header.size
@@ -132,31 +134,3 @@ class SegmentScan:
             )
         wrong_crc = f"batch at offset {self._expected_offset} has a wrong CRC"
         return self._misplaced(header) or wrong_crc
-
-    def _next_valid(self, position: int) -> int | None:
-        """Return where from a position on the next valid batch begins, None without one."""
-        while position + HEADER_SIZE <= self._size:
-            data = self._file.pread(SCAN_CHUNK_BYTES, position)
-            for start in _possible_starts(data):
-                if self._is_valid(position + start):
-                    return position + start
-            # A header that this chunk cuts off begins the next one.
-            position += len(data) - HEADER_SIZE + 1
-        return None
-
-    def _is_valid(self, position: int) -> bool:
-        try:
-            header = read_header(self._file.pread(HEADER_SIZE, position))
-        except DecodeError:
-            return False
-        if header.base_offset < self._expected_offset or header.size > MAX_BATCH_BYTES:
-            return False
-        return crc_is_valid(self._file.pread(header.size, position), 0, header)
-
-
-def _possible_starts(data: bytes) -> Iterator[int]:
-    """Yield the positions at which a batch of a metadata log may begin."""
-    found = data.find(NO_PRODUCER, PRODUCER_ID_OFFSET)
-    while found >= 0:
-        yield found - PRODUCER_ID_OFFSET
-        found = data.find(NO_PRODUCER, found + 1)

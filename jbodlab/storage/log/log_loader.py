@@ -49,10 +49,10 @@ from jbodlab.storage.log.producer_state import ProducerState
 from jbodlab.storage.log.segment_ends import (
     closed_segment,
     damaged_transaction_index,
-    has_batch_behind,
     last_segment,
 )
 from jbodlab.storage.log.segment_ranges import SegmentRange
+from jbodlab.storage.log.segment_reader import next_batch
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
@@ -347,7 +347,7 @@ class _Loader:
     def _has_batches_behind(self, active: ActiveSegment, size: int) -> bool:
         """Return whether a valid batch lies behind the first invalid byte of the last segment."""
         file = self._files.reader(SegmentRange(active.base_offset, size, -1, 0)).file
-        return has_batch_behind(file, active.size, size, active.next_offset)
+        return next_batch(file, active.size + 1, size, active.next_offset) is not None
 
     def _set_aside_damaged(self, base_offset: int) -> None:
         """Keep a segment behind damage under another name."""

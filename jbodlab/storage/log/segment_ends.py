@@ -6,24 +6,20 @@ the cost of a few small reads. What has changed in its middle is found by who re
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from jbodlab.record_batch.record_batch import HEADER_SIZE, MAGIC, crc_is_valid, read_header
 from jbodlab.storage.directory import names
-from jbodlab.storage.directory.filesystem import FileSystem, ReadFile
+from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.storage.log.offset_index import OffsetIndex
 from jbodlab.storage.log.segment_ranges import SegmentRange
 from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.time_index import TimeIndex
-from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
-from jbodlab.vocabulary.limits import SEARCH_BLOCK_BYTES
+from jbodlab.vocabulary.errors import CorruptRecordError
 
 logger = logging.getLogger(__name__)
 
@@ -103,36 +99,6 @@ def damaged_transaction_index(files: LogFiles, base_offsets: Sequence[int]) -> i
             logger.warning("checking the log from offset %d on: %s", base_offset, error)
             return base_offset
     return None
-
-
-def has_batch_behind(file: ReadFile, position: int, size: int, offset: int) -> bool:
-    """Return whether a valid batch begins behind a position, with an offset or a larger one.
-
-    Behind a write that was torn by a crash there is none.
-    """
-    # The first half of its offset is that of the offset before it, and its magic is known.
-    first_half = struct.pack(">q", offset)[:4]
-    pattern = re.compile(
-        b"(?=" + re.escape(first_half) + b".{12}" + bytes((MAGIC,)) + b")", re.DOTALL
-    )
-    at = position + 1
-    while at < size:
-        block = file.pread(min(SEARCH_BLOCK_BYTES + HEADER_SIZE, size - at), at)
-        for match in pattern.finditer(block):
-            if _is_batch(file, at + match.start(), size, offset):
-                return True
-        if len(block) <= HEADER_SIZE:
-            break
-        at += min(SEARCH_BLOCK_BYTES, len(block))
-    return False
-
-
-def _is_batch(file: ReadFile, position: int, size: int, offset: int) -> bool:
-    with contextlib.suppress(DecodeError):
-        header = read_header(file.pread(HEADER_SIZE, position))
-        if header.base_offset >= offset and position + header.size <= size:
-            return crc_is_valid(file.pread(header.size, position), 0, header)
-    return False
 
 
 def _begins_at(reader: SegmentReader, base_offset: int, has_gaps: bool) -> bool:

@@ -6,21 +6,26 @@ copies, nothing is mapped, so that a failing disk shows as an `OSError` of the c
 
 from __future__ import annotations
 
+import contextlib
+import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from jbodlab.record_batch.record_batch import (
     HEADER_SIZE,
+    MAGIC,
     SIZE_PREFIX,
     BatchHeader,
+    crc_is_valid,
     iterate_records,
     read_header,
 )
 from jbodlab.storage.directory.filesystem import ReadFile
 from jbodlab.storage.log.batch_block import extent_at, skip_before, whole_batches
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
-from jbodlab.vocabulary.limits import SCAN_BLOCK_SIZE
+from jbodlab.vocabulary.limits import SCAN_BLOCK_SIZE, SEARCH_BLOCK_BYTES
 
 
 class ScannedBatch(NamedTuple):
@@ -98,8 +103,14 @@ class SegmentReader:
             position += start
         return SegmentRead(b"", self.next_offset, self.size)
 
-    def scan(self, position: int = 0) -> Iterator[ScannedBatch]:
+    def scan(
+        self, position: int = 0, *, batch_bytes_max: int | None = None
+    ) -> Iterator[ScannedBatch]:
         """Yield the batches from a position on; an incomplete last one ends it silently.
+
+        Args:
+            position: Where a batch begins.
+            batch_bytes_max: A larger batch ends the scan as an incomplete one does.
 
         Raises:
             CorruptRecordError: bytes where a batch should begin are none.
@@ -109,6 +120,8 @@ class SegmentReader:
             size = SIZE_PREFIX
             if len(block) >= HEADER_SIZE:
                 size = self._header(block, 0, position).size
+            if batch_bytes_max is not None and size > batch_bytes_max:
+                return
             if size > len(block) and position + size <= self.size:
                 block = self.file.pread(size, position)
             view = memoryview(block)
@@ -218,3 +231,45 @@ class SegmentReader:
         end, next_offset = whole_batches(block, first, limit, max_offset)
         data = block if start == 0 and end == len(block) else block[start:end]
         return SegmentRead(data, next_offset, position + end)
+
+
+def next_batch(
+    file: ReadFile, position: int, size: int, offset: int, *, batch_bytes_max: int | None = None
+) -> int | None:
+    """Search for a valid batch behind damage.
+
+    Behind a write that a crash tore there is none.
+
+    Args:
+        file: A `.log` file.
+        position: Where the search begins.
+        size: Where it ends.
+        offset: Batches of lower offsets do not count.
+        batch_bytes_max: Nor do larger ones than this.
+
+    Returns:
+        The position of the first such batch; None without one.
+    """
+    # The offset is not much larger, so the first half of it is known; and so is the magic.
+    halves = (offset >> 32, (offset >> 32) + 1)
+    first_half = b"|".join(re.escape(struct.pack(">I", half)) for half in halves)
+    pattern = re.compile(b"(?=(?:" + first_half + b").{12}" + bytes((MAGIC,)) + b")", re.DOTALL)
+    while position < size:
+        block = file.pread(min(SEARCH_BLOCK_BYTES + HEADER_SIZE, size - position), position)
+        for match in pattern.finditer(block):
+            at = position + match.start()
+            end = size if batch_bytes_max is None else min(size, at + batch_bytes_max)
+            if _is_batch(file, at, end, offset):
+                return at
+        if len(block) <= HEADER_SIZE:
+            break
+        position += min(SEARCH_BLOCK_BYTES, len(block))
+    return None
+
+
+def _is_batch(file: ReadFile, position: int, end: int, offset: int) -> bool:
+    with contextlib.suppress(DecodeError):
+        header = read_header(file.pread(HEADER_SIZE, position))
+        if header.base_offset >= offset and position + header.size <= end:
+            return crc_is_valid(file.pread(header.size, position), 0, header)
+    return False

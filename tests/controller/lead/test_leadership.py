@@ -103,9 +103,13 @@ def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: Path) -
         )
         refused = []
         for call in (
-            service.DescribeQuorum(pb.DescribeQuorumRequest()),
-            service.BrokerHeartbeat(pb.BrokerHeartbeatRequest(broker_id=1, broker_epoch=1)),
-            anext(service.MetadataStream(pb.MetadataStreamRequest(cluster_id=CLUSTER_ID))),
+            service.unary("DescribeQuorum", pb.DescribeQuorumRequest()),
+            service.unary(
+                "BrokerHeartbeat", pb.BrokerHeartbeatRequest(broker_id=1, broker_epoch=1)
+            ),
+            anext(
+                service.stream("MetadataStream", pb.MetadataStreamRequest(cluster_id=CLUSTER_ID))
+            ),
         ):
             with pytest.raises(RpcRefusedError, match="NOT_CONTROLLER") as error:
                 await call

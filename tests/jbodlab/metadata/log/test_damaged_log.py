@@ -282,7 +282,7 @@ def test_a_hole_is_refused(
 def test_a_valid_batch_far_behind_the_damage_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jbodlab.metadata.log.segment_scan.SCAN_CHUNK_BYTES", 2 * SIZE)
+    monkeypatch.setattr("jbodlab.storage.log.segment_reader.SEARCH_BLOCK_BYTES", 2 * SIZE)
     for shift in (0, 1, 60, 61, SIZE - 1):
         home = tmp_path / str(shift)
         log = MetadataLog.open(home)
