@@ -28,7 +28,7 @@ def run(record_type: str | None, output: Output) -> None:
     """Print the fields of a record, or the types of all records.
 
     Raises:
-        FormatError: there is no such type.
+        FormatError: no record has this type.
     """
     if record_type is None:
         output.rows([_summary(name) for name in RECORDS])

@@ -51,9 +51,9 @@ StructT = TypeVar("StructT", bound=Struct)
 STRING_BYTES_MAX = 32_767
 PACKERS_MAX = 100
 NULL, PRESENT = b"\xff", b"\x01"
-"""What stands before a struct that may be null."""
+"""Byte before a struct that may be null."""
 ZERO = b"\0"
-"""A size of null, a section without tags, and what stands for a struct in a tag that is null."""
+"""Size of null; a tagged section without tags; null of a tagged field that is a struct."""
 
 
 def encode(cls: EntityClass, value: Any, version: int = 0) -> bytes:
@@ -150,11 +150,11 @@ READING: Mapping[str, Any] = MappingProxyType(
         "unpack_from": struct.unpack_from,
     }
 )
-"""What functions that read refer to."""
+"""Names in functions that read."""
 
 
 class Source:
-    """Source text of one function, and the objects that it refers to by name.
+    """Source text of one function, and the objects that it names.
 
     In functions that read, `d` is the message, `s` its size and `p` the position.
     """
@@ -178,7 +178,7 @@ class Source:
         return name
 
     def length(self, indent: int, kind: Kind) -> None:
-        """Read a length into `n`: -1 for null, at most what is left of the message."""
+        """Read a length into `n`: -1 for null, at most the rest of the message."""
         if self.flexible:
             self.line(indent, "n = d[p] - 1; p += 1")
             self.line(indent, "if n > 126: n, p = read_uvarint(d, p - 1); n -= 1")
@@ -487,7 +487,7 @@ def _tag_section(tags: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 class _Packers(dict[int, Callable[..., bytes]]):
-    """What packs so many numbers of one type."""
+    """For a count: the function that packs as many numbers of one type."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
