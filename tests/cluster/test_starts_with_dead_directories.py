@@ -18,11 +18,13 @@ from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,
     as_servers,
+    assigned,
     made,
     partitions_in,
     script,
     wait_for,
 )
+from tests.cluster.lab_cluster import set_property
 from tests.cluster.scenes import SETTINGS, Scene, some
 
 pytestmark = pytest.mark.cluster
@@ -56,6 +58,24 @@ def test_start_with_a_dead_directory(kind: str, scene: Scene) -> None:
     assert revived.replicas == len(partitions_in(path, ledger.topic))
     scene.wait_all_in_sync()
     scene.check(ledger, other)
+
+
+def test_the_order_of_log_dirs_and_their_spelling_mean_nothing(scene: Scene) -> None:
+    node, dirs = scene.cluster.node(2), scene.cluster.broker(2).paths
+    ledger = scene.topic(8, min_insync_replicas="3")
+    before = assigned(scene.cluster, 2, ledger.topic)
+    link = dirs[0].with_name("link")
+    link.symlink_to(dirs[0])
+    spelled = [f"{dirs[3]}/", dirs[2], f"{dirs[1].parent}/./data", link]
+    set_property(node, "log.dirs", ",".join(map(str, spelled)))
+    scene.restart(2)
+    ledger.produce()
+    scene.wait_all_in_sync()
+    scene.check(ledger)
+    assert assigned(scene.cluster, 2, ledger.topic) == before
+    set_property(node, "log.dirs", ",".join(map(str, dirs)))
+    scene.restart(2)
+    link.unlink()
 
 
 def test_crash_while_logs_are_loaded_counts_as_a_crash_kafka_10471(scene: Scene) -> None:
