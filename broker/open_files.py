@@ -13,7 +13,7 @@ import resource
 
 import msgspec
 
-from broker.network.open_connections import WAITING_MAX
+from jbodlab.server.open_connections import WAITING_MAX
 from jbodlab.storage.log.directory_files import OPEN_FILES_MAX
 from jbodlab.vocabulary.errors import ConfigError
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from broker.api.answer import RequestContext, Response
-from broker.api.failures import FailsBySchema
-from broker.api.request_handler import Buffers
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import APIS, ApiKey
 from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -27,8 +25,6 @@ SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 ZERO_SINCE_VERSION = 4
 """Since when features with 0 as the lowest level are told (KIP-1022)."""
-
-_ERROR_BODY = struct.Struct(">iihihhh")
 
 
 class ApiVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +84,8 @@ class ApiVersionsApi(FailsBySchema):
             names = (request.client_software_name, request.client_software_version)
             if not all(SOFTWARE.fullmatch(name) for name in names):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed client software name")
-            context.connection.software.name = request.client_software_name
+            session = context.session
+            session.software_name, session.software_version = names
         image = self._cache.image
         return replace(
             self._response,
@@ -104,11 +101,3 @@ class ApiVersionsApi(FailsBySchema):
                 for name, level in image.features.levels.items()
             ),
         )
-
-
-def unsupported_version_response(correlation_id: int) -> Buffers:
-    """Return the answer to an ApiVersions version of the future: error 35 and our range."""
-    low, high = APIS[ApiKey.API_VERSIONS].advertised
-    code = ErrorCode.UNSUPPORTED_VERSION
-    size = _ERROR_BODY.size - 4
-    return (_ERROR_BODY.pack(size, correlation_id, code, 1, ApiKey.API_VERSIONS, low, high),)

@@ -19,7 +19,6 @@ from broker.api.admin.reassignments import (
 )
 from broker.api.admin.topics import CreateTopicsApi, DeleteTopicsApi
 from broker.api.admin.unregister import UnregisterBrokerApi
-from broker.api.answer import Api
 from broker.api.api_versions import ApiVersionsApi
 from broker.api.cluster.describe_cluster import DescribeClusterApi
 from broker.api.cluster.describe_configs import DescribeConfigsApi, ListConfigResourcesApi
@@ -38,7 +37,6 @@ from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.directories.log_dir_states import DescribeLogDirStatesApi
 from broker.api.directories.log_dirs import DescribeLogDirsApi
 from broker.api.directories.revival import ReviveLogDirApi
-from broker.api.dispatch import Dispatcher
 from broker.api.groups.administration import DeleteGroupsApi, DescribeGroupsApi, ListGroupsApi
 from broker.api.groups.consumer_groups import ConsumerGroupDescribeApi, ConsumerGroupHeartbeatApi
 from broker.api.groups.coordinators import GroupCoordinators
@@ -47,7 +45,6 @@ from broker.api.groups.membership import HeartbeatApi, JoinGroupApi, LeaveGroupA
 from broker.api.groups.offset_commit import OffsetCommitApi, OffsetDeleteApi
 from broker.api.groups.offset_fetch import OffsetFetchApi
 from broker.api.groups.share_groups import ShareGroupHeartbeatApi
-from broker.api.helper_thread import HelperThread
 from broker.api.measured import MeasuredApi
 from broker.api.ports import Controller, Replicas, Revival
 from broker.client_quotas import ClientQuotas
@@ -58,6 +55,9 @@ from broker.traffic import Traffic
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.runtime.threads import Threads
+from jbodlab.server.answer import Api
+from jbodlab.server.dispatch import Dispatcher
+from jbodlab.server.helper_thread import HelperThread
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 

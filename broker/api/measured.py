@@ -14,20 +14,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.api.answer import (
+from broker.api.followers import asking_replica
+from broker.client_quotas import ClientQuotas
+from broker.metadata_cache import MetadataCache
+from broker.traffic import Traffic
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
+from jbodlab.server.answer import (
     Answer,
     Api,
     InParts,
     Later,
     RequestContext,
     Response,
-    asking_replica,
 )
-from broker.client_quotas import ClientQuotas
-from broker.metadata_cache import MetadataCache
-from broker.traffic import Traffic
-from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
 from jbodlab.vocabulary.errors import KafkaError
 
 
@@ -73,7 +73,7 @@ class MeasuredApi:
         throttle_ms = self._quotas.throttle(
             REQUEST_PERCENTAGE,
             context.header.client_id,
-            context.connection,
+            context.session,
             self._traffic.now_s() - begun_s,
         )
         return (

@@ -13,15 +13,15 @@ from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
 from broker.metrics import BrokerMetrics
-from broker.network.bounds import Bounds
-from broker.network.listener import Listener
-from broker.network.open_connections import ConnectionLimits
 from broker.open_files import OpenFiles
 from broker.produce.passing_on import PassingOn
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.runtime.outside import Outside
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener import Listener
+from jbodlab.server.open_connections import ConnectionLimits
 
 APPENDS_TIMEOUT_S = 2.0
 """Longest wait for what is appended when the broker stops; a follower may not answer."""

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.admin.controller_call import Deadline
-from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.cluster.own_configs import OwnConfigs, check_broker
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import dynamic_keys, key_table, topic_keys
@@ -31,6 +29,8 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.controller_api.requests import AlterConfigsResponse as ControllersResponse
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.api.answer import Answer, Api, RequestContext, Response
 from broker.metadata_cache import MetadataCache
+from jbodlab.server.answer import Answer, Api, RequestContext, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

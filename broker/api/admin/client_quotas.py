@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.admin.controller_call import Deadline
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
@@ -21,6 +19,8 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
+from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

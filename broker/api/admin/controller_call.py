@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from broker.api.answer import milliseconds
+from jbodlab.server.answer import milliseconds
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 
 R = TypeVar("R")

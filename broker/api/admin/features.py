@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.admin.controller_call import Deadline
-from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import FeatureUpdate, UpdateFeaturesRequest
+from jbodlab.server.answer import Later, RequestContext, Response, in_background, milliseconds
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 
-from broker.api.answer import RequestContext
 from broker.client_quotas import muted
 from jbodlab.controller_api.requests import Mutator
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import RequestContext
 
 STRICT_FROM: dict[int, int] = {
     ApiKey.CREATE_TOPICS: 6,
@@ -28,4 +28,4 @@ def mutator(context: RequestContext) -> Mutator:
 
 def told_to_wait(context: RequestContext, throttle_time_ms: int) -> datetime.timedelta:
     """Mute a connection for as long as the controller says; returns what to tell the client."""
-    return datetime.timedelta(milliseconds=muted(context.connection, throttle_time_ms))
+    return datetime.timedelta(milliseconds=muted(context.session, throttle_time_ms))

@@ -10,13 +10,13 @@ from uuid import UUID
 import msgspec
 
 from broker.api.admin.controller_call import Deadline
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import DescribeQuorumRequest, QuorumReplica
 from jbodlab.controller_api.requests import DescribeQuorumResponse as Quorum
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
+from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import METADATA_TOPIC, NO_LEADER
 

@@ -10,8 +10,6 @@ import msgspec
 
 from broker.api.admin.controller_call import Deadline
 from broker.api.admin.mutations import mutator, told_to_wait
-from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
@@ -24,6 +22,8 @@ from jbodlab.controller_api.requests import (
     NewTopic,
     TopicToDelete,
 )
+from jbodlab.server.answer import Later, RequestContext, Response, in_background, milliseconds
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicId

@@ -6,11 +6,11 @@ import datetime
 from typing import TYPE_CHECKING
 
 from broker.api.admin.controller_call import Deadline
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import UnregisterBrokerRequest
+from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId

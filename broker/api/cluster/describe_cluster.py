@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
 from broker.api.cluster import authorized_operations
 from broker.metadata_cache import MetadataCache
+from jbodlab.server.answer import RequestContext, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

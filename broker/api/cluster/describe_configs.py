@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
 from broker.api.cluster.own_configs import OwnConfigs, check_broker
-from broker.api.failures import FailsBySchema
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
 from jbodlab.config.value_sources import Described
@@ -28,6 +26,8 @@ from jbodlab.metadata.records.config_records import (
     TOPIC_RESOURCE,
     unserved_resource,
 )
+from jbodlab.server.answer import InParts, RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
 from broker.api.cluster import authorized_operations
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.cluster.topic_creator import TopicCreator
@@ -19,6 +18,7 @@ from jbodlab.kafka_wire.encoder import encode
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.server.answer import InParts, RequestContext, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, TopicId

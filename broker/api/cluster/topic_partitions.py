@@ -8,12 +8,12 @@ from uuid import UUID
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
 from broker.api.cluster import authorized_operations
 from broker.api.cluster.metadata import leader_or_error
-from broker.api.failures import FailsBySchema
 from broker.metadata_cache import MetadataCache
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 

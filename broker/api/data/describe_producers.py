@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
-from broker.api.failures import FailsBySchema
-from broker.api.partition_errors import told
 from broker.api.ports import Replicas
+from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.partition_errors import told
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

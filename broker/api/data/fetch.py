@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from broker.api.answer import (
-    MILLISECOND,
-    Answer,
-    Later,
-    RequestContext,
-    Response,
-    asking_replica,
-    milliseconds,
-)
 from broker.api.data.leader_hints import LeaderHints
-from broker.api.partition_errors import told
+from broker.api.followers import asking_replica
 from broker.api.ports import Replicas
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
@@ -42,6 +33,15 @@ from broker.traffic import Traffic
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.runtime.client_quota import CONSUMER_RATE
+from jbodlab.server.answer import (
+    MILLISECOND,
+    Answer,
+    Later,
+    RequestContext,
+    Response,
+    milliseconds,
+)
+from jbodlab.server.partition_errors import told
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
@@ -218,9 +218,7 @@ class FetchApi:
     ) -> Iterator[FetchResponse | None]:
         """Yield the response; a None has nothing but taken some time."""
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
-        redirects = (
-            context.version >= ANY_REPLICA_FROM and context.connection.software.name == SARAMA
-        )
+        redirects = context.version >= ANY_REPLICA_FROM and context.session.software_name == SARAMA
         partitions = []
         for number, result in enumerate(results, 1):
             self._count(result, by_follower=by_follower)
@@ -233,7 +231,7 @@ class FetchApi:
             throttle_ms = self._quotas.throttle(
                 CONSUMER_RATE,
                 context.header.client_id,
-                context.connection,
+                context.session,
                 sum(result.records_size for result in results),
             )
         remaining = iter(partitions)

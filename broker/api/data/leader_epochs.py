@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
-from broker.api.failures import FailsBySchema
-from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.replica.client_requests import EpochAnswer, EpochQuery
+from jbodlab.server.answer import InParts, RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.partition_errors import told
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 

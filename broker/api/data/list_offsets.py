@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import Answer, Later, RequestContext, Response, asking_replica
-from broker.api.failures import FailsBySchema
-from broker.api.partition_errors import told
+from broker.api.followers import asking_replica
 from broker.api.ports import Replicas
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
+from jbodlab.server.answer import Answer, Later, RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.partition_errors import told
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 

@@ -13,17 +13,7 @@ from collections.abc import Collection, Container, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.api.answer import (
-    MILLISECOND,
-    Answer,
-    Later,
-    NoAnswer,
-    RequestContext,
-    Response,
-    milliseconds,
-)
 from broker.api.data.leader_hints import LeaderHints
-from broker.api.partition_errors import told
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.produce.appends import APPENDED_AT_ONCE
@@ -37,6 +27,16 @@ from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.record_batch.compression import ZSTD
 from jbodlab.record_batch.record_batch import codec_of, records_count
 from jbodlab.runtime.client_quota import PRODUCER_RATE
+from jbodlab.server.answer import (
+    MILLISECOND,
+    Answer,
+    Later,
+    NoAnswer,
+    RequestContext,
+    Response,
+    milliseconds,
+)
+from jbodlab.server.partition_errors import told
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
@@ -104,7 +104,7 @@ class ProduceApi:
         is_passed_on = self._is_passed_on(context)
         if not is_passed_on:
             throttle_ms = self._quotas.throttle(
-                PRODUCER_RATE, context.header.client_id, context.connection, size
+                PRODUCER_RATE, context.header.client_id, context.session, size
             )
         finish = partial(self._finish, request, context, throttle_ms, elsewhere)
         # The next request must find all of this one appended. Of many batches only the first are,
@@ -168,8 +168,8 @@ class ProduceApi:
         """Return who has to be sent away before anything is passed on; nothing is for a broker."""
         if self._is_passed_on(context):
             return None
-        connection = context.connection
-        return Sender(connection, connection.peer, context.header.client_id)
+        session = context.session
+        return Sender(session, session.peer, context.header.client_id)
 
     def _response(
         self,

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Controller
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.controller_api.requests import AllocateProducerIdsRequest
+from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId

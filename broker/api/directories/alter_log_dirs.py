@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
 from broker.api.ports import Replicas
+from jbodlab.server.answer import InParts, RequestContext, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition

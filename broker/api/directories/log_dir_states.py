@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
-from broker.api.failures import FailsBySchema
 from broker.disk.directory.log_dir import LogDir
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId
 

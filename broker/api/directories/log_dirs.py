@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import Later, RequestContext, Response
 from broker.api.ports import Replicas
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
+from jbodlab.server.answer import Later, RequestContext, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

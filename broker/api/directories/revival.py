@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
 from broker.api.ports import Revival
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
+from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api.answer import Later, RequestContext, Response
 from broker.api.cluster import authorized_operations
-from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
 from broker.groups import requests, responses
+from jbodlab.server.answer import Later, RequestContext, Response
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

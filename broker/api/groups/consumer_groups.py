@@ -11,9 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from broker.api.answer import NO_TIME, Later, RequestContext, Response, milliseconds
 from broker.api.cluster import authorized_operations
-from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
     Each,
     GroupCoordinators,
@@ -25,6 +23,8 @@ from broker.groups import requests
 from broker.groups.consumer import responses
 from broker.metadata_cache import MetadataCache
 from jbodlab.metadata.records.features import GROUP_VERSION
+from jbodlab.server.answer import NO_TIME, Later, RequestContext, Response, milliseconds
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
@@ -97,7 +97,7 @@ class ConsumerGroupHeartbeatApi(FailsBySchema):
                 )
             ),
             client_id=context.header.client_id or "",
-            client_host=client_host(context.connection),
+            client_host=client_host(context.session),
         )
         return Later(self._groups.submit(request.group_id, asked), _told)
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from broker.api.answer import Response
-from broker.api.request_handler import ConnectionInfo
 from broker.groups.requests import Request
+from jbodlab.server.answer import Response
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -60,9 +60,9 @@ def check_group_id(group_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
 
 
-def client_host(connection: ConnectionInfo) -> str:
+def client_host(session: Session) -> str:
     """Return the address of a client as Kafka tells it, with a slash in front."""
-    return f"/{connection.peer.rpartition(':')[0]}"
+    return f"/{session.peer.rpartition(':')[0]}"
 
 
 def as_response(response: type[R], found: Any) -> R:

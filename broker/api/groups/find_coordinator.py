@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
 from broker.api.cluster.topic_creator import TopicCreator
 from broker.api.groups.coordinators import GroupCoordinators
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.server.answer import RequestContext, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId
@@ -90,7 +90,7 @@ class FindCoordinatorApi:
         """Find the coordinator of every key."""
         key_type = getattr(request, "key_type", GROUP)
         if key_type == TRANSACTION:
-            if context.version <= LIBRDKAFKA_VERSION and not context.connection.software.name:
+            if context.version <= LIBRDKAFKA_VERSION and not context.session.software_name:
                 return _coordinators(
                     self._who_refuses(key, context.listener_name)
                     for key in _keys(request, context.version)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.api.answer import Later, RequestContext, Response, milliseconds
-from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
     GroupCoordinators,
     as_response,
@@ -18,6 +16,8 @@ from broker.api.groups.coordinators import (
     client_host,
 )
 from broker.groups import requests, responses
+from jbodlab.server.answer import Later, RequestContext, Response, milliseconds
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -71,7 +71,7 @@ class JoinGroupApi:
             ),
             reason=getattr(request, "reason", None),
             client_id=context.header.client_id or "",
-            client_host=client_host(context.connection),
+            client_host=client_host(context.session),
         )
         future = self._groups.submit(request.group_id, asked)
         return Later(future, lambda joined: _joined(joined, context.version))

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.answer import Answer, Later, RequestContext, Response, milliseconds
-from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import GroupCoordinators, check_group_id
 from broker.groups import requests
 from broker.metadata_cache import MetadataCache
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
+from jbodlab.server.answer import Answer, Later, RequestContext, Response, milliseconds
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

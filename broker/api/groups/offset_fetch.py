@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.answer import Later, RequestContext, Response
 from broker.api.groups.coordinators import GroupCoordinators
 from broker.groups import requests, responses
 from broker.metadata_cache import MetadataCache
+from jbodlab.server.answer import Later, RequestContext, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId

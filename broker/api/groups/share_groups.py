@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.api.answer import RequestContext
-from broker.api.failures import FailsBySchema
 from broker.api.groups.find_coordinator import NO_SHARE_GROUPS
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

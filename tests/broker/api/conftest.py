@@ -18,8 +18,6 @@ from broker.api.handlers import BrokerParts, ClientApis
 from broker.disk.life.revival import Revived
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
-from broker.network.bounds import Bounds
-from broker.network.listener import Listener
 from broker.produce.passing_on import PassingOn
 from broker.replica.client_requests import (
     AppendEntry,
@@ -49,6 +47,8 @@ from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.runtime.outside import real
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener import Listener
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError

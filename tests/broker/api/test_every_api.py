@@ -9,9 +9,7 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
-from broker.api.answer import RequestContext
 from broker.api.handlers import BrokerParts, ClientApis
-from broker.api.request_handler import ConnectionInfo, Pending
 from broker.metadata_cache import MetadataCache
 from broker.traffic import Traffic
 from jbodlab.kafka_wire import api_table
@@ -20,6 +18,9 @@ from jbodlab.kafka_wire.encoder import encode
 from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
 from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
 from jbodlab.runtime.outside import real
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.request_handler import Pending
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
@@ -29,7 +30,7 @@ VERSIONS = [
     for key, api in APIS.items()
     for version in range(api.accepted[0], api.accepted[1] + 1)
 ]
-CONNECTION = ConnectionInfo(listener_name="CLIENTS", peer="client:1")
+CONNECTION = Session(listener_name="CLIENTS", peer="client:1")
 VALUES: dict[str, Any] = {
     "string": "name", "bytes": b"", "records": None, "bool": True, "uuid": None,
     "timedelta_i32": datetime.timedelta(seconds=1), "timedelta_i64": datetime.timedelta(0),

@@ -14,17 +14,11 @@ from typing import Any
 
 import pytest
 
-from broker.api import dispatch, slices
-from broker.api.answer import InParts, Later, RequestContext
 from broker.api.cluster.describe_configs import DescribeConfigsApi
 from broker.api.cluster.metadata import MetadataApi, MetadataResponse
 from broker.api.data.fetch import ENTRIES_AT_ONCE, FetchApi
 from broker.api.data.list_offsets import TOGETHER_MAX, ListOffsetsApi
 from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
-from broker.api.dispatch import LARGE_BYTES, Dispatcher
-from broker.api.helper_thread import HelperThread
-from broker.api.request_handler import ConnectionInfo, Pending
-from broker.api.slices import SlicedWork
 from broker.client_quotas import ClientQuotas
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
@@ -34,13 +28,21 @@ from jbodlab.config.node_config import read_values
 from jbodlab.kafka_wire.api_table import APIS, MAX_REQUEST_BYTES, ApiKey, load
 from jbodlab.kafka_wire.headers import RequestHeader, request_header
 from jbodlab.runtime.outside import real
+from jbodlab.server import dispatch, turns
+from jbodlab.server.answer import InParts, Later, RequestContext
+from jbodlab.server.dispatch import LARGE_BYTES, Dispatcher
+from jbodlab.server.helper_thread import HelperThread
+from jbodlab.server.request_handler import Pending
+from jbodlab.server.session import Session
+from jbodlab.server.turns import SlicedWork
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
-from tests.waiting import DEADLINE_S, turns
+from tests.waiting import DEADLINE_S
+from tests.waiting import turns as loop_turns
 
 METADATA, VERSION = ApiKey.METADATA, 1
-WHO = ConnectionInfo(listener_name="CLIENTS", peer="10.0.0.1:1")
+WHO = Session(listener_name="CLIENTS", peer="10.0.0.1:1")
 HEADER = RequestHeader(METADATA, VERSION, 1, "tester", 0)
 
 
@@ -124,7 +126,7 @@ def test_request_with_more_items_than_any_real_one_is_refused_undecoded() -> Non
 
 
 def test_others_are_answered_while_a_request_is_worked_on(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
 
     async def test(frame: memoryview) -> None:
         other_asked: list[bool] = []
@@ -139,7 +141,7 @@ def test_others_are_answered_while_a_request_is_worked_on(monkeypatch: Any) -> N
 
         served = dispatcher(in_parts(parts()))
         working = served.handle(frame, WHO)
-        await turns()
+        await loop_turns()
         served.apis[METADATA].answers.append(in_parts(other()))  # type: ignore[attr-defined]
 
         assert await answered(served.handle(SMALL, WHO))
@@ -150,7 +152,7 @@ def test_others_are_answered_while_a_request_is_worked_on(monkeypatch: Any) -> N
 
 
 def test_large_requests_are_worked_on_one_after_the_other(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
 
     async def test() -> None:
         log: list[str] = []
@@ -237,7 +239,7 @@ def test_large_answers_are_encoded_off_the_loop() -> None:
 
 
 def test_work_goes_on_where_a_slice_ended(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
     answer = InParts(range(2), lambda parts: MetadataResponse(cluster_id=str(parts)))
     work = SlicedWork(answer, real().monotonic_s)
 

@@ -15,14 +15,14 @@ from broker.api.handlers import BrokerParts, ClientApis
 from broker.following.lane_replicas import LaneReplicas
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
-from broker.network.bounds import Bounds
-from broker.network.listener import Listener
 from broker.replica.client_requests import AppendResult, RecordDeletion
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.runtime.outside import real
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener import Listener
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicPartition

@@ -16,10 +16,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from broker.api.request_handler import ConnectionInfo
-from broker.metadata_cache import MetadataCache
-from broker.replica.client_requests import CONSUMER_ID
 from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import KafkaError
 
 NO_TIME = datetime.timedelta(0)
@@ -30,7 +28,7 @@ class RequestContext(msgspec.Struct, frozen=True):
     """What is known about a request besides its body."""
 
     header: RequestHeader
-    connection: ConnectionInfo
+    session: Session
 
     @property
     def version(self) -> int:
@@ -40,7 +38,7 @@ class RequestContext(msgspec.Struct, frozen=True):
     @property
     def listener_name(self) -> str:
         """Listener the request came in on; addresses in the response belong to it."""
-        return self.connection.listener_name
+        return self.session.listener_name
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,20 +92,6 @@ class Api(Protocol):
 def in_background(work: Coroutine[Any, Any, Response]) -> Later:
     """Return the answer that a coroutine brings; it is cancelled when the client goes away."""
     return Later(asyncio.get_running_loop().create_task(work), lambda response: response)
-
-
-def asking_replica(request: Any, context: RequestContext, cache: MetadataCache) -> int:
-    """Return the id of the broker that asks as a follower; negative for everybody else.
-
-    Brokers follow by the listener that they find each other at; whoever names an id at another one
-    is a consumer. Which process of that broker it is, Fetch tells: see `FetchService`.
-    """
-    # From version 15 of Fetch on it stands in a tagged field, together with its epoch.
-    state = getattr(request, "replica_state", None)
-    replica_id: int = getattr(request, "replica_id", -1) if state is None else state.replica_id
-    if replica_id >= 0 and not cache.is_for_brokers(context.listener_name):
-        return CONSUMER_ID
-    return replica_id
 
 
 def milliseconds(duration: datetime.timedelta) -> int:

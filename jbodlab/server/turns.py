@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from broker.api.answer import InParts, Response
+from jbodlab.server.answer import InParts, Response
 
 SLICE_S = 0.005
 """Others wait so long at most, beyond the time that one part takes."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -24,17 +25,8 @@ from typing import Any
 
 import msgspec
 
-from broker.api.answer import Answer, Api, InParts, Later, NoAnswer, RequestContext, Response
-from broker.api.api_versions import unsupported_version_response
-from broker.api.helper_thread import HelperThread
-from broker.api.request_handler import (
-    Buffers,
-    CloseConnectionError,
-    ConnectionInfo,
-    Pending,
-)
-from broker.api.slices import SlicedWork
 from jbodlab.kafka_wire.api_table import (
+    APIS,
     MAX_REQUEST_BYTES,
     ApiKey,
     is_loaded,
@@ -50,6 +42,15 @@ from jbodlab.kafka_wire.headers import (
     read_request_header,
     response_header,
 )
+from jbodlab.server.answer import Answer, Api, InParts, Later, NoAnswer, RequestContext, Response
+from jbodlab.server.helper_thread import HelperThread
+from jbodlab.server.request_handler import (
+    Buffers,
+    CloseConnectionError,
+    Pending,
+)
+from jbodlab.server.session import Session
+from jbodlab.server.turns import SlicedWork
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import (
     ControllerUnavailableError,
@@ -65,6 +66,9 @@ PRODUCE_KEY = ApiKey.PRODUCE.to_bytes(2, "big")
 
 LARGE_BYTES = 32 << 10
 """Requests beyond this are worked on one at a time; a real one is larger once in a while."""
+
+
+_UNSUPPORTED_VERSION = struct.Struct(">iihihhh")
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -109,7 +113,7 @@ class Dispatcher:
                 f"{MAX_REQUEST_BYTES}"
             )
 
-    def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
+    def handle(self, frame: memoryview, session: Session) -> Buffers | Pending:
         """Answer one request.
 
         Raises:
@@ -120,11 +124,11 @@ class Dispatcher:
         api = self.apis.get(header.api_key)
         if api is None or not is_served(header.api_key, header.api_version):
             if api is not None and header.api_key == ApiKey.API_VERSIONS:
-                return unsupported_version_response(header.correlation_id)
+                return _unsupported_version(header.correlation_id)
             raise UnsupportedVersionError(
                 f"unsupported API {header.api_key} version {header.api_version}"
             )
-        context = RequestContext(header, connection)
+        context = RequestContext(header, session)
         is_large = len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE
         if is_large or not is_loaded(header.api_key, header.api_version):
             turn = self._turn if is_large else nullcontext()
@@ -257,3 +261,13 @@ def _encoded(answer: Response, context: RequestContext) -> Buffers:
     buffers = response_encoder(header.api_key, header.api_version)(answer, head)
     SIZE.pack_into(head, 0, sum(map(len, buffers)) - SIZE.size)
     return buffers
+
+
+def _unsupported_version(correlation_id: int) -> Buffers:
+    """Return the answer to an ApiVersions version of the future: error 35 and our range."""
+    low, high = APIS[ApiKey.API_VERSIONS].advertised
+    code = ErrorCode.UNSUPPORTED_VERSION
+    size = _UNSUPPORTED_VERSION.size - 4
+    return (
+        _UNSUPPORTED_VERSION.pack(size, correlation_id, code, 1, ApiKey.API_VERSIONS, low, high),
+    )
