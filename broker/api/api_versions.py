@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from broker.metadata_cache import MetadataCache
-from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from jbodlab.kafka_wire.api_table import OWN_MESSAGES
 from jbodlab.metadata.records.features import SUPPORTED
 from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -63,18 +64,17 @@ class ApiVersionsResponse(Response, frozen=True, kw_only=True):
 
 
 class ApiVersionsApi(FailsBySchema):
-    """Answers with the ranges of `jbodlab.kafka_wire.api_table`, and with features."""
+    """Answers with the ranges of all APIs, and with features."""
 
-    def __init__(self, api_keys: Iterable[ApiKey], cache: MetadataCache) -> None:
+    def __init__(self, apis: Iterable[Api[Any]], cache: MetadataCache) -> None:
         self._cache = cache
         self._response = ApiVersionsResponse(
             api_keys=tuple(
                 ApiVersion(
-                    api_key=key,
-                    min_version=APIS[key].advertised[0],
-                    max_version=APIS[key].advertised[1],
+                    api_key=api.key, min_version=api.versions[0], max_version=api.versions[1]
                 )
-                for key in sorted(api_keys)
+                for api in apis
+                if api.key not in OWN_MESSAGES
             )
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.api.handlers import BrokerParts, ClientApis
+from broker.api.handlers import ClientApis
+from broker.api.parts import BrokerParts
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
 from broker.assemblies.groups import Groups

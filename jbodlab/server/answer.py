@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from jbodlab.kafka_wire.headers import RequestHeader
 from jbodlab.server.session import Session
@@ -75,7 +76,7 @@ class InParts(msgspec.Struct, frozen=True):
 Answer = Response | Later | InParts
 
 
-class Api(Protocol):
+class Handler(Protocol):
     """The handler of one API; neither method blocks."""
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
@@ -87,6 +88,18 @@ class Api(Protocol):
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails with an error."""
+
+
+def with_throttle_time(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
+    """Return an answer whose response names a throttle time, if that is longer than its own."""
+
+    def change(response: Response) -> Response:
+        return replace(response, throttle_time=max(response.throttle_time, throttle_time))
+
+    if isinstance(answer, Response):
+        return change(answer)
+    finish = answer.finish
+    return replace(answer, finish=lambda result: change(finish(result)))
 
 
 def in_background(work: Coroutine[Any, Any, Response]) -> Later:

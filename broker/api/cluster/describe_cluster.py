@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.cluster import authorized_operations
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -99,3 +103,13 @@ class DescribeClusterApi:
             for endpoint in brokers[broker_id].endpoints
             if endpoint.name == listener_name and (include_fenced or not brokers[broker_id].fenced)
         ]
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_CLUSTER,
+        versions=(0, 2),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeClusterApi(parts.cache, parts.cluster_id),
+    ),
+)

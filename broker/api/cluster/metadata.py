@@ -12,6 +12,7 @@ import msgspec
 from broker.api.cluster import authorized_operations
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.cluster.topic_creator import TopicCreator
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
 from jbodlab.kafka_wire.encoder import encode
@@ -19,6 +20,8 @@ from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage
 from jbodlab.server.answer import InParts, RequestContext, Response
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
@@ -249,3 +252,15 @@ def _classes(version: int) -> tuple[EntityClass, EntityClass]:
     """Return the layouts of a topic and of a partition."""
     topic_class = item_class(response_class(ApiKey.METADATA, version), "topics")
     return topic_class, item_class(topic_class, "partitions")
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.METADATA,
+        versions=(0, 13),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: MetadataApi(
+            parts.cache, parts.cluster_id, parts.topic_creator if parts.auto_create_topics else None
+        ),
+    ),
+)

@@ -10,10 +10,14 @@ import msgspec
 
 from broker.api.cluster import authorized_operations
 from broker.api.cluster.metadata import leader_or_error
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 
@@ -142,3 +146,13 @@ def _page(
 ) -> DescribeTopicPartitionsResponse:
     cursor = Cursor(topic_name=name, partition_index=partition_index)
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        versions=(0, 0),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeTopicPartitionsApi(parts.cache),
+    ),
+)

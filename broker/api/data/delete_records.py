@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.parts import ApiParts
 from broker.api.ports import Replicas
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext, Response, milliseconds
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -81,3 +85,13 @@ def _partition(result: DeletedRecords) -> DeleteRecordsPartitionResult:
         low_watermark=result.low_watermark,
         error_code=told(result.error_code),
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DELETE_RECORDS,
+        versions=(0, 2),
+        resources=on_topics(AclOperation.DELETE),
+        handler=lambda parts: DeleteRecordsApi(parts.replicas),
+    ),
+)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.parts import ApiParts
 from broker.api.ports import Replicas
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -108,3 +112,13 @@ def _described(
         )
         for producer_id, entry in producers
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_PRODUCERS,
+        versions=(0, 0),
+        resources=on_topics(AclOperation.READ),
+        handler=lambda parts: DescribeProducersApi(parts.replicas),
+    ),
+)

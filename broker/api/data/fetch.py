@@ -17,6 +17,7 @@ import msgspec
 
 from broker.api.data.leader_hints import LeaderHints
 from broker.api.followers import asking_replica
+from broker.api.parts import ApiParts
 from broker.api.ports import Replicas
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
@@ -30,6 +31,7 @@ from broker.replica.client_requests import (
     SessionRequest,
 )
 from broker.traffic import Traffic
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.runtime.client_quota import CONSUMER_RATE
@@ -41,7 +43,9 @@ from jbodlab.server.answer import (
     Response,
     milliseconds,
 )
+from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, Resource, on_cluster, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
@@ -368,3 +372,27 @@ def _unknown(topic: FetchTopic) -> list[FetchedPartition]:
 
 def _failed(partition_index: int, error_code: ErrorCode) -> FetchedPartition:
     return FetchedPartition(partition_index, told(error_code), UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+def _resources(request: FetchRequest) -> Iterable[Resource]:
+    """Return the topics for a consumer, the cluster for a follower."""
+    state = getattr(request, "replica_state", None)
+    replica_id = getattr(request, "replica_id", -1) if state is None else state.replica_id
+    if replica_id >= 0:
+        return on_cluster(AclOperation.CLUSTER_ACTION)(request)
+    return on_topics(AclOperation.READ)(request)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.FETCH,
+        versions=(4, 17),
+        accepted=(4, 18),
+        # It names what one broker leads; a follower's, what it has in one directory.
+        max_items=20_000,
+        resources=_resources,
+        handler=lambda parts: FetchApi(
+            parts.replicas, parts.cache, parts.broker_id, parts.traffic, parts.quotas
+        ),
+    ),
+)

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.parts import ApiParts
 from broker.api.ports import Replicas
 from broker.replica.client_requests import EpochAnswer, EpochQuery
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import InParts, RequestContext, Response
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -87,3 +91,13 @@ def _partition(answer: EpochAnswer) -> EpochEndOffset:
         leader_epoch=answer.leader_epoch,
         end_offset=answer.end_offset,
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        versions=(2, 4),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: OffsetForLeaderEpochApi(parts.replicas),
+    ),
+)

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.followers import asking_replica
+from broker.api.parts import ApiParts
 from broker.api.ports import Replicas
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Answer, Later, RequestContext, Response
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
@@ -113,3 +117,13 @@ def _partition(answer: OffsetAnswer) -> ListOffsetsPartition:
         offset=answer.offset,
         leader_epoch=answer.leader_epoch,
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.LIST_OFFSETS,
+        versions=(1, 11),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: ListOffsetsApi(parts.replicas, parts.cache),
+    ),
+)

@@ -9,11 +9,12 @@ applied here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.api.data.leader_hints import LeaderHints
+from broker.api.parts import ApiParts
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.produce.appends import APPENDED_AT_ONCE
@@ -22,6 +23,7 @@ from broker.produce.passing_on import PassingOn
 from broker.produce.sent_away import Sender
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
 from broker.traffic import Traffic
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.record_batch.compression import ZSTD
@@ -36,7 +38,9 @@ from jbodlab.server.answer import (
     Response,
     milliseconds,
 )
+from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
@@ -238,3 +242,26 @@ def _no_answer(results: list[AppendResult]) -> NoAnswer:
         if result.error_code != ErrorCode.NONE
     )
     return NoAnswer(failure=next(failures, None))
+
+
+def _resources(request: ProduceRequest) -> Iterable[Resource]:
+    """Return the topics, and the transaction if there is one."""
+    if request.transactional_id is not None:
+        yield Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id, AclOperation.WRITE)
+    yield from on_topics(AclOperation.WRITE, "topic_data")(request)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.PRODUCE,
+        versions=(0, 12),
+        accepted=(3, 12),
+        # It names what one broker leads.
+        max_items=10_000,
+        has_records=True,
+        resources=_resources,
+        handler=lambda parts: ProduceApi(
+            parts.passing_on, parts.cache, parts.broker_id, parts.traffic, parts.quotas
+        ),
+    ),
+)

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.parts import ApiParts
 from broker.api.ports import Replicas
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import InParts, RequestContext, Response
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
@@ -111,3 +115,13 @@ def _response(results: Iterable[_Result]) -> AlterReplicaLogDirsResponse:
             for name, partitions in topics.items()
         )
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.ALTER_REPLICA_LOG_DIRS,
+        versions=(1, 2),
+        resources=on_cluster(AclOperation.ALTER),
+        handler=lambda parts: AlterReplicaLogDirsApi(parts.replicas),
+    ),
+)

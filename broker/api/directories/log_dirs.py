@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.parts import ApiParts
 from broker.api.ports import Replicas
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext, Response
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -103,3 +107,13 @@ def _by_topic(replicas: Iterable[ReplicaDescription]) -> tuple[DescribeLogDirsTo
         DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
         for name, partitions in topics.items()
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_LOG_DIRS,
+        versions=(1, 5),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeLogDirsApi(parts.replicas),
+    ),
+)

@@ -10,9 +10,13 @@ import msgspec
 
 from broker.api.cluster import authorized_operations
 from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
+from broker.api.parts import ApiParts
 from broker.groups import requests, responses
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext, Response
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster, on_groups
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -149,3 +153,25 @@ def _deleted(group_ids: Iterable[str], answer: Any) -> Iterable[responses.Deleta
         return [responses.DeletableGroupResult(group_id, answer.code) for group_id in group_ids]
     results: Iterable[responses.DeletableGroupResult] = answer.results
     return results
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_GROUPS,
+        versions=(0, 6),
+        resources=on_groups(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeGroupsApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.LIST_GROUPS,
+        versions=(0, 5),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: ListGroupsApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.DELETE_GROUPS,
+        versions=(0, 2),
+        resources=on_groups(AclOperation.DELETE, "groups_names"),
+        handler=lambda parts: DeleteGroupsApi(parts.groups),
+    ),
+)

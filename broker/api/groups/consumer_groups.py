@@ -19,12 +19,16 @@ from broker.api.groups.coordinators import (
     client_host,
     in_order,
 )
+from broker.api.parts import ApiParts
 from broker.groups import requests
 from broker.groups.consumer import responses
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
 from jbodlab.server.answer import NO_TIME, Later, RequestContext, Response, milliseconds
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
@@ -222,3 +226,22 @@ def _named(topics: Iterable[responses.AssignedTopic]) -> Assignment:
     return Assignment(
         tuple(TopicPartitions(each.topic_id, each.partitions, each.topic_name) for each in topics)
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        versions=(0, 1),
+        resources=all_of(
+            on_groups(AclOperation.READ, "group_id"),
+            on_topics(AclOperation.DESCRIBE, "subscribed_topic_names"),
+        ),
+        handler=lambda parts: ConsumerGroupHeartbeatApi(parts.groups, parts.cache),
+    ),
+    Api(
+        key=ApiKey.CONSUMER_GROUP_DESCRIBE,
+        versions=(0, 1),
+        resources=on_groups(AclOperation.DESCRIBE, "group_ids"),
+        handler=lambda parts: ConsumerGroupDescribeApi(parts.groups),
+    ),
+)

@@ -15,9 +15,13 @@ from broker.api.groups.coordinators import (
     check_group_id,
     client_host,
 )
+from broker.api.parts import ApiParts
 from broker.groups import requests, responses
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext, Response, milliseconds
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_groups
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -216,3 +220,31 @@ def _leaving(request: Any, version: int) -> tuple[requests.LeavingMember, ...]:
         )
         for each in request.members
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.JOIN_GROUP,
+        versions=(0, 9),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: JoinGroupApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.SYNC_GROUP,
+        versions=(0, 5),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: SyncGroupApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.HEARTBEAT,
+        versions=(0, 4),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: HeartbeatApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.LEAVE_GROUP,
+        versions=(0, 5),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: LeaveGroupApi(parts.groups),
+    ),
+)

@@ -14,7 +14,8 @@ from uuid import UUID
 import pytest
 import uvloop
 
-from broker.api.handlers import BrokerParts, ClientApis
+from broker.api.handlers import ClientApis
+from broker.api.parts import BrokerParts
 from broker.disk.life.revival import Revived
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache

@@ -19,17 +19,19 @@ from broker.api.cluster.metadata import MetadataApi, MetadataResponse
 from broker.api.data.fetch import ENTRIES_AT_ONCE, FetchApi
 from broker.api.data.list_offsets import TOGETHER_MAX, ListOffsetsApi
 from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
+from broker.api.table import APIS
 from broker.client_quotas import ClientQuotas
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
-from jbodlab.kafka_wire.api_table import APIS, MAX_REQUEST_BYTES, ApiKey, load
+from jbodlab.kafka_wire.api_table import ApiKey, load
 from jbodlab.kafka_wire.headers import RequestHeader, request_header
 from jbodlab.runtime.outside import real
 from jbodlab.server import dispatch, turns
 from jbodlab.server.answer import InParts, Later, RequestContext
+from jbodlab.server.api import MAX_REQUEST_BYTES
 from jbodlab.server.dispatch import LARGE_BYTES, Dispatcher
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.request_handler import Pending
@@ -53,7 +55,7 @@ def names(count: int, letters: int = 10) -> memoryview:
     return memoryview(request_header(METADATA, VERSION, 1, "tester") + body)
 
 
-load(METADATA, VERSION)
+load(METADATA, VERSION, APIS[METADATA].max_items)
 SMALL, LARGE = names(1), names(LARGE_BYTES // 12 + 1)
 
 
@@ -76,7 +78,17 @@ def messages(api: str, version: int) -> Any:
 
 def dispatcher(*answers: Any) -> Dispatcher:
     thread = HelperThread(real().threads, "large-requests")
-    return Dispatcher({METADATA: Scripted(*answers)}, thread, real().monotonic_s)
+    return Dispatcher(
+        [(APIS[key], Scripted(*answers)) for key in (METADATA, ApiKey.PRODUCE)],
+        thread,
+        real().monotonic_s,
+    )
+
+
+def scripted(served: Dispatcher) -> Scripted:
+    _, handler = served.served[METADATA]
+    assert isinstance(handler, Scripted)
+    return handler
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -142,7 +154,7 @@ def test_others_are_answered_while_a_request_is_worked_on(monkeypatch: Any) -> N
         served = dispatcher(in_parts(parts()))
         working = served.handle(frame, WHO)
         await loop_turns()
-        served.apis[METADATA].answers.append(in_parts(other()))  # type: ignore[attr-defined]
+        scripted(served).answers.append(in_parts(other()))
 
         assert await answered(served.handle(SMALL, WHO))
         assert await answered(working)
@@ -190,7 +202,7 @@ def test_first_request_of_a_version_waits_for_no_large_request(monkeypatch: Any)
     async def test() -> None:
         served = dispatcher(response())
         await served._turn.acquire()
-        monkeypatch.setattr(dispatch, "is_loaded", lambda key, version: False)
+        monkeypatch.setattr(dispatch, "loaded", lambda key, version: None)
 
         assert await answered(served.handle(SMALL, WHO))
 
@@ -204,7 +216,7 @@ def test_client_that_leaves_gives_its_turn_up_and_what_it_waits_for() -> None:
         first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
         assert isinstance(first, Pending)
         async with asyncio.timeout(DEADLINE_S):
-            while len(served.apis[METADATA].answers) == 2:  # type: ignore[attr-defined]  # noqa: ASYNC110
+            while len(scripted(served).answers) == 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 
         first.future.cancel()
@@ -408,7 +420,7 @@ def test_moves_that_are_refused_take_one_line_of_the_log_for_each_reason(
 
     with caplog.at_level(logging.INFO, "broker.api"):
         answer = api.answer(asked, RequestContext(HEADER, WHO))
-        (topic,) = answer.finish(list(answer.parts)).results  # type: ignore[attr-defined]
+        (topic,) = answer.finish(list(answer.parts)).results
 
     codes = Counter(each.error_code for each in topic.partitions)
     assert codes == {
@@ -425,13 +437,13 @@ def test_moves_that_are_refused_take_one_line_of_the_log_for_each_reason(
 def test_first_request_of_a_version_is_decoded_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dispatch, "is_loaded", lambda *_: False)
+    monkeypatch.setattr(dispatch, "loaded", lambda *_: None)
 
     async def test() -> None:
         for key, frame in ((METADATA, SMALL), (PRODUCED[0], produced())):
             answer = Later(done([]), lambda _: response()) if key == PRODUCED[0] else response()
             thread = HelperThread(real().threads, "large-requests")
-            served = Dispatcher({key: Scripted(answer)}, thread, real().monotonic_s)
+            served = Dispatcher([(APIS[key], Scripted(answer))], thread, real().monotonic_s)
             found = served.handle(frame, WHO)
 
             assert isinstance(found, Pending)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from broker.api.handlers import BrokerParts, ClientApis
+from broker.api.handlers import ClientApis
+from broker.api.parts import BrokerParts
 from broker.following.lane_replicas import LaneReplicas
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher

@@ -1,0 +1,62 @@
+"""What the handlers of a broker are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.api.cluster.own_configs import OwnConfigs
+from broker.api.groups.coordinators import GroupCoordinators
+from broker.api.ports import Controller, Replicas, Revival
+from broker.client_quotas import ClientQuotas
+from broker.disk.directory.log_dir import LogDir
+from broker.metadata_cache import MetadataCache
+from broker.produce.passing_on import PassingOn
+from broker.traffic import Traffic
+from jbodlab.controller_api.requests import NewTopic
+from jbodlab.runtime.threads import Threads
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
+
+if TYPE_CHECKING:
+    from broker.api.cluster.topic_creator import TopicCreator
+    from broker.api.data.producer_ids import ProducerIds
+
+
+class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the broker consists of."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    cache: MetadataCache
+    replicas: Replicas
+    groups: GroupCoordinators
+    controller: Controller
+    revival: Revival
+    broker_epoch: Callable[[], BrokerEpoch]
+    """Epoch of the current registration."""
+    threads: Threads
+    monotonic_s: Callable[[], float]
+    """Clock that goes on while a callback runs."""
+    configs: OwnConfigs
+    """The settings of this broker."""
+    traffic: Traffic
+    """What is counted of requests."""
+    is_settled: Callable[[], bool] = lambda: True
+    """Whether the controller knows what follows from changed settings."""
+    auto_create_topics: bool = True
+    """Whether a client's Metadata request may create topics."""
+    log_dirs: Callable[[], Sequence[LogDir]] = tuple
+    """The directories of `log.dirs`, offline ones included."""
+    internal_topic: Callable[[str], NewTopic | None] = lambda _name: None
+    """How a topic of the brokers' own is to be created."""
+
+
+class ApiParts(BrokerParts, frozen=True, kw_only=True):
+    """These, and what several handlers share."""
+
+    quotas: ClientQuotas
+    passing_on: PassingOn
+    topic_creator: TopicCreator
+    producer_ids: ProducerIds
