@@ -21,8 +21,10 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.upkeep.condition_monitor import ConditionMonitor
 from broker.moves.move import Move
 from broker.moves.move_states import MoveState
+from broker.moves.moves import RunningMoves
+from broker.replica.in_sync import IsrChanges
 from broker.replica.partition import Partition
-from broker.replica_manager import ReplicaManager
+from broker.replica.registry import ReplicaRegistry
 from broker.traffic import TopicCount, Traffic
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.runtime.metrics import Metric, counter, gauge, gauges, histograms
@@ -54,7 +56,9 @@ class BrokerMetrics:
 
     Args:
         log_dirs: Its directories.
-        replicas: Its replicas.
+        registry: Its replicas.
+        isr_changes: How often ISRs changed.
+        moves: Between directories.
         assignments: Its reports to the controller.
         lifecycle: Its life.
         feed: Its metadata.
@@ -69,7 +73,9 @@ class BrokerMetrics:
         self,
         *,
         log_dirs: LogDirs,
-        replicas: ReplicaManager,
+        registry: ReplicaRegistry,
+        isr_changes: IsrChanges,
+        moves: RunningMoves,
         assignments: AssignmentSender,
         lifecycle: BrokerLifecycle,
         feed: MetadataFeed,
@@ -81,7 +87,9 @@ class BrokerMetrics:
         coordinator: GroupCoordinator,
     ) -> None:
         self._log_dirs = log_dirs
-        self._replicas = replicas
+        self._registry = registry
+        self._isr_changes = isr_changes
+        self._running_moves = moves
         self._assignments = assignments
         self._lifecycle = lifecycle
         self._feed = feed
@@ -233,7 +241,7 @@ class BrokerMetrics:
         )
 
     def _replica_counts(self) -> Iterator[Metric]:
-        partitions = list(self._replicas.registry.partitions())
+        partitions = list(self._registry.partitions())
         led = [partition for partition in partitions if partition.leader is not None]
         for name, meaning, value in (
             ("PartitionCount", "replicas of this broker, offline ones included", len(partitions)),
@@ -265,7 +273,7 @@ class BrokerMetrics:
             ),
         ):
             yield gauge(f"{REPLICA_MANAGER}_{name}", meaning, value)
-        changes = self._replicas.isr_changes
+        changes = self._isr_changes
         yield counter(
             f"{REPLICA_MANAGER}_IsrShrinks_total",
             "times that the ISR of a partition led here shrank",
@@ -278,7 +286,7 @@ class BrokerMetrics:
         )
 
     def _moves(self) -> Iterator[Metric]:
-        mover = self._replicas.moves
+        mover = self._running_moves
         moves = list(mover.moves())
         for name, meaning, value in (
             ("MaxLag", "largest lag of a future replica, in offsets", max_lag(moves)),

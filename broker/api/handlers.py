@@ -27,7 +27,7 @@ class ClientApis:
     """
 
     def __init__(self, parts: BrokerParts) -> None:
-        self.passing_on = PassingOn(parts.replicas, parts.cache, parts.broker_id, parts.monotonic_s)
+        self.passing_on = PassingOn(parts.appends, parts.cache, parts.broker_id, parts.monotonic_s)
         self._topic_creator = TopicCreator(parts.controller, parts.internal_topic)
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         shared = ApiParts(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from broker.api.cluster.own_configs import OwnConfigs
 from broker.api.groups.coordinators import GroupCoordinators
-from broker.api.ports import Controller, Replicas, Revival
+from broker.api.ports import Controller, Revival
 from broker.client_quotas import ClientQuotas
 from broker.disk.directory.log_dir import LogDir
+from broker.fetch.fetch_sessions import FetchSessions
+from broker.fetch.fetching import FetchService
+from broker.fetch.offset_queries import OffsetQueries
 from broker.metadata_cache import MetadataCache
+from broker.moves.move_requests import RequestedMoves
+from broker.produce.appends import AppendService
 from broker.produce.passing_on import PassingOn
+from broker.replica.client_requests import DeletedRecords, LogDirDescription, RecordDeletion
+from broker.replica.registry import ReplicaRegistry
 from broker.traffic import Traffic
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.runtime.threads import Threads
@@ -30,7 +37,21 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: BrokerId
     cluster_id: str
     cache: MetadataCache
-    replicas: Replicas
+    appends: AppendService
+    fetches: FetchService
+    sessions: FetchSessions
+    offsets: OffsetQueries
+    registry: ReplicaRegistry
+    """The replicas of this broker."""
+    delete_records: Callable[
+        [Sequence[RecordDeletion], int], Coroutine[Any, Any, list[DeletedRecords]]
+    ]
+    """(deletions, timeout in ms): lets logs begin later, and waits for those of all replicas."""
+    describe_log_dirs: Callable[
+        [Mapping[str, set[int]] | None], Coroutine[Any, Any, list[LogDirDescription]]
+    ]
+    """Describes every directory, with the partitions of these topics; None for all."""
+    move_requests: RequestedMoves
     groups: GroupCoordinators
     controller: Controller
     revival: Revival

@@ -48,13 +48,20 @@ class Front:
         self._config = config
         self._disks = disks
         self._link = link
-        self._replicas = replicas
+        manager = replicas.manager
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
                 cluster_id=cluster_id,
                 cache=link.cache,
-                replicas=replicas.manager,
+                appends=manager.appends,
+                fetches=manager.fetches,
+                sessions=manager.sessions,
+                offsets=manager.offsets,
+                registry=manager.registry,
+                delete_records=manager.delete_records,
+                describe_log_dirs=manager.describe_log_dirs,
+                move_requests=manager.move_requests,
                 groups=groups.coordinator,
                 internal_topic=groups.internal_topic,
                 controller=link.channel,
@@ -79,7 +86,9 @@ class Front:
         address = metrics_address(config.values)
         metrics = BrokerMetrics(
             log_dirs=disks.log_dirs,
-            replicas=replicas.manager,
+            registry=manager.registry,
+            isr_changes=manager.isr_changes,
+            moves=manager.moves,
             assignments=link.assignments,
             lifecycle=link.lifecycle,
             feed=link.feed,

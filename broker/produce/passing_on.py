@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from broker.metadata_cache import BrokerNode, MetadataCache
+from broker.produce.appends import AppendService
 from broker.produce.other_leaders import OtherLeaders, Unanswered
 from broker.produce.sent_away import Sender, SentAway
 from broker.replica.client_requests import AppendEntry, AppendResult
@@ -38,15 +38,6 @@ SENT_AWAY = frozenset(
 NOWHERE: Mapping[int, BrokerNode] = {}
 
 
-class Replicas(Protocol):
-    """Those of this broker."""
-
-    def append(
-        self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
-    ) -> asyncio.Future[list[AppendResult]]:
-        """Append; the results are in the order of the entries."""
-
-
 class Appending(msgspec.Struct, frozen=True):
     """Results to come, and which of them come from another broker, by their place."""
 
@@ -58,7 +49,7 @@ class PassingOn:
     """Which batches of which client go where.
 
     Args:
-        replicas: Those of this broker.
+        appends: Of this broker.
         cache: Knows who leads, and where that broker is.
         broker_id: Ours.
         now_s: Clock that never goes back.
@@ -66,12 +57,12 @@ class PassingOn:
 
     def __init__(
         self,
-        replicas: Replicas,
+        appends: AppendService,
         cache: MetadataCache,
         broker_id: BrokerId,
         now_s: Callable[[], float],
     ) -> None:
-        self._replicas = replicas
+        self._appends = appends
         self._cache = cache
         self._broker_id = broker_id
         self._now_s = now_s
@@ -100,7 +91,7 @@ class PassingOn:
             if elsewhere:
                 work = self._append_elsewhere(entries, elsewhere, acks, timeout_ms)
                 return Appending(work, elsewhere)
-        return Appending(self._replicas.append(entries, acks, timeout_ms), NOWHERE)
+        return Appending(self._appends.append(entries, acks, timeout_ms), NOWHERE)
 
     def refused(
         self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None
@@ -165,7 +156,7 @@ class PassingOn:
         for leader, some in places.items():
             of_leader = [entries[place] for place in some]
             if leader is None:
-                parts.append(self._replicas.append(of_leader, acks, timeout_ms))
+                parts.append(self._appends.append(of_leader, acks, timeout_ms))
             else:
                 parts.append(self._leaders.append(leader, of_leader, acks, timeout_ms))
         task = asyncio.get_running_loop().create_task(_joined([*places.values()], parts))

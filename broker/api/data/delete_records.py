@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.parts import ApiParts
-from broker.api.ports import Replicas
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext, Response, milliseconds
@@ -46,10 +46,10 @@ class DeleteRecordsResponse(Response, frozen=True, kw_only=True):
 
 
 class DeleteRecordsApi(FailsBySchema):
-    """Asks the replicas."""
+    """Has logs begin later, see `BrokerParts.delete_records`."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, parts: ApiParts) -> None:
+        self._delete_records = parts.delete_records
 
     def answer(self, request: DeleteRecordsRequest, context: RequestContext) -> Later:
         """Delete what is asked for, and answer when it is gone everywhere."""
@@ -61,8 +61,8 @@ class DeleteRecordsApi(FailsBySchema):
             for topic in request.topics
             for wanted in topic.partitions
         ]
-        future = self._replicas.delete_records(deletions, milliseconds(request.timeout))
-        return Later(future, partial(_response, request))
+        deleting = self._delete_records(deletions, milliseconds(request.timeout))
+        return Later(asyncio.ensure_future(deleting), partial(_response, request))
 
 
 def _response(
@@ -92,6 +92,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DELETE_RECORDS,
         versions=(0, 2),
         resources=on_topics(AclOperation.DELETE),
-        handler=lambda parts: DeleteRecordsApi(parts.replicas),
+        handler=DeleteRecordsApi,
     ),
 )

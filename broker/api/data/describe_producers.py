@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.parts import ApiParts
-from broker.api.ports import Replicas
+from broker.replica.registry import ReplicaRegistry
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import RequestContext, Response
 from jbodlab.server.api import Api
@@ -60,8 +60,8 @@ class DescribeProducersResponse(Response, frozen=True, kw_only=True):
 class DescribeProducersApi(FailsBySchema):
     """Asks the replicas, leaders or not."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, registry: ReplicaRegistry) -> None:
+        self._registry = registry
 
     def answer(
         self, request: DescribeProducersRequest, context: RequestContext
@@ -82,7 +82,7 @@ class DescribeProducersApi(FailsBySchema):
 
     def _of(self, topic_partition: TopicPartition) -> PartitionProducers:
         try:
-            producers = self._replicas.producers(topic_partition)
+            producers = self._registry.usable_log(topic_partition).producers.entries
         except KafkaError as error:
             return _failed(topic_partition.partition, error)
         return PartitionProducers(
@@ -119,6 +119,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_PRODUCERS,
         versions=(0, 0),
         resources=on_topics(AclOperation.READ),
-        handler=lambda parts: DescribeProducersApi(parts.replicas),
+        handler=lambda parts: DescribeProducersApi(parts.registry),
     ),
 )

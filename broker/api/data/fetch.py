@@ -18,8 +18,9 @@ import msgspec
 from broker.api.data.leader_hints import LeaderHints
 from broker.api.followers import asking_replica
 from broker.api.parts import ApiParts
-from broker.api.ports import Replicas
 from broker.client_quotas import ClientQuotas
+from broker.fetch.fetch_sessions import FetchSessions
+from broker.fetch.fetching import FetchService
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import (
     CONSUMER_ID,
@@ -98,13 +99,15 @@ class FetchApi:
 
     def __init__(
         self,
-        replicas: Replicas,
+        fetches: FetchService,
+        sessions: FetchSessions,
         cache: MetadataCache,
         broker_id: BrokerId,
         traffic: Traffic,
         quotas: ClientQuotas,
     ) -> None:
-        self._replicas = replicas
+        self._fetches = fetches
+        self._sessions = sessions
         self._cache = cache
         self._broker_id = broker_id
         self._traffic = traffic
@@ -139,13 +142,13 @@ class FetchApi:
                 session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)
             )
             return self._begun(
-                partial(self._replicas.fetch_in_session, params, session),
+                partial(self._sessions.fetch, params, session),
                 entries,
                 partial(self._session_response, request, context, names),
-                partial(self._replicas.hurry_session, session_id),
+                partial(self._sessions.hurry, session_id),
             )
         return self._begun(
-            partial(self._replicas.fetch, params),
+            partial(self._fetches.fetch, params),
             entries,
             partial(self._response, request, context, names, params.is_follower),
         )
@@ -392,7 +395,7 @@ APIS: tuple[Api[ApiParts], ...] = (
         max_items=20_000,
         resources=_resources,
         handler=lambda parts: FetchApi(
-            parts.replicas, parts.cache, parts.broker_id, parts.traffic, parts.quotas
+            parts.fetches, parts.sessions, parts.cache, parts.broker_id, parts.traffic, parts.quotas
         ),
     ),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.parts import ApiParts
-from broker.api.ports import Replicas
+from broker.fetch.offset_queries import OffsetQueries
 from broker.replica.client_requests import EpochAnswer, EpochQuery
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import InParts, RequestContext, Response
@@ -49,8 +49,8 @@ class OffsetForLeaderEpochResponse(Response, frozen=True, kw_only=True):
 class OffsetForLeaderEpochApi(FailsBySchema):
     """Asks the replicas."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, offsets: OffsetQueries) -> None:
+        self._offsets = offsets
 
     def answer(self, request: OffsetForLeaderEpochRequest, context: RequestContext) -> InParts:
         """Look every partition up."""
@@ -64,7 +64,7 @@ class OffsetForLeaderEpochApi(FailsBySchema):
             for wanted in topic.partitions
         )
         return InParts(
-            (_partition(self._replicas.epoch_end_offset(query)) for query in queries),
+            (_partition(self._offsets.epoch_end_offset(query)) for query in queries),
             lambda partitions: _response(request, partitions),
         )
 
@@ -98,6 +98,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
         versions=(2, 4),
         resources=on_topics(AclOperation.DESCRIBE),
-        handler=lambda parts: OffsetForLeaderEpochApi(parts.replicas),
+        handler=lambda parts: OffsetForLeaderEpochApi(parts.offsets),
     ),
 )

@@ -12,7 +12,7 @@ import msgspec
 
 from broker.api.followers import asking_replica
 from broker.api.parts import ApiParts
-from broker.api.ports import Replicas
+from broker.fetch.offset_queries import OffsetQueries
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -59,8 +59,8 @@ class ListOffsetsResponse(Response, frozen=True, kw_only=True):
 class ListOffsetsApi(FailsBySchema):
     """Asks the replicas."""
 
-    def __init__(self, replicas: Replicas, cache: MetadataCache) -> None:
-        self._replicas = replicas
+    def __init__(self, offsets: OffsetQueries, cache: MetadataCache) -> None:
+        self._offsets = offsets
         self._cache = cache
         self._turns = asyncio.Lock()
         """Held by the one request of many partitions that goes on just now."""
@@ -86,7 +86,7 @@ class ListOffsetsApi(FailsBySchema):
         )
         found: list[ListOffsetsPartition] = []
         while some := list(islice(queries, TOGETHER_MAX)):
-            found += map(_partition, await self._replicas.list_offsets(some, replica_id, isolation))
+            found += map(_partition, await self._offsets.list_offsets(some, replica_id, isolation))
             if len(some) == TOGETHER_MAX:
                 # One of them in a turn of the loop, also where nothing had to be waited for.
                 async with self._turns:
@@ -124,6 +124,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.LIST_OFFSETS,
         versions=(1, 11),
         resources=on_topics(AclOperation.DESCRIBE),
-        handler=lambda parts: ListOffsetsApi(parts.replicas, parts.cache),
+        handler=lambda parts: ListOffsetsApi(parts.offsets, parts.cache),
     ),
 )

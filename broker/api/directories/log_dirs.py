@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from broker.api.parts import ApiParts
-from broker.api.ports import Replicas
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext, Response
@@ -56,10 +56,10 @@ class DescribeLogDirsResponse(Response, frozen=True, kw_only=True):
 
 
 class DescribeLogDirsApi:
-    """Asks the replicas."""
+    """Asks the directories and the replicas, see `BrokerParts.describe_log_dirs`."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, parts: ApiParts) -> None:
+        self._describe = parts.describe_log_dirs
 
     def answer(self, request: DescribeLogDirsRequest, context: RequestContext) -> Later:
         """Describe every directory, with the replicas asked for."""
@@ -68,7 +68,7 @@ class DescribeLogDirsApi:
             topics = {}
             for topic in request.topics:
                 topics.setdefault(topic.topic, set()).update(topic.partitions)
-        return Later(self._replicas.describe_log_dirs(topics), _response)
+        return Later(asyncio.ensure_future(self._describe(topics)), _response)
 
     def failure(
         self, request: DescribeLogDirsRequest, context: RequestContext, error: KafkaError
@@ -114,6 +114,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_LOG_DIRS,
         versions=(1, 5),
         resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: DescribeLogDirsApi(parts.replicas),
+        handler=DescribeLogDirsApi,
     ),
 )

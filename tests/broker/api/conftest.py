@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -50,7 +50,6 @@ from jbodlab.peers.client import KafkaConnection
 from jbodlab.runtime.outside import real
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
-from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import (
@@ -109,12 +108,11 @@ class RecordingReplicas:
     ) -> asyncio.Future[list[DeletedRecords]]:
         return self._answer("delete_records", deletions, timeout_ms)
 
-    def producers(self, topic_partition: TopicPartition) -> Sequence[tuple[int, ProducerEntry]]:
-        found: Sequence[tuple[int, ProducerEntry]] | None
+    def usable_log(self, topic_partition: TopicPartition) -> Any:
         found = self.results["producers"].get(topic_partition)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return found
+        return SimpleNamespace(producers=SimpleNamespace(entries=found))
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None
@@ -404,6 +402,7 @@ class Cluster:
 
 @asynccontextmanager
 async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
+    replicas: Any = cluster.replicas
     apis = ClientApis(
         BrokerParts(
             threads=real().threads,
@@ -411,7 +410,14 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             broker_id=US,
             cluster_id=CLUSTER_ID,
             cache=cluster.cache,
-            replicas=cluster.replicas,
+            appends=replicas,
+            fetches=replicas,
+            sessions=replicas,
+            offsets=replicas,
+            registry=replicas,
+            move_requests=replicas,
+            delete_records=replicas.delete_records,
+            describe_log_dirs=replicas.describe_log_dirs,
             groups=cluster.groups,
             internal_topic=lambda name: NewTopic(name=name, num_partitions=50),
             controller=cluster.controller,

@@ -46,7 +46,10 @@ class NoReplicas:
     """Every call fails in a way that nobody expected."""
 
     def __getattr__(self, name: str) -> Any:
-        raise ZeroDivisionError
+        def fail(*_: Any) -> Any:
+            raise ZeroDivisionError
+
+        return fail
 
 
 def request_of_ones(entity_class: Any) -> Any:
@@ -72,6 +75,7 @@ def request_of_ones(entity_class: Any) -> Any:
 
 
 def client_apis() -> ClientApis:
+    replicas: Any = NoReplicas()
     return ClientApis(
         BrokerParts(
             threads=real().threads,
@@ -79,7 +83,14 @@ def client_apis() -> ClientApis:
             broker_id=BrokerId(1),
             cluster_id="cluster",
             cache=MetadataCache(BrokerId(1), "CLIENTS"),
-            replicas=NoReplicas(),  # type: ignore[arg-type]
+            appends=replicas,
+            fetches=replicas,
+            sessions=replicas,
+            offsets=replicas,
+            registry=replicas,
+            move_requests=replicas,
+            delete_records=replicas.delete_records,
+            describe_log_dirs=replicas.describe_log_dirs,
             groups=NoReplicas(),  # type: ignore[arg-type]
             controller=NoReplicas(),  # type: ignore[arg-type]
             revival=NoReplicas(),  # type: ignore[arg-type]

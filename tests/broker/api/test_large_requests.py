@@ -381,6 +381,7 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
         replicas = Answering()
         api = FetchApi(
             replicas,  # type: ignore[arg-type]
+            replicas,  # type: ignore[arg-type]
             MetadataCache(BrokerId(1), "CLIENTS"),
             BrokerId(1),
             Traffic(real().monotonic_s),
@@ -399,7 +400,7 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
 class Refusing:
     """Replicas that cannot be moved, but the first."""
 
-    def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+    def alter(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
         if topic_partition.partition == 0:
             return ErrorCode.NONE
         return ErrorCode.LOG_DIR_NOT_FOUND if path == "/b" else ErrorCode.REPLICA_NOT_AVAILABLE

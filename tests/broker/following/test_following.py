@@ -69,6 +69,7 @@ class Node:
         self.cache = MetadataCache(BrokerId(broker_id), "PLAINTEXT")
         self.publisher = MetadataPublisher(self.cache)
         self.publisher.publish_to(before=[self.host.manager.roles], after=[])
+        manager = self.host.manager
         self.apis = ClientApis(
             BrokerParts(
                 threads=real().threads,
@@ -76,7 +77,14 @@ class Node:
                 broker_id=BrokerId(broker_id),
                 cluster_id="test",
                 cache=self.cache,
-                replicas=self.host.manager,
+                appends=manager.appends,
+                fetches=manager.fetches,
+                sessions=manager.sessions,
+                offsets=manager.offsets,
+                registry=manager.registry,
+                move_requests=manager.move_requests,
+                delete_records=manager.delete_records,
+                describe_log_dirs=manager.describe_log_dirs,
                 groups=None,  # type: ignore[arg-type]  # no request here needs one
                 controller=None,  # type: ignore[arg-type]
                 revival=None,  # type: ignore[arg-type]
@@ -360,7 +368,8 @@ def test_records_are_deleted_everywhere_while_fetches_wait(tmp_path: Path) -> No
         await pair.produced(pair.one, batch(10))
 
         deletion = RecordDeletion(topic_partition=TP, offset=6)
-        answer = pair.one.host.manager.delete_records([deletion], 60_000)
+        deleting = pair.one.host.manager.delete_records([deletion], 60_000)
+        answer = asyncio.ensure_future(deleting)
 
         (result,) = await asyncio.wait_for(answer, DEADLINE_S)
         assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 6)
