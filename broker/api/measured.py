@@ -55,10 +55,10 @@ class Measured:
         except Exception:
             self._traffic.answered(self._key, begun_s)
             raise
-        if isinstance(answer, Later):
-            answer.future.add_done_callback(partial(self._done, begun_s))
-        elif isinstance(answer, InParts):
+        if isinstance(answer, InParts):
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
+        elif isinstance(answer, Later) and not answer.future.done():
+            answer.future.add_done_callback(partial(self._done, begun_s))
         else:
             self._traffic.answered(self._key, begun_s)
         is_passed_on = isinstance(answer, Later) and answer.is_passed_on

@@ -126,7 +126,7 @@ class DirectoryWriter:
 
     def _call(self, work: Callable[[], Outcome], changes: Sequence[Change]) -> None:
         self._running += 1
-        self.log_dir.run(work).add_done_callback(partial(self._done, changes))
+        self.log_dir.run_then(work, partial(self._done, changes))
 
     def _take(self) -> list[Change]:
         size = 0
@@ -138,9 +138,10 @@ class DirectoryWriter:
         changes, self._queue = self._queue, []
         return changes
 
-    def _done(self, changes: Sequence[Change], future: asyncio.Future[Outcome]) -> None:
+    def _done(
+        self, changes: Sequence[Change], outcome: Outcome | None, error: BaseException | None
+    ) -> None:
         self._running -= 1
-        error = asyncio.CancelledError() if future.cancelled() else future.exception()
         before = self._blocked
         finished: Sequence[tuple[Change, BaseException | None]]
         if error is not None:
@@ -148,7 +149,8 @@ class DirectoryWriter:
             finished = [(change, error) for change in (*self._waiting, *changes)]
             self._blocked, self._waiting = {}, {}
         else:
-            finished, self._blocked, cause = future.result()
+            assert outcome is not None
+            finished, self._blocked, cause = outcome
             if self._blocked or self._waiting:
                 self._waiting.update(dict.fromkeys(changes))
                 for change, _ in finished:

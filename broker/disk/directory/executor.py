@@ -3,7 +3,9 @@
 How to think about it: `submit` puts a call into a queue and a future into `_waiting`, both first
 in, first out. The thread runs the calls in order and puts what came of each into `_results`; the
 loop drains them in batches, so that many finished calls cost one wake-up. As both sides keep the
-order, the n-th result belongs to the n-th future and nothing needs to be looked up.
+order, the n-th result belongs to the n-th future and nothing needs to be looked up. A caller that
+needs no future (`submit_then`) is called back from the drain itself, one turn of the loop earlier,
+unless a future that came before it has callbacks yet to run.
 
 An `OSError` ends the executor for good, unless it is the process's own fault or the disk is full:
 no later call touches the disk, every waiting future gets `LogDirError`, and the failure is reported
@@ -17,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.directory.shortage import ShortageError
@@ -34,6 +36,15 @@ T = TypeVar("T")
 
 class _DirectoryFailure(Exception):  # noqa: N818 - a message between thread and loop, never raised
     """What the thread tells the loop when an `OSError` took the directory away."""
+
+
+class _Callback:
+    """Stands in the queue of futures for a caller that is called back."""
+
+    __slots__ = ("then",)
+
+    def __init__(self, then: Callable[[Any, BaseException | None], None]) -> None:
+        self.then = then
 
 
 class DirectoryExecutor:
@@ -76,9 +87,11 @@ class DirectoryExecutor:
         self._on_shortage = on_shortage
         self._calls: CallQueue = threads.queue()
         """Each with the moment at which it came; None for what cleans up."""
-        self._waiting: deque[asyncio.Future[object]] = deque()
+        self._waiting: deque[asyncio.Future[object] | _Callback] = deque()
         self._results: deque[tuple[object, BaseException | None]] = deque()
         self._wakeup_pending = False
+        self._is_resolving = False
+        """Whether callbacks of a future that has its result are still to run."""
         self._loop: asyncio.AbstractEventLoop | None = None
         # The thread stops touching the disk as soon as this is set, by itself or by `abandon`.
         self._cause: str | None = None
@@ -121,6 +134,18 @@ class DirectoryExecutor:
         self._calls.put((function, self._monotonic_s()))
         return future
 
+    def submit_then(
+        self, function: Callable[[], T], then: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        """Run `function` as `submit` does, and call `then` with its result or its error."""
+        loop = self._loop or self._start()
+        callback = _Callback(then)
+        if self._is_abandoned or self._is_stopped:
+            loop.call_soon(then, None, self._make_error(self._cause or "the broker is stopping"))
+            return
+        self._waiting.append(callback)
+        self._calls.put((function, self._monotonic_s()))
+
     def clean_up(self, function: Callable[[], object]) -> None:
         """Run `function` on the thread even if the directory failed; what it raises is dropped.
 
@@ -139,8 +164,13 @@ class DirectoryExecutor:
         self._results.clear()
         waiting, self._waiting = self._waiting, deque()
         for future in waiting:
-            if not future.done():
-                future.set_exception(self._make_error(self._cause))
+            error = self._make_error(self._cause)
+            if isinstance(future, _Callback):
+                # Not at once: whoever abandons is in the middle of the failure.
+                assert self._loop is not None
+                self._loop.call_soon(future.then, None, error)
+            elif not future.done():
+                future.set_exception(error)
 
     def stop(self) -> None:
         """Let the thread end after the calls that are queued; later ones are refused."""
@@ -225,13 +255,36 @@ class DirectoryExecutor:
                 self._on_no_space(error.cause)
             elif isinstance(error, ShortageError):
                 self._on_shortage()
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
+            if isinstance(future, _Callback):
+                self._call_back(future, result, error)
+            elif not future.done():
+                if error is None:
+                    future.set_result(result)
+                else:
+                    future.set_exception(error)
+                self._resolve()
         results.clear()
+
+    def _call_back(self, callback: _Callback, result: object, error: BaseException | None) -> None:
+        assert self._loop is not None
+        if self._is_resolving:
+            self._loop.call_soon(callback.then, result, error)
+            return
+        try:
+            callback.then(result, error)
+        except Exception:
+            # Others wait for the results behind this one.
+            logger.exception("a callback of a directory's call failed")
+
+    def _resolve(self) -> None:
+        """Note that callbacks of a future run in the next turn of the loop."""
+        if not self._is_resolving:
+            assert self._loop is not None
+            self._is_resolving = True
+            self._loop.call_soon(self._resolved)
+
+    def _resolved(self) -> None:
+        self._is_resolving = False
 
     def _run_clean_up(self, function: Callable[[], object]) -> None:
         self._calls_started += 1

@@ -172,6 +172,12 @@ class LogDir:
         """
         return self._serving.submit(function)
 
+    def run_then(
+        self, function: Callable[[], T], then: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        """Run `function` as `run` does, and call `then` on the loop with result or error."""
+        self._serving.submit_then(function, then)
+
     def upkeep(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run `function` in the queue of what may take long; else as `run`."""
         return self._upkeep.submit(function)
