@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -47,6 +47,7 @@ from jbodlab.server.answer import (
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import AclOperation, Resource, on_cluster, on_topics
+from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
@@ -112,8 +113,7 @@ class FetchApi:
         self._broker_id = broker_id
         self._traffic = traffic
         self._quotas = quotas
-        self._turns = asyncio.Lock()
-        """Held by the one large request that is read just now."""
+        self._turns = Turns()
 
     def answer(self, request: FetchRequest, context: RequestContext) -> Answer:
         """Read from every partition of the request."""
@@ -186,34 +186,26 @@ class FetchApi:
         first = list(islice(entries, ENTRIES_AT_ONCE))
         if len(first) < ENTRIES_AT_ONCE:
             return Later(fetch(first), lambda found: _last(respond(found)), hurry)
-        work = self._answer_in_parts(fetch, first, entries, respond)
+        work = self._answer_in_parts(fetch, chain(first, entries), respond)
         task = asyncio.get_running_loop().create_task(work, name="large fetch")
         return Later(task, lambda response: response, hurry)
 
     async def _answer_in_parts(
         self,
         fetch: Callable[[list[FetchEntry]], asyncio.Future[T]],
-        first: list[FetchEntry],
-        others: Iterator[FetchEntry],
+        entries: Iterable[FetchEntry],
         respond: Callable[[T], Iterator[FetchResponse | None]],
     ) -> FetchResponse:
-        entries, is_all = first, False
-        while not is_all:
-            await self._turn()
-            some = list(islice(others, ENTRIES_AT_ONCE))
-            entries += some
-            is_all = not some
+        read: list[FetchEntry] = []
+        for some in slices(entries, ENTRIES_AT_ONCE):
+            await self._turns.next()
+            read += some
         response = None
-        for part in respond(await fetch(entries)):
+        for part in respond(await fetch(read)):
             response = part
-            await self._turn()
+            await self._turns.next()
         assert response is not None
         return response
-
-    async def _turn(self) -> None:
-        """Wait until this request may be worked on again: one of them in a turn of the loop."""
-        async with self._turns:
-            await asyncio.sleep(0)
 
     def _response(
         self,

@@ -21,6 +21,7 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
@@ -62,8 +63,7 @@ class ListOffsetsApi(FailsBySchema):
     def __init__(self, offsets: OffsetQueries, cache: MetadataCache) -> None:
         self._offsets = offsets
         self._cache = cache
-        self._turns = asyncio.Lock()
-        """Held by the one request of many partitions that goes on just now."""
+        self._turns = Turns()
 
     def answer(self, request: ListOffsetsRequest, context: RequestContext) -> Answer:
         """Look every partition up."""
@@ -85,12 +85,11 @@ class ListOffsetsApi(FailsBySchema):
             for wanted in topic.partitions
         )
         found: list[ListOffsetsPartition] = []
-        while some := list(islice(queries, TOGETHER_MAX)):
+        for some in slices(queries, TOGETHER_MAX):
             found += map(_partition, await self._offsets.list_offsets(some, replica_id, isolation))
             if len(some) == TOGETHER_MAX:
-                # One of them in a turn of the loop, also where nothing had to be waited for.
-                async with self._turns:
-                    await asyncio.sleep(0)
+                # Also where nothing had to be waited for.
+                await self._turns.next()
         return found
 
 
