@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES
 from jbodlab.metadata.records.features import SUPPORTED
-from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

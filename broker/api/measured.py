@@ -23,10 +23,10 @@ from jbodlab.server.answer import (
     InParts,
     Later,
     RequestContext,
-    Response,
     with_throttle_time,
 )
 from jbodlab.server.api import Api
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.errors import KafkaError
 
 
@@ -55,28 +55,34 @@ class Measured:
         except Exception:
             self._traffic.answered(self._key, begun_s)
             raise
+        throttle_ms = self._throttle_ms(request, context, answer, begun_s)
         if isinstance(answer, InParts):
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
         elif isinstance(answer, Later) and not answer.future.done():
             answer.future.add_done_callback(partial(self._done, begun_s))
         else:
             self._traffic.answered(self._key, begun_s)
+        if not throttle_ms:
+            return answer
+        return with_throttle_time(answer, datetime.timedelta(milliseconds=throttle_ms))
+
+    def _throttle_ms(
+        self, request: Any, context: RequestContext, answer: Answer, begun_s: float
+    ) -> int:
+        """Take the time from the client's account; returns how long the client has to wait."""
         is_passed_on = isinstance(answer, Later) and answer.is_passed_on
         if (
             not self._quotas.are_set
             or is_passed_on
             or asking_replica(request, context, self._cache) >= 0
         ):
-            return answer
-        throttle_ms = self._quotas.throttle(
+            return 0
+        return self._quotas.throttle(
             REQUEST_PERCENTAGE,
             context.header.client_id,
             context.session,
             self._traffic.now_s() - begun_s,
         )
-        if not throttle_ms:
-            return answer
-        return with_throttle_time(answer, datetime.timedelta(milliseconds=throttle_ms))
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails."""

@@ -18,10 +18,10 @@ import msgspec
 from msgspec.structs import replace
 
 from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.server.response import Response
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import KafkaError
 
-NO_TIME = datetime.timedelta(0)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
@@ -42,23 +42,21 @@ class RequestContext(msgspec.Struct, frozen=True):
         return self.session.listener_name
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """A response that the encoder of its API writes."""
-
-    throttle_time: datetime.timedelta = NO_TIME
-
-
 class NoAnswer(Response, frozen=True, kw_only=True):
     """No response is sent; after a failure the connection is closed, so that the client notices."""
 
     failure: str | None = None
 
 
+def _itself(response: Response) -> Response:
+    return response
+
+
 class Later(msgspec.Struct, frozen=True):
     """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
     future: asyncio.Future[Any]
-    finish: Callable[[Any], Response]
+    finish: Callable[[Any], Response] = _itself
     hurry: Callable[[], None] | None = None
     overlaps: bool = True
     """Whether the next request of a kind that may overlap may start meanwhile."""
@@ -104,7 +102,7 @@ def with_throttle_time(answer: Answer, throttle_time: datetime.timedelta) -> Ans
 
 def in_background(work: Coroutine[Any, Any, Response]) -> Later:
     """Return the answer that a coroutine brings; it is cancelled when the client goes away."""
-    return Later(asyncio.get_running_loop().create_task(work), lambda response: response)
+    return Later(asyncio.get_running_loop().create_task(work))
 
 
 def milliseconds(duration: datetime.timedelta) -> int:

@@ -33,18 +33,11 @@ from jbodlab.kafka_wire.headers import (
     read_request_header,
     response_header,
 )
-from jbodlab.server.answer import (
-    Answer,
-    Handler,
-    InParts,
-    Later,
-    NoAnswer,
-    RequestContext,
-    Response,
-)
+from jbodlab.server.answer import Answer, Handler, InParts, Later, NoAnswer, RequestContext
 from jbodlab.server.api import MAX_REQUEST_BYTES, Api
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.request_handler import Buffers, CloseConnectionError, Pending
+from jbodlab.server.response import Response
 from jbodlab.server.session import Session
 from jbodlab.server.turns import SlicedWork
 from jbodlab.vocabulary.error_code import ErrorCode

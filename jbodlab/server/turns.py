@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from jbodlab.server.answer import InParts, Response
+from jbodlab.server.answer import InParts
+from jbodlab.server.response import Response
 
 SLICE_S = 0.005
 """Others wait so long at most, beyond the time that one part takes."""

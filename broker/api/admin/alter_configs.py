@@ -29,8 +29,9 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.controller_api.requests import AlterConfigsResponse as ControllersResponse
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId

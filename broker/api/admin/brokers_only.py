@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from broker.metadata_cache import MetadataCache
-from jbodlab.server.answer import Answer, Handler, RequestContext, Response
+from jbodlab.server.answer import Answer, Handler, RequestContext
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

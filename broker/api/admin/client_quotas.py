@@ -19,8 +19,9 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
-from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

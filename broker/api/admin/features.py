@@ -10,8 +10,9 @@ from broker.api.admin.controller_call import Deadline
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import FeatureUpdate, UpdateFeaturesRequest
-from jbodlab.server.answer import Later, RequestContext, Response, in_background, milliseconds
+from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

@@ -15,8 +15,9 @@ from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import DescribeQuorumRequest, QuorumReplica
 from jbodlab.controller_api.requests import DescribeQuorumResponse as Quorum
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
-from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import METADATA_TOPIC, NO_LEADER
 

@@ -17,8 +17,9 @@ from jbodlab.controller_api.requests import (
     PartitionToReassign,
     ReassignmentResult,
 )
-from jbodlab.server.answer import Later, RequestContext, Response, in_background, milliseconds
+from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
 

@@ -9,8 +9,9 @@ from broker.api.admin.controller_call import Deadline
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import UnregisterBrokerRequest
-from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId

@@ -36,17 +36,11 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.runtime.client_quota import CONSUMER_RATE
-from jbodlab.server.answer import (
-    MILLISECOND,
-    Answer,
-    Later,
-    RequestContext,
-    Response,
-    milliseconds,
-)
+from jbodlab.server.answer import MILLISECOND, Answer, Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import AclOperation, Resource, on_cluster, on_topics
+from jbodlab.server.response import Response
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -16,11 +16,12 @@ from broker.fetch.offset_queries import OffsetQueries
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.server.answer import Answer, Later, RequestContext, Response
+from jbodlab.server.answer import Answer, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.response import Response
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition

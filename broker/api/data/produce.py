@@ -29,18 +29,11 @@ from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.record_batch.compression import ZSTD
 from jbodlab.record_batch.record_batch import codec_of, records_count
 from jbodlab.runtime.client_quota import PRODUCER_RATE
-from jbodlab.server.answer import (
-    MILLISECOND,
-    Answer,
-    Later,
-    NoAnswer,
-    RequestContext,
-    Response,
-    milliseconds,
-)
+from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition

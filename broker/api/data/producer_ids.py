@@ -11,10 +11,11 @@ from broker.api.ports import Controller
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.controller_api.requests import AllocateProducerIdsRequest
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.server.answer import Later, RequestContext, Response, in_background
+from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_cluster
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId

@@ -6,43 +6,23 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
-from broker.api.cluster import authorized_operations
 from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
 from broker.api.parts import ApiParts
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.server.answer import Later, RequestContext, Response
+from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
+from jbodlab.server.authorized_operations import ON_GROUP, if_asked
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import AclOperation, on_cluster, on_groups
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
     from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
     from kio.schema.list_groups.v5.request import ListGroupsRequest
-
-
-class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A classic group."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    group_id: str
-    group_state: str = ""
-    protocol_type: str = ""
-    protocol_data: str = ""
-    members: tuple[responses.DescribedMember, ...] = ()
-    authorized_operations: int = authorized_operations.NOT_ASKED_FOR
-
-
-class DescribeGroupsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each group of the request."""
-
-    groups: tuple[DescribedGroup, ...]
 
 
 class DescribeGroupsApi(FailsBySchema):
@@ -53,47 +33,29 @@ class DescribeGroupsApi(FailsBySchema):
 
     def answer(self, request: DescribeGroupsRequest, context: RequestContext) -> Later:
         """Describe every group; what went wrong for one stands in its entry."""
-        operations = (
-            authorized_operations.ON_GROUP
-            if getattr(request, "include_authorized_operations", False)
-            else authorized_operations.NOT_ASKED_FOR
-        )
+        operations = if_asked(getattr(request, "include_authorized_operations", False), ON_GROUP)
 
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.DescribeGroups(version=context.version, groups=group_ids)
 
-        def finish(each: Each) -> DescribeGroupsResponse:
+        def finish(each: Each) -> responses.DescribeGroupsResponse:
             entries = partial(_described, operations=operations)
-            return DescribeGroupsResponse(groups=in_order(request.groups, each, entries))
+            return responses.DescribeGroupsResponse(groups=in_order(request.groups, each, entries))
 
         return Later(self._groups.submit_each(request.groups, request_for), finish)
 
 
-def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:
+def _described(
+    group_ids: Iterable[str], answer: Any, operations: int
+) -> Iterable[responses.DescribedGroup]:
     if isinstance(answer, KafkaError):
         for group_id in group_ids:
-            yield DescribedGroup(
+            yield responses.DescribedGroup(
                 group_id=group_id, error_code=answer.code, error_message=answer.message or None
             )
         return
     for group in answer.groups:
-        yield DescribedGroup(
-            error_code=group.error_code,
-            error_message=group.error_message,
-            group_id=group.group_id,
-            group_state=group.group_state,
-            protocol_type=group.protocol_type,
-            protocol_data=group.protocol_data,
-            members=group.members,
-            authorized_operations=operations,
-        )
-
-
-class ListGroupsResponse(Response, frozen=True, kw_only=True):
-    """The groups that this broker coordinates."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    groups: tuple[responses.ListedGroup, ...] = ()
+        yield replace(group, authorized_operations=operations)
 
 
 class ListGroupsApi(FailsBySchema):
@@ -109,18 +71,12 @@ class ListGroupsApi(FailsBySchema):
             types_filter=tuple(getattr(request, "types_filter", ())),
         )
 
-        def finish(lists: list[responses.ListGroupsResponse]) -> ListGroupsResponse:
-            return ListGroupsResponse(
+        def finish(lists: list[responses.ListGroupsResponse]) -> responses.ListGroupsResponse:
+            return responses.ListGroupsResponse(
                 groups=tuple(group for each in lists for group in each.groups)
             )
 
         return Later(self._groups.submit_to_all(asked), finish)
-
-
-class DeleteGroupsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each group of the request."""
-
-    results: tuple[responses.DeletableGroupResult, ...]
 
 
 class DeleteGroupsApi(FailsBySchema):
@@ -135,13 +91,13 @@ class DeleteGroupsApi(FailsBySchema):
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.DeleteGroups(groups_names=group_ids)
 
-        def finish(each: Each) -> DeleteGroupsResponse:
+        def finish(each: Each) -> responses.DeleteGroupsResponse:
             deleted = {
                 result.group_id: result
                 for group_ids, answer in each
                 for result in _deleted(group_ids, answer)
             }
-            return DeleteGroupsResponse(
+            return responses.DeleteGroupsResponse(
                 results=tuple(deleted[group_id] for group_id in request.groups_names)
             )
 

@@ -11,7 +11,6 @@ from uuid import UUID
 
 import msgspec
 
-from broker.api.cluster import authorized_operations
 from broker.api.groups.coordinators import (
     Each,
     GroupCoordinators,
@@ -25,10 +24,12 @@ from broker.groups.consumer import responses
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
-from jbodlab.server.answer import NO_TIME, Later, RequestContext, Response, milliseconds
+from jbodlab.server.answer import Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_GROUP, if_asked
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
+from jbodlab.server.response import NO_TIME, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
@@ -149,7 +150,7 @@ class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int = 0
     assignor_name: str = ""
     members: tuple[DescribedMember, ...] = ()
-    authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+    authorized_operations: int = NOT_ASKED_FOR
 
 
 class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
@@ -168,11 +169,7 @@ class ConsumerGroupDescribeApi(FailsBySchema):
         """Describe every group; what went wrong for one stands in its entry."""
         for group_id in request.group_ids:
             check_group_id(group_id)
-        operations = (
-            authorized_operations.ON_GROUP
-            if request.include_authorized_operations
-            else authorized_operations.NOT_ASKED_FOR
-        )
+        operations = if_asked(request.include_authorized_operations, ON_GROUP)
 
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.ConsumerGroupDescribe(group_ids=group_ids)

@@ -6,15 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
 from broker.groups.requests import Request
-from jbodlab.server.answer import Response
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-
-R = TypeVar("R", bound=Response)
 
 
 class _OfGroup(Protocol):
@@ -63,8 +58,3 @@ def check_group_id(group_id: str) -> None:
 def client_host(session: Session) -> str:
     """Return the address of a client as Kafka tells it, with a slash in front."""
     return f"/{session.peer.rpartition(':')[0]}"
-
-
-def as_response(response: type[R], found: Any) -> R:
-    """Return what a coordinator says as a response with the same fields."""
-    return response(**msgspec.structs.asdict(found))

@@ -22,9 +22,10 @@ from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.server.answer import RequestContext, Response
+from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.resources import AclOperation, Resource, ResourceType
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId

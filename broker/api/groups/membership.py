@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from broker.api.groups.coordinators import (
     GroupCoordinators,
-    as_response,
     check_group_id,
     client_host,
 )
 from broker.api.parts import ApiParts
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.server.answer import Later, RequestContext, Response, milliseconds
+from jbodlab.server.answer import Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import AclOperation, on_groups
@@ -35,19 +36,6 @@ PROTOCOL_NULL_FROM = 7
 """Version of JoinGroup from which the protocol of a refused member may be null."""
 
 MANY_LEAVE_FROM = 3
-
-
-class JoinGroupResponse(Response, frozen=True, kw_only=True):
-    """The generation that a member is in."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    generation_id: int = -1
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader: str = ""
-    skip_assignment: bool = False
-    member_id: str = ""
-    members: tuple[responses.JoinedMember, ...] = ()
 
 
 class JoinGroupApi:
@@ -82,33 +70,16 @@ class JoinGroupApi:
 
     def failure(
         self, request: JoinGroupRequest, context: RequestContext, error: KafkaError
-    ) -> JoinGroupResponse:
+    ) -> responses.JoinGroupResponse:
         """Return the error."""
         refused = responses.JoinGroupResponse(error_code=error.code, member_id=request.member_id)
         return _joined(refused, context.version)
 
 
-def _joined(joined: responses.JoinGroupResponse, version: int) -> JoinGroupResponse:
-    name = joined.protocol_name
-    return JoinGroupResponse(
-        error_code=joined.error_code,
-        generation_id=joined.generation_id,
-        protocol_type=joined.protocol_type,
-        protocol_name="" if name is None and version < PROTOCOL_NULL_FROM else name,
-        leader=joined.leader,
-        skip_assignment=joined.skip_assignment,
-        member_id=joined.member_id,
-        members=joined.members,
-    )
-
-
-class SyncGroupResponse(Response, frozen=True, kw_only=True):
-    """What a member was assigned."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignment: bytes = b""
+def _joined(joined: responses.JoinGroupResponse, version: int) -> responses.JoinGroupResponse:
+    if joined.protocol_name is None and version < PROTOCOL_NULL_FROM:
+        return replace(joined, protocol_name="")
+    return joined
 
 
 class SyncGroupApi:
@@ -133,25 +104,16 @@ class SyncGroupApi:
                 for each in request.assignments
             ),
         )
-        return Later(
-            self._groups.submit(request.group_id, asked),
-            lambda found: as_response(SyncGroupResponse, found),
-        )
+        return Later(self._groups.submit(request.group_id, asked))
 
     def failure(
         self, request: SyncGroupRequest, context: RequestContext, error: KafkaError
-    ) -> SyncGroupResponse:
+    ) -> responses.SyncGroupResponse:
         """Return the error; while loading, one after which clients join anew."""
         code = error.code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.REBALANCE_IN_PROGRESS
-        return SyncGroupResponse(error_code=code)
-
-
-class HeartbeatResponse(Response, frozen=True, kw_only=True):
-    """Whether the member is what it thinks."""
-
-    error_code: ErrorCode = ErrorCode.NONE
+        return responses.SyncGroupResponse(error_code=code)
 
 
 class HeartbeatApi:
@@ -169,26 +131,16 @@ class HeartbeatApi:
             member_id=request.member_id,
             group_instance_id=getattr(request, "group_instance_id", None),
         )
-        return Later(
-            self._groups.submit(request.group_id, asked),
-            lambda found: as_response(HeartbeatResponse, found),
-        )
+        return Later(self._groups.submit(request.group_id, asked))
 
     def failure(
         self, request: HeartbeatRequest, context: RequestContext, error: KafkaError
-    ) -> HeartbeatResponse:
+    ) -> responses.HeartbeatResponse:
         """Return the error; while loading the member is kept, and so is its heartbeat."""
         code = error.code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.NONE
-        return HeartbeatResponse(error_code=code)
-
-
-class LeaveGroupResponse(Response, frozen=True, kw_only=True):
-    """One entry for each member; versions before 3 have the error alone."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    members: tuple[responses.MemberResponse, ...] = ()
+        return responses.HeartbeatResponse(error_code=code)
 
 
 class LeaveGroupApi(FailsBySchema):
@@ -205,10 +157,7 @@ class LeaveGroupApi(FailsBySchema):
             group_id=request.group_id,
             members=_leaving(request, context.version),
         )
-        return Later(
-            self._groups.submit(request.group_id, asked),
-            lambda found: as_response(LeaveGroupResponse, found),
-        )
+        return Later(self._groups.submit(request.group_id, asked))
 
 
 def _leaving(request: Any, version: int) -> tuple[requests.LeavingMember, ...]:

@@ -18,10 +18,11 @@ from broker.groups import requests
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
-from jbodlab.server.answer import Answer, Later, RequestContext, Response, milliseconds
+from jbodlab.server.answer import Answer, Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

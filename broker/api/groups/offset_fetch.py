@@ -19,9 +19,10 @@ from broker.api.parts import ApiParts
 from broker.groups import requests, responses
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.server.answer import Later, RequestContext, Response
+from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId

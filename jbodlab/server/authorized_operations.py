@@ -11,6 +11,11 @@ from jbodlab.server.resources import AclOperation
 NOT_ASKED_FOR = -(1 << 31)
 
 
+def if_asked(is_asked: bool, operations: int) -> int:
+    """Return the operations for a client that asked for them."""
+    return operations if is_asked else NOT_ASKED_FOR
+
+
 def _bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in operations)
 
