@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
-from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
+from broker.api.groups.coordinators import Each, GroupCoordinators, described
 from broker.api.parts import ApiParts
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -39,23 +36,10 @@ class DescribeGroupsApi(FailsBySchema):
             return requests.DescribeGroups(version=context.version, groups=group_ids)
 
         def finish(each: Each) -> responses.DescribeGroupsResponse:
-            entries = partial(_described, operations=operations)
-            return responses.DescribeGroupsResponse(groups=in_order(request.groups, each, entries))
+            groups = described(request.groups, each, responses.DescribedGroup, operations)
+            return responses.DescribeGroupsResponse(groups=groups)
 
         return Later(self._groups.submit_each(request.groups, request_for), finish)
-
-
-def _described(
-    group_ids: Iterable[str], answer: Any, operations: int
-) -> Iterable[responses.DescribedGroup]:
-    if isinstance(answer, KafkaError):
-        for group_id in group_ids:
-            yield responses.DescribedGroup(
-                group_id=group_id, error_code=answer.code, error_message=answer.message or None
-            )
-        return
-    for group in answer.groups:
-        yield replace(group, authorized_operations=operations)
 
 
 class ListGroupsApi(FailsBySchema):

@@ -5,18 +5,14 @@ from __future__ import annotations
 import datetime
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from broker.api.groups.coordinators import (
     Each,
     GroupCoordinators,
     check_group_id,
     client_host,
-    in_order,
+    described,
 )
 from broker.api.parts import ApiParts
 from broker.groups import requests
@@ -26,7 +22,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
 from jbodlab.server.answer import Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_GROUP, if_asked
+from jbodlab.server.authorized_operations import ON_GROUP, if_asked
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
 from jbodlab.server.response import NO_TIME, Response
@@ -40,20 +36,6 @@ if TYPE_CHECKING:
     from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 
 
-class TopicPartitions(NamedTuple):
-    """Partitions of one topic; a member itself is told no name."""
-
-    topic_id: UUID
-    partitions: tuple[int, ...]
-    topic_name: str = ""
-
-
-class Assignment(NamedTuple):
-    """What a member has, or shall have."""
-
-    topic_partitions: tuple[TopicPartitions, ...]
-
-
 class ConsumerGroupHeartbeatResponse(Response, frozen=True, kw_only=True):
     """What a member is told; an assignment of None is the one that it has."""
 
@@ -62,7 +44,7 @@ class ConsumerGroupHeartbeatResponse(Response, frozen=True, kw_only=True):
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval: datetime.timedelta = NO_TIME
-    assignment: Assignment | None = None
+    assignment: responses.Assignment | None = None
 
 
 class ConsumerGroupHeartbeatApi(FailsBySchema):
@@ -112,51 +94,18 @@ def _told(told: responses.ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartb
         member_id=told.member_id,
         member_epoch=told.member_epoch,
         heartbeat_interval=datetime.timedelta(milliseconds=told.heartbeat_interval_ms),
-        assignment=None if told.assignment is None else Assignment(_by_topic(told.assignment)),
+        assignment=None if told.assignment is None else _by_topic(told.assignment),
     )
 
 
-def _by_topic(partitions: Iterable[TopicIdPartition]) -> tuple[TopicPartitions, ...]:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.Assignment:
+    """Return partitions by topic; a member itself is told no name."""
     topics: defaultdict[TopicId, list[int]] = defaultdict(list)
     for topic_id, partition in sorted(partitions):
         topics[topic_id].append(partition)
-    return tuple(TopicPartitions(topic_id, tuple(each)) for topic_id, each in topics.items())
-
-
-class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of a group."""
-
-    member_id: str
-    instance_id: str | None
-    rack_id: str | None
-    member_epoch: int
-    client_id: str
-    client_host: str
-    subscribed_topic_names: tuple[str, ...]
-    subscribed_topic_regex: str | None
-    assignment: Assignment
-    target_assignment: Assignment
-    member_type: int
-
-
-class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group; with an error the other fields say nothing."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    group_id: str
-    group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
-    assignor_name: str = ""
-    members: tuple[DescribedMember, ...] = ()
-    authorized_operations: int = NOT_ASKED_FOR
-
-
-class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
-    """One entry for each group of the request."""
-
-    groups: tuple[DescribedGroup, ...]
+    return responses.Assignment(
+        tuple(responses.AssignedTopic(each, "", tuple(topics[each])) for each in topics)
+    )
 
 
 class ConsumerGroupDescribeApi(FailsBySchema):
@@ -174,55 +123,13 @@ class ConsumerGroupDescribeApi(FailsBySchema):
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.ConsumerGroupDescribe(group_ids=group_ids)
 
-        def finish(each: Each) -> ConsumerGroupDescribeResponse:
-            entries = partial(_described, operations=operations)
-            return ConsumerGroupDescribeResponse(groups=in_order(request.group_ids, each, entries))
+        def finish(each: Each) -> responses.ConsumerGroupDescribeResponse:
+            groups = described(
+                request.group_ids, each, responses.DescribedConsumerGroup, operations
+            )
+            return responses.ConsumerGroupDescribeResponse(groups=groups)
 
         return Later(self._groups.submit_each(request.group_ids, request_for), finish)
-
-
-def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:
-    if isinstance(answer, KafkaError):
-        for group_id in group_ids:
-            yield DescribedGroup(
-                group_id=group_id, error_code=answer.code, error_message=answer.message or None
-            )
-        return
-    group: responses.DescribedConsumerGroup
-    for group in answer.groups:
-        yield DescribedGroup(
-            error_code=group.error_code,
-            error_message=group.error_message,
-            group_id=group.group_id,
-            group_state=group.group_state,
-            group_epoch=group.group_epoch,
-            assignment_epoch=group.assignment_epoch,
-            assignor_name=group.assignor_name,
-            members=tuple(map(_member, group.members)),
-            authorized_operations=operations,
-        )
-
-
-def _member(member: responses.DescribedConsumerMember) -> DescribedMember:
-    return DescribedMember(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        member_epoch=member.member_epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=member.subscribed_topic_names,
-        subscribed_topic_regex=member.subscribed_topic_regex,
-        assignment=_named(member.assignment),
-        target_assignment=_named(member.target_assignment),
-        member_type=member.member_type,
-    )
-
-
-def _named(topics: Iterable[responses.AssignedTopic]) -> Assignment:
-    return Assignment(
-        tuple(TopicPartitions(each.topic_id, each.partitions, each.topic_name) for each in topics)
-    )
 
 
 APIS: tuple[Api[ApiParts], ...] = (

@@ -6,18 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from broker.groups.requests import Request
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
-
-class _OfGroup(Protocol):
-    @property
-    def group_id(self) -> str: ...
-
-
-G = TypeVar("G", bound=_OfGroup)
+G = TypeVar("G")
 
 Each = list[tuple[tuple[str, ...], Any]]
 """Groups, and the answer for them: what their shard said, or a `KafkaError`."""
@@ -41,11 +37,29 @@ class GroupCoordinators(Protocol):
         """Return whether a coordinator that the metadata has here cannot be."""
 
 
-def in_order(
-    group_ids: Iterable[str], each: Each, entries: Callable[[tuple[str, ...], Any], Iterable[G]]
+def described(
+    group_ids: Iterable[str], each: Each, entry: Callable[..., G], operations: int
 ) -> tuple[G, ...]:
-    """Return one entry for each group, in the order in which they were asked for."""
-    found = {entry.group_id: entry for ids, answer in each for entry in entries(ids, answer)}
+    """Return one description for each group, in the order in which they were asked for.
+
+    Args:
+        group_ids: The groups.
+        each: What their shards said.
+        entry: Makes the description of a group that has an error.
+        operations: What the client may do.
+    """
+    found: dict[str, G] = {}
+    for ids, answer in each:
+        if isinstance(answer, KafkaError):
+            for group_id in ids:
+                found[group_id] = entry(
+                    group_id=group_id,
+                    error_code=answer.code,
+                    error_message=answer.message or None,
+                )
+        else:
+            for group in answer.groups:
+                found[group.group_id] = replace(group, authorized_operations=operations)
     return tuple(found[group_id] for group_id in group_ids)
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from broker.groups.consumer.group import Target
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicId
 
@@ -35,6 +37,12 @@ class AssignedTopic(NamedTuple):
     partitions: tuple[int, ...]
 
 
+class Assignment(NamedTuple):
+    """What a member has, or shall have."""
+
+    topic_partitions: tuple[AssignedTopic, ...] = ()
+
+
 class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member.
 
@@ -52,13 +60,16 @@ class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     client_host: str
     subscribed_topic_names: tuple[str, ...]
     subscribed_topic_regex: str | None
-    assignment: tuple[AssignedTopic, ...] = ()
-    target_assignment: tuple[AssignedTopic, ...] = ()
+    assignment: Assignment = Assignment()
+    target_assignment: Assignment = Assignment()
     member_type: int
 
 
 class DescribedConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group; with an error the other fields say nothing."""
+    """A group; with an error the other fields say nothing.
+
+    Shards do not know what the client may do.
+    """
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -68,9 +79,10 @@ class DescribedConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int = 0
     assignor_name: str = ""
     members: tuple[DescribedConsumerMember, ...] = ()
+    authorized_operations: int = NOT_ASKED_FOR
 
 
-class ConsumerGroupDescribeResponse(msgspec.Struct, frozen=True, kw_only=True):
+class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     groups: tuple[DescribedConsumerGroup, ...]

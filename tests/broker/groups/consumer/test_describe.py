@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from broker.groups.consumer.responses import AssignedTopic, DescribedConsumerGroup
+from broker.groups.consumer.responses import AssignedTopic, Assignment, DescribedConsumerGroup
 from broker.groups.requests import ConsumerGroupDescribe, ListGroups
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig, classic_join
@@ -28,9 +28,9 @@ def test_group_is_described_with_its_members() -> None:
     assert (first.client_id, first.client_host) == ("c", "/1.2.3.4")
     assert (first.member_epoch, second.member_epoch) == (1, 2)
     assert first.subscribed_topic_names == ("t", "u")
-    assert first.assignment[0] == AssignedTopic(topic_id, "t", (0, 1))
-    assert first.target_assignment[0] == AssignedTopic(topic_id, "t", (0,))
-    assert (second.assignment, second.member_type) == ((), 1)
+    assert first.assignment.topic_partitions[0] == AssignedTopic(topic_id, "t", (0, 1))
+    assert first.target_assignment.topic_partitions[0] == AssignedTopic(topic_id, "t", (0,))
+    assert (second.assignment, second.member_type) == (Assignment(), 1)
 
 
 def test_states_follow_from_members_and_epochs() -> None:
@@ -92,7 +92,7 @@ def test_topics_that_are_gone_are_not_shown() -> None:
     rig.join("a")
     rig.topics.delete("t")
 
-    assert describe(rig).members[0].assignment == ()
+    assert describe(rig).members[0].assignment == Assignment()
 
 
 def test_what_is_not_committed_is_not_described() -> None:
