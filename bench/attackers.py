@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing.synchronize import Event
 
 from bench.bystander import METADATA_VERSION, connected, framed, produce, receive, text
-from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from broker.api.table import APIS
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.framing import SIZE
 from jbodlab.kafka_wire.headers import request_header
 from jbodlab.record_batch.record_batch import build_batch
@@ -130,7 +131,7 @@ def many_described(topic: str, count: int) -> bytes:
 def _odd(drawn: random.Random) -> bytes:
     """Return a frame as no client sends it."""
     api = drawn.choice(list(APIS.values()))
-    version = drawn.randint(api.accepted[0], api.accepted[1] + 1)
+    version = drawn.randint(api.accepted_versions.start, api.accepted_versions.stop)
     body = drawn.randbytes(drawn.randint(0, 200))
     match drawn.randrange(4):
         case 0:  # an array of so many items that nothing could hold them

@@ -18,7 +18,8 @@ from confluent_kafka.admin import NewTopic
 from bench import attackers
 from bench.bystander import Bystander
 from bench.measure import MAKE, fresh
-from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from broker.api.table import APIS
+from jbodlab.kafka_wire.api_table import ApiKey
 from tests.cluster.harness import Cluster, on_disk
 
 CALM, HELD, MANY = "calm", "held", "many"

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from broker.config import BrokerConfig, load
-from broker.network.malloc import tune_malloc
 from broker.resources import raise_open_files_limit
 from jbodlab.cli.command_line import Parser
 from jbodlab.runtime import log_lines
 from jbodlab.runtime.event_loop import new_event_loop
+from jbodlab.server.malloc import tune_malloc
 from jbodlab.vocabulary.errors import JbodlabError
 
 SWITCH_INTERVAL_S = 0.0005

@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.api.request_handler import ConnectionInfo
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.runtime import client_quota
-from jbodlab.runtime.client_quota import ANONYMOUS, CLIENTS_MAX, REQUEST_PERCENTAGE
+from jbodlab.runtime.client_quota import CLIENTS_MAX, REQUEST_PERCENTAGE
 from jbodlab.runtime.token_bucket import TokenBucket
+from jbodlab.server.session import Session
 
 KEPT_S = 1.0
 THROTTLE_MAX_MS = 10_000
@@ -39,7 +39,7 @@ class ClientQuotas:
     def __init__(self, quotas: Callable[[], Quotas]) -> None:
         self._quotas_now = quotas
         self._known: Quotas = {}
-        self._of_client: dict[tuple[str, str], _Account | None] = {}
+        self._of_client: dict[tuple[str, str, str], _Account | None] = {}
         self._buckets: dict[_Account, TokenBucket] = {}
 
     @property
@@ -47,15 +47,13 @@ class ClientQuotas:
         """Whether there is any quota at all."""
         return bool(self._quotas_now())
 
-    def throttle(
-        self, key: str, client_id: str | None, connection: ConnectionInfo, amount: float
-    ) -> int:
+    def throttle(self, key: str, client_id: str | None, session: Session, amount: float) -> int:
         """Take what a client used from its account, and mute its connection while that is in debt.
 
         Args:
             key: Which quota.
             client_id: The client's name for itself.
-            connection: Where it came from.
+            session: Of the connection that it came from.
             amount: Bytes, or seconds of the event loop.
 
         Returns:
@@ -69,16 +67,16 @@ class ClientQuotas:
             self._of_client.clear()
             self._buckets.clear()
         now_s = asyncio.get_running_loop().time()
-        account = self._account(key, client_id or "", now_s)
+        account = self._account(key, session.principal, client_id or "", now_s)
         if account is None:
             return 0
         bucket = self._buckets[account] = self._buckets[account].taken(amount, now_s)
-        return muted(connection, int(bucket.debt_s(now_s) * 1_000))
+        return muted(session, int(bucket.debt_s(now_s) * 1_000))
 
-    def _account(self, key: str, client_id: str, now_s: float) -> _Account | None:
-        if (key, client_id) in self._of_client:
-            return self._of_client[key, client_id]
-        found = client_quota.quota_of(self._known, key, ANONYMOUS, client_id)
+    def _account(self, key: str, user: str, client_id: str, now_s: float) -> _Account | None:
+        if (key, user, client_id) in self._of_client:
+            return self._of_client[key, user, client_id]
+        found = client_quota.quota_of(self._known, key, user, client_id)
         account = None
         if found is not None:
             limit, shared_by = found
@@ -86,15 +84,14 @@ class ClientQuotas:
                 limit /= 100
             account = key, shared_by
             self._buckets.setdefault(account, TokenBucket.full(limit, KEPT_S, now_s))
-        self._of_client[key, client_id] = account
+        self._of_client[key, user, client_id] = account
         return account
 
 
-def muted(connection: ConnectionInfo, wait_ms: int) -> int:
+def muted(session: Session, wait_ms: int) -> int:
     """Start no further request of a connection for so long; returns for how many ms."""
     wait_ms = min(THROTTLE_MAX_MS, wait_ms)
     if wait_ms:
-        mute = connection.mute
         until_s = asyncio.get_running_loop().time() + wait_ms / 1_000
-        mute.until_s = max(mute.until_s, until_s)
+        session.muted_until_s = max(session.muted_until_s, until_s)
     return wait_ms

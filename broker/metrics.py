@@ -19,8 +19,10 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.metrics import directory_metrics
 from broker.disk.upkeep.condition_monitor import ConditionMonitor
 from broker.moves.metrics import move_metrics
+from broker.moves.moves import RunningMoves
+from broker.replica.in_sync import IsrChanges
 from broker.replica.metrics import replica_metrics
-from broker.replica_manager import ReplicaManager
+from broker.replica.registry import ReplicaRegistry
 from broker.traffic import Traffic, traffic_metrics
 from jbodlab.runtime.metrics import Metric
 
@@ -36,7 +38,9 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     log_dirs: LogDirs
-    replicas: ReplicaManager
+    registry: ReplicaRegistry
+    isr_changes: IsrChanges
+    moves: RunningMoves
     assignments: AssignmentSender
     life: BrokerLife
     feed: MetadataFeed
@@ -51,8 +55,8 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         """Yield all metrics as they are now."""
         image, now_ms = self.feed.image, self.wall_ms()
         yield from directory_metrics(self.log_dirs, self.conditions)
-        yield from replica_metrics(self.replicas.registry, self.replicas.isr_changes)
-        yield from move_metrics(self.replicas.moves)
+        yield from replica_metrics(self.registry, self.isr_changes)
+        yield from move_metrics(self.moves)
         yield from cleaner_metrics(self.cleaner, self.log_dirs, now_ms)
         yield from life_metrics(self.assignments, self.life)
         yield from metadata_metrics(image, self.metadata_failures(), now_ms)

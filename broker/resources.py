@@ -24,7 +24,7 @@ from broker.limits import (
     RESERVE_PER_DIRECTORY,
     TAIL_BYTES_MAX,
 )
-from broker.network.open_connections import WAITING_MAX
+from jbodlab.server.open_connections import WAITING_MAX
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.limits import INDEX_BYTES_MAX, OPEN_FILES_MAX
 

@@ -185,7 +185,7 @@ class BrokerServer:
             internal_listeners=[self._dynamic, roles],
             listeners_after_clients=[
                 self._coordinators.groups,
-                self._front.passing_on,
+                self._front.produce_forwarder,
                 replicas.reports,
                 link.registration,
             ],

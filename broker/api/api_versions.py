@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from broker.api.answer import RequestContext, Response
-from broker.api.failures import FailsBySchema
-from broker.api.request_handler import Buffers
 from broker.metadata_cache import MetadataCache
-from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from jbodlab.kafka_wire.api_table import OWN_MESSAGES
 from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -27,8 +27,6 @@ SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 ZERO_SINCE_VERSION = 4
 """Since when features with 0 as the lowest level are told (KIP-1022)."""
-
-_ERROR_BODY = struct.Struct(">iihihhh")
 
 
 class ApiVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,18 +65,17 @@ class ApiVersionsResponse(Response, frozen=True, kw_only=True):
 
 
 class ApiVersionsApi(FailsBySchema):
-    """Answers with the ranges of `jbodlab.kafka_wire.api_table`, and with features."""
+    """Answers with the ranges of all APIs, and with features."""
 
-    def __init__(self, api_keys: Iterable[ApiKey], cache: MetadataCache) -> None:
+    def __init__(self, apis: Iterable[Api[Any]], cache: MetadataCache) -> None:
         self._cache = cache
         self._response = ApiVersionsResponse(
             api_keys=tuple(
                 ApiVersion(
-                    api_key=key,
-                    min_version=APIS[key].advertised[0],
-                    max_version=APIS[key].advertised[1],
+                    api_key=api.key, min_version=api.versions[0], max_version=api.versions[1]
                 )
-                for key in sorted(api_keys)
+                for api in apis
+                if api.key not in OWN_MESSAGES
             )
         )
 
@@ -88,7 +85,8 @@ class ApiVersionsApi(FailsBySchema):
             names = (request.client_software_name, request.client_software_version)
             if not all(SOFTWARE.fullmatch(name) for name in names):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed client software name")
-            context.connection.software.name = request.client_software_name
+            session = context.session
+            session.software_name, session.software_version = names
         image = self._cache.image
         return replace(
             self._response,
@@ -104,11 +102,3 @@ class ApiVersionsApi(FailsBySchema):
                 for name, level in image.features.levels.items()
             ),
         )
-
-
-def unsupported_version_response(correlation_id: int) -> Buffers:
-    """Return the answer to an ApiVersions version of the future: error 35 and our range."""
-    low, high = APIS[ApiKey.API_VERSIONS].advertised
-    code = ErrorCode.UNSUPPORTED_VERSION
-    size = _ERROR_BODY.size - 4
-    return (_ERROR_BODY.pack(size, correlation_id, code, 1, ApiKey.API_VERSIONS, low, high),)

@@ -14,76 +14,80 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.api.answer import (
+from broker.api.followers import asking_replica
+from broker.api.parts import ApiParts
+from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
+from jbodlab.server.answer import (
     Answer,
-    Api,
+    Handler,
     InParts,
     Later,
     RequestContext,
-    Response,
-    asking_replica,
+    with_throttle_time,
 )
-from broker.client_quotas import ClientQuotas
-from broker.metadata_cache import MetadataCache
-from broker.traffic import Traffic
-from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
+from jbodlab.server.api import Api
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.errors import KafkaError
 
 
-class MeasuredApi:
-    """An API's handler, and what is counted of it."""
+class Measured:
+    """The handler of an API, and what is counted of it.
 
-    def __init__(
-        self,
-        api: Api,
-        key: ApiKey,
-        traffic: Traffic,
-        quotas: ClientQuotas,
-        cache: MetadataCache,
-    ) -> None:
-        self._api = api
-        self._key = key
-        self._traffic = traffic
-        self._quotas = quotas
-        self._cache = cache
+    Args:
+        api: The API.
+        handler: Answers.
+        parts: Where requests are counted, and whose quotas apply.
+    """
+
+    def __init__(self, api: Api[ApiParts], handler: Handler, parts: ApiParts) -> None:
+        self._key = api.key
+        self._handler = handler
+        self._traffic = parts.traffic
+        self._quotas = parts.quotas
+        self._cache = parts.cache
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
-        """Answer a request; see `Api`."""
+        """Answer a request; see `Handler`."""
         self._traffic.requests[self._key] += 1
         begun_s = self._traffic.now_s()
         try:
-            answer = self._api.answer(request, context)
+            answer = self._handler.answer(request, context)
         except Exception:
             self._traffic.answered(self._key, begun_s)
             raise
-        if isinstance(answer, Later):
-            answer.future.add_done_callback(partial(self._done, begun_s))
-        elif isinstance(answer, InParts):
+        throttle_ms = self._throttle_ms(request, context, answer, begun_s)
+        if isinstance(answer, InParts):
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
+        elif isinstance(answer, Later) and not answer.future.done():
+            answer.future.add_done_callback(partial(self._done, begun_s))
         else:
             self._traffic.answered(self._key, begun_s)
+        if not throttle_ms:
+            return answer
+        return with_throttle_time(answer, datetime.timedelta(milliseconds=throttle_ms))
+
+    def _throttle_ms(
+        self, request: Any, context: RequestContext, answer: Answer, begun_s: float
+    ) -> int:
+        """Take the time from the client's account; returns how long the client has to wait."""
         is_passed_on = isinstance(answer, Later) and answer.is_passed_on
         if (
             not self._quotas.are_set
             or is_passed_on
             or asking_replica(request, context, self._cache) >= 0
         ):
-            return answer
-        throttle_ms = self._quotas.throttle(
+            return 0
+        return self._quotas.throttle(
             REQUEST_PERCENTAGE,
             context.header.client_id,
-            context.connection,
+            context.session,
             self._traffic.now_s() - begun_s,
-        )
-        return (
-            _told(answer, datetime.timedelta(milliseconds=throttle_ms)) if throttle_ms else answer
         )
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails."""
         self._traffic.errors[self._key, error.code] += 1
-        return self._api.failure(request, context, error)
+        return self._handler.failure(request, context, error)
 
     def _finish(
         self, begun_s: float, finish: Callable[[list[Any]], Response], parts: list[Any]
@@ -95,15 +99,3 @@ class MeasuredApi:
         # A client that has gone gets no answer.
         if not future.cancelled():
             self._traffic.answered(self._key, begun_s)
-
-
-def _told(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
-    """Return an answer that names a throttle time, or that of its bytes if that is longer."""
-
-    def told(response: Response) -> Response:
-        return replace(response, throttle_time=max(response.throttle_time, throttle_time))
-
-    if isinstance(answer, Response):
-        return told(answer)
-    finish = answer.finish
-    return replace(answer, finish=lambda result: told(finish(result)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.api.handlers import BrokerParts, ClientApis
+from broker.api.handlers import ClientApis
+from broker.api.parts import BrokerParts
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
@@ -13,15 +14,15 @@ from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
 from broker.metrics import BrokerMetrics
-from broker.network.bounds import Bounds
-from broker.network.listener import Listener
-from broker.network.open_connections import ConnectionLimits
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.runtime.outside import Outside
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener import Listener
+from jbodlab.server.open_connections import ConnectionLimits
 
 APPENDS_TIMEOUT_S = 2.0
 """Longest wait for what is appended when the broker stops; a follower may not answer."""
@@ -47,13 +48,20 @@ class Front:
         self._config = config
         self._disks = disks
         self._link = link
-        self._replicas = replicas
+        manager = replicas.manager
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
                 cluster_id=cluster_id,
                 cache=link.cache,
-                replicas=replicas.manager,
+                appends=manager.appends,
+                fetches=manager.fetches,
+                sessions=manager.sessions,
+                offsets=manager.offsets,
+                registry=manager.registry,
+                delete_records=manager.delete_records,
+                describe_log_dirs=manager.describe_log_dirs,
+                move_requests=manager.move_requests,
                 groups=coordinators.groups,
                 internal_topic=coordinators.internal_topic,
                 controller=link.channel,
@@ -78,7 +86,9 @@ class Front:
         address = metrics_address(config.values)
         metrics = BrokerMetrics(
             log_dirs=disks.log_dirs,
-            replicas=replicas.manager,
+            registry=manager.registry,
+            isr_changes=manager.isr_changes,
+            moves=manager.moves,
             assignments=link.assignments,
             life=link.life,
             feed=link.feed,
@@ -92,9 +102,9 @@ class Front:
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 
     @property
-    def passing_on(self) -> ProduceForwarder:
+    def produce_forwarder(self) -> ProduceForwarder:
         """Waits for other leaders, and follows the metadata for that."""
-        return self._apis.passing_on
+        return self._apis.produce_forwarder
 
     async def start_metrics(self) -> None:
         """Show what there is to see, from the first moment on."""

@@ -3,32 +3,269 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
 from broker.config import BrokerConfig
+from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
 from broker.disk.life.loading import load_logs
 from broker.disk.life.revival import LoadingRules
+from broker.fetch.closest_replica import ClosestReplica
+from broker.fetch.fetch_sessions import FetchSessions
+from broker.fetch.fetching import FetchService
+from broker.fetch.log_dir_descriptions import describe_log_dirs
+from broker.fetch.offset_queries import OffsetQueries
 from broker.following.fetcher import FetcherManager
 from broker.following.lane_replicas import FetcherSettings
-from broker.following.quota import ReplicationQuotas
+from broker.following.quota import ByteQuota, ReplicationQuotas
+from broker.moves.future_throttle import MoveThrottle
+from broker.moves.move_requests import RequestedMoves
+from broker.moves.moves import RunningMoves
 from broker.placement import found_replicas
 from broker.placement.directory_reports import DirectoryReports
+from broker.placement.former_replicas import FormerReplica
+from broker.placement.found_replicas import FoundLogs
+from broker.placement.replica_placement import ReplicaPlacement
+from broker.produce.appends import AppendService
+from broker.produce.record_deletion import delete_records
+from broker.replica.client_requests import (
+    LogDirDescription,
+)
+from broker.replica.clock import Clock
+from broker.replica.directory_writer import WriteCheckpoints
+from broker.replica.in_sync import IsrChanges
 from broker.replica.isr_updates import IsrUpdates
+from broker.replica.leadership import NOBODY, LeadershipListener
+from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
-from broker.replica_manager import ReplicaManager, ReplicationSettings
+from broker.replica_roles import ReplicaRoles
 from broker.traffic import Traffic
 from jbodlab.config.dynamic_keys import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.peers.peer_pool import Address
 from jbodlab.runtime.loop_clock import loop_ms
 from jbodlab.runtime.outside import Outside
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
+
+PRODUCER_EXPIRATION_CHECK_S = 600.0
+
+
+class ReplicationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of this broker; times in ms."""
+
+    broker_id: BrokerId
+    lag_time_max_ms: int = 30_000
+    producer_id_expiration_ms: int = 86_400_000
+    move_threads: int | None = None
+    """Moves between directories that copy at the same time; None: as many as directories."""
+    sends_consumers_away: bool = False
+    """Whether consumers read from a replica in their rack (KIP-392)."""
+    move_rate: int | None = None
+    """Bytes in a second that all of them may copy; None: without limit."""
+
+
+class ReplicaManager:
+    """What looks after the replicas of a broker, and what answers requests about them.
+
+    Args:
+        registry: Where the replicas are found.
+        settings: This broker's.
+        outside: Clocks, ids and locks.
+        topics: Settings of topics.
+        log_dirs: The directories.
+        fetchers: Fetch for followers.
+        propose_isr: Asks the controller for a new ISR; the answer comes back through
+            `Partition.in_sync`.
+        assigner: Reports directories to the controller.
+        on_moved: Called with source and target when a replica has changed its directory.
+        remove_later: Has a `-delete` directory removed after a delay in ms.
+        leader_quota: Of throttled replicas that are led here; None is without limit.
+
+    Attributes:
+        appends: Of clients.
+        fetches: Of consumers, and of followers without a session.
+        sessions: Fetches of followers.
+        offsets: Looks offsets up.
+        delete_records: Lets logs that are led here begin later.
+        move_requests: Moves between directories that were asked for.
+        roles: Listens to the metadata and to the directories.
+        moves: Between directories.
+        placement: The logs in the directories.
+        isr_changes: How often the ISR of led partitions changed.
+        leaderships: Who follows the leaders of a topic's partitions, by its name.
+    """
+
+    def __init__(
+        self,
+        registry: ReplicaRegistry,
+        settings: ReplicationSettings,
+        *,
+        outside: Outside,
+        topics: SettingsOfTopics,
+        log_dirs: LogDirs,
+        fetchers: FetcherManager,
+        propose_isr: Callable[[Partition, tuple[BrokerId, ...]], None],
+        assigner: DirectoryReports,
+        remove_later: Callable[[LogDir, Path, int], None],
+        on_moved: Callable[[LogDir, LogDir], None],
+        write_checkpoints: WriteCheckpoints,
+        leader_quota: ByteQuota | None = None,
+    ) -> None:
+        self.registry = registry
+        self._settings = settings
+        self._topics = topics
+        self._log_dirs = log_dirs
+        self._fetchers = fetchers
+        self._propose_isr = propose_isr
+        self._loop = asyncio.get_running_loop()
+        self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=outside.wall_ms)
+        self._timers: list[asyncio.TimerHandle] = []
+        self.isr_changes = IsrChanges()
+        self.leaderships: dict[str, LeadershipListener] = {}
+        self.appends = AppendService(registry, self._loop, outside)
+        closest = ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None
+        self.fetches = FetchService(registry, self._loop, leader_quota, closest)
+        self.sessions = FetchSessions(
+            self.fetches, self._loop, self._clock.now_ms, outside.random_bytes
+        )
+        self.offsets = OffsetQueries(registry)
+        self.delete_records = partial(delete_records, registry)
+        self.placement = ReplicaPlacement(log_dirs, remove_later, write_checkpoints)
+        self.moves = RunningMoves(
+            log_dirs,
+            self.placement,
+            fetchers,
+            assigner,
+            asks_controller=lambda: registry.image.features.metadata_version >= JBOD_LEVEL,
+            threads=settings.move_threads or len(log_dirs.all),
+            throttle=MoveThrottle(
+                settings.move_rate, clock=outside.monotonic_s, lock=outside.threads.lock()
+            ),
+            on_moved=on_moved,
+        )
+        self.move_requests = RequestedMoves(registry, log_dirs, self.placement, self.moves)
+        self.roles = ReplicaRoles(
+            registry,
+            new_partition=self._new_partition,
+            topics=topics,
+            log_dirs=log_dirs,
+            placement=self.placement,
+            fetchers=fetchers,
+            moves=self.moves,
+            assigner=assigner,
+        )
+
+    # Life
+
+    def start(self) -> None:
+        """Begin to look for lagging followers and silent producers, now and then."""
+        self._timers = []
+        self._every(self._settings.lag_time_max_ms / 2000, self._check_lag)
+        self._every(PRODUCER_EXPIRATION_CHECK_S, self._expire_producers)
+
+    async def stop(self) -> None:
+        """Stop to follow and to create; who still waits is told that this broker leads no more."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers = []
+        await self.moves.stop()
+        await self.placement.close()
+        await self._fetchers.close()
+        self.appends.close()
+
+    def take_found(self, found: FoundLogs) -> None:
+        """Take in the logs that were found at the start; replicas take them with the metadata."""
+        self.placement.note_copies(found.copies, found.waiting)
+        for each in found.replicas:
+            self.placement.add_loaded(each.log, each.log_dir, each.high_watermark)
+        for each in found.futures:
+            self.moves.add_found(each.log, each.log_dir)
+        for each in found.formers:
+            former = FormerReplica.of(each.log, each.log_dir)
+            self.moves.formers.keep(each.log.topic_partition, former)
+
+    # What is asked
+
+    def describe_log_dirs(
+        self, topics: Mapping[str, set[int]] | None
+    ) -> Coroutine[Any, Any, list[LogDirDescription]]:
+        """Describe every configured directory, with all replicas or those asked for."""
+        return describe_log_dirs(
+            self._log_dirs, self.registry.online_replicas, self.moves.moves, topics
+        )
+
+    def logs_in(self, log_dir: LogDir) -> Sequence[LogInUse]:
+        """Return the logs in a directory."""
+        return [
+            *self.registry.logs_in(log_dir),
+            *self.placement.unused_in(log_dir),
+            *self.moves.futures_in(log_dir),
+        ]
+
+    def all_in_sync(self, topic_partition: TopicPartition) -> bool:
+        """Return whether every replica of a partition is known to be in the ISR."""
+        return self.registry.all_in_sync(topic_partition)
+
+    def log_start_moved(self, log: OwnedLog) -> None:
+        """Take notice that retention let a log begin at a later offset."""
+        self.registry.log_start_moved(log)
+
+    # Inside
+
+    def _new_partition(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        registration: PartitionRegistration,
+    ) -> Partition:
+        name = topic_partition.topic
+        return Partition(
+            broker_id=self._settings.broker_id,
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            registration=registration,
+            settings=self._topics.of_topic(self.registry.image.configs.topic(name)),
+            lag_time_max_ms=self._settings.lag_time_max_ms,
+            clock=self._clock,
+            propose_isr=self._propose_isr,
+            isr_changes=self.isr_changes,
+            on_failed=self.roles.log_failed,
+            leadership=self.leaderships.get(name, NOBODY),
+        )
+
+    def _check_lag(self) -> None:
+        for partition in self.registry.partitions():
+            partition.in_sync.shrink()
+            # A follower that is not in the ISR holds it back only as long as it is caught up.
+            partition.advance_high_watermark()
+
+    def _expire_producers(self) -> None:
+        now_ms, expiration_ms = self._clock.wall_ms(), self._topics.producer_id_expiration_ms
+        for _, log in self.registry.online_replicas():
+            log.producers.expire(now_ms, expiration_ms)
+
+    def _every(self, seconds: float, function: Callable[[], None]) -> None:
+        position = len(self._timers)
+
+        def fire() -> None:
+            self._timers[position] = self._loop.call_later(seconds, fire)
+            function()
+
+        self._timers.append(self._loop.call_later(seconds, fire))
 
 
 class Replicas:
@@ -85,7 +322,7 @@ class Replicas:
             topics=self._topics,
             log_dirs=disks.log_dirs,
             fetchers=fetchers,
-            isr_proposer=self._isr_updates,
+            propose_isr=self._isr_updates.propose_isr,
             assigner=self.reports,
             remove_later=disks.remover.schedule,
             on_moved=disks.replica_moved,

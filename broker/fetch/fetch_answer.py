@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -31,6 +31,7 @@ from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import EMPTY_SLICE, Slice
 from broker.replica.waiting import or_error
 from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError, LogDirError
 
@@ -82,7 +83,7 @@ AnswerPart = Callable[[FetchParams, Sequence[FetchEntry], bool], asyncio.Future[
 
 async def in_parts(
     answer_part: AnswerPart,
-    turn: Callable[[], Awaitable[None]],
+    turns: Turns,
     params: FetchParams,
     entries: Sequence[FetchEntry],
 ) -> list[FetchResult]:
@@ -90,7 +91,7 @@ async def in_parts(
 
     Args:
         answer_part: Begins to answer some of them.
-        turn: Waits until that may be done.
+        turns: Of large requests.
         params: Of the whole.
         entries: All of them.
 
@@ -99,9 +100,8 @@ async def in_parts(
     """
     results: list[FetchResult] = []
     left, has_records = params.max_bytes, False
-    for start in range(0, len(entries), PART_ENTRIES):
-        await turn()
-        some = entries[start : start + PART_ENTRIES]
+    for some in slices(entries, PART_ENTRIES):
+        await turns.next()
         part = await answer_part(replace(params, max_bytes=max(left, 0)), some, has_records)
         size = sum(result.records_size for result in part)
         left -= size

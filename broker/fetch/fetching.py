@@ -33,6 +33,7 @@ from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.tail_cache import EMPTY_SLICE
 from broker.replica.waiting import FetchQueue, WaitingFetch, or_error
+from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -51,8 +52,7 @@ class FetchService:
         self._loop = loop
         self._quota = quota
         self._closest = closest
-        self._turns = asyncio.Lock()
-        """Held by one of the fetches in parts, which take turns with each other."""
+        self._turns = Turns()
 
     @property
     def sends_consumers_away(self) -> bool:
@@ -93,9 +93,9 @@ class FetchService:
         )
         missing = params.min_bytes
         with or_error(answer):
-            for start in range(0, len(entries), PART_ENTRIES):
-                await self._turn()
-                for entry in entries[start : start + PART_ENTRIES]:
+            for some in slices(entries, PART_ENTRIES):
+                await self._turns.next()
+                for entry in some:
                     item = self.find(params, entry, news=True)
                     if not isinstance(item, Readable):
                         missing = 0
@@ -108,11 +108,6 @@ class FetchService:
                 self._answer(params, entries, (), answer)
             elif missing <= 0:
                 waiting.wake(True)
-
-    async def _turn(self) -> None:
-        """Wait until it is this fetch's turn to be worked on for a while."""
-        async with self._turns:
-            await asyncio.sleep(0)
 
     def _waiting(
         self,
@@ -152,7 +147,7 @@ class FetchService:
         if len(entries) <= PART_ENTRIES:
             FetchAnswer(params, found, answer, self._loop).start()
             return
-        work = in_parts(self._answer_part, self._turn, params, entries)
+        work = in_parts(self._answer_part, self._turns, params, entries)
         task = self._loop.create_task(work, name="fetch in parts")
         task.add_done_callback(lambda done: _hand_on(done, answer))
         answer.add_done_callback(lambda _: task.cancel())

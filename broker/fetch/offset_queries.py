@@ -14,6 +14,7 @@ from typing import NamedTuple
 from broker.fetch.closest_replica import log_to_read
 from broker.replica.client_requests import (
     CONSUMER_ID,
+    READ_COMMITTED,
     EpochAnswer,
     EpochQuery,
     OffsetAnswer,
@@ -44,20 +45,39 @@ NOT_FOUND = -1
 logger = logging.getLogger(__name__)
 
 
-async def list_offsets(
-    replicas: ReplicaRegistry,
-    queries: Sequence[OffsetQuery],
-    replica_id: BrokerId,
-    *,
-    read_committed: bool,
-) -> list[OffsetAnswer]:
-    """Answer ListOffsets.
+class OffsetQueries:
+    """Looks offsets up in the replicas of this broker."""
 
-    Followers see the log's end, consumers the high watermark, and those that want only committed
-    records the last stable offset.
-    """
-    reader = _Reader(replica_id, read_committed)
-    return list(await asyncio.gather(*(_offset(replicas, query, reader) for query in queries)))
+    def __init__(self, replicas: ReplicaRegistry) -> None:
+        self._replicas = replicas
+
+    async def list_offsets(
+        self, queries: Sequence[OffsetQuery], replica_id: BrokerId, isolation: int
+    ) -> list[OffsetAnswer]:
+        """Answer ListOffsets.
+
+        Followers see the log's end, consumers the high watermark, and those that want only
+        committed records (isolation 1) the last stable offset.
+        """
+        reader = _Reader(replica_id, isolation == READ_COMMITTED)
+        found = (_offset(self._replicas, query, reader) for query in queries)
+        return list(await asyncio.gather(*found))
+
+    def epoch_end_offset(self, query: EpochQuery) -> EpochAnswer:
+        """Answer OffsetForLeaderEpoch for one partition."""
+        partition = self._replicas.partition(query.topic_partition)
+        if partition is None:
+            code, _ = self._replicas.refusal(query.topic_partition)
+            return EpochAnswer(topic_partition=query.topic_partition, error_code=code)
+        try:
+            partition.check_epoch(query.current_leader_epoch)
+            _, log = partition.leader_log()
+        except KafkaError as error:
+            return EpochAnswer(topic_partition=query.topic_partition, error_code=error.code)
+        epoch, end_offset = log.epochs.end_offset_for(query.leader_epoch, log.end_offset)
+        return EpochAnswer(
+            topic_partition=query.topic_partition, leader_epoch=epoch, end_offset=end_offset
+        )
 
 
 class _Reader(NamedTuple):
@@ -147,20 +167,3 @@ async def _at_time(
     if found is None or found[1] >= reader.end(partition, log):
         return -1, NOT_FOUND
     return found
-
-
-def epoch_end_offset(replicas: ReplicaRegistry, query: EpochQuery) -> EpochAnswer:
-    """Answer OffsetForLeaderEpoch for one partition."""
-    partition = replicas.partition(query.topic_partition)
-    if partition is None:
-        code, _ = replicas.refusal(query.topic_partition)
-        return EpochAnswer(topic_partition=query.topic_partition, error_code=code)
-    try:
-        partition.check_epoch(query.current_leader_epoch)
-        _, log = partition.leader_log()
-    except KafkaError as error:
-        return EpochAnswer(topic_partition=query.topic_partition, error_code=error.code)
-    epoch, end_offset = log.epochs.end_offset_for(query.leader_epoch, log.end_offset)
-    return EpochAnswer(
-        topic_partition=query.topic_partition, leader_epoch=epoch, end_offset=end_offset
-    )

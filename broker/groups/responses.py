@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 
 UNKNOWN_OFFSET = -1
-
-NOT_ASKED_FOR = -(1 << 31)
-"""Authorized operations of a group; the core knows none, its caller fills them in (KIP-430)."""
 
 
 class JoinedMember(NamedTuple):
@@ -26,7 +25,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-class JoinGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
+class JoinGroupResponse(Response, frozen=True, kw_only=True):
     """The generation that a member is in; `members` are for the leader alone."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -39,7 +38,7 @@ class JoinGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[JoinedMember, ...] = ()
 
 
-class SyncGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
+class SyncGroupResponse(Response, frozen=True, kw_only=True):
     """What a member was assigned."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -48,7 +47,7 @@ class SyncGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
     assignment: bytes = b""
 
 
-class HeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
+class HeartbeatResponse(Response, frozen=True, kw_only=True):
     """Whether the member is what it thinks."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -62,7 +61,7 @@ class MemberResponse(NamedTuple):
     error_code: ErrorCode
 
 
-class LeaveGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
+class LeaveGroupResponse(Response, frozen=True, kw_only=True):
     """One entry for each member; versions before 3 have the error alone."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -133,7 +132,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A classic group; unknown ones are `Dead`."""
+    """A classic group; unknown ones are `Dead`. Shards do not know what the client may do."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -145,7 +144,7 @@ class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
     authorized_operations: int = NOT_ASKED_FOR
 
 
-class DescribeGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):
+class DescribeGroupsResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     groups: tuple[DescribedGroup, ...]
@@ -160,10 +159,11 @@ class ListedGroup(NamedTuple):
     group_type: str
 
 
-class ListGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The groups of one shard."""
+class ListGroupsResponse(Response, frozen=True, kw_only=True):
+    """The groups of one shard, or of all shards of a broker."""
 
-    groups: tuple[ListedGroup, ...]
+    error_code: ErrorCode = ErrorCode.NONE
+    groups: tuple[ListedGroup, ...] = ()
 
 
 class DeletableGroupResult(NamedTuple):
@@ -173,7 +173,7 @@ class DeletableGroupResult(NamedTuple):
     error_code: ErrorCode
 
 
-class DeleteGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteGroupsResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     results: tuple[DeletableGroupResult, ...]

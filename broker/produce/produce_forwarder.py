@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from broker.metadata_cache import BrokerNode, MetadataCache
+from broker.produce.appends import AppendService
 from broker.produce.forwarded_appends import ForwardedAppends, NoReply
 from broker.produce.redirected_producers import RedirectedProducers, Sender
 from broker.replica.client_requests import AppendEntry, AppendResult
@@ -38,15 +38,6 @@ REDIRECTING = frozenset(
 NONE_FORWARDED: Mapping[int, BrokerNode] = {}
 
 
-class Replicas(Protocol):
-    """Those of this broker."""
-
-    def append(
-        self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
-    ) -> asyncio.Future[list[AppendResult]]:
-        """Append; the results are in the order of the entries."""
-
-
 class Appending(msgspec.Struct, frozen=True):
     """Results to come.
 
@@ -63,7 +54,7 @@ class ProduceForwarder:
     """Decides which batches of which client are appended here, and which are forwarded.
 
     Args:
-        replicas: Those of this broker.
+        appends: Of this broker.
         cache: Knows who leads, and where that broker is.
         broker_id: Ours.
         now_s: Clock that never goes back.
@@ -71,12 +62,12 @@ class ProduceForwarder:
 
     def __init__(
         self,
-        replicas: Replicas,
+        appends: AppendService,
         cache: MetadataCache,
         broker_id: BrokerId,
         now_s: Callable[[], float],
     ) -> None:
-        self._replicas = replicas
+        self._appends = appends
         self._cache = cache
         self._broker_id = broker_id
         self._now_s = now_s
@@ -105,7 +96,7 @@ class ProduceForwarder:
             if forwarded:
                 work = self._append_and_forward(entries, forwarded, acks, timeout_ms)
                 return Appending(work, forwarded)
-        return Appending(self._replicas.append(entries, acks, timeout_ms), NONE_FORWARDED)
+        return Appending(self._appends.append(entries, acks, timeout_ms), NONE_FORWARDED)
 
     def refused(
         self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None
@@ -170,7 +161,7 @@ class ProduceForwarder:
         for leader, some in places.items():
             of_leader = [entries[place] for place in some]
             if leader is None:
-                parts.append(self._replicas.append(of_leader, acks, timeout_ms))
+                parts.append(self._appends.append(of_leader, acks, timeout_ms))
             else:
                 parts.append(self._requests.append(leader, of_leader, acks, timeout_ms))
         task = asyncio.get_running_loop().create_task(_joined([*places.values()], parts))

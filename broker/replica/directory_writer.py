@@ -129,7 +129,7 @@ class DirectoryWriter:
 
     def _call(self, work: Callable[[], Outcome], changes: Sequence[Change]) -> None:
         self._running += 1
-        self.log_dir.call(work, partial(self._returned, changes))
+        self.log_dir.run_then(work, partial(self._done, changes))
 
     def _take(self) -> list[Change]:
         size = 0
@@ -140,14 +140,6 @@ class DirectoryWriter:
                 return changes
         changes, self._queue = self._queue, []
         return changes
-
-    def _returned(
-        self, changes: Sequence[Change], outcome: Outcome | None, error: BaseException | None
-    ) -> None:
-        if error is None:
-            self._done(changes, outcome, None)
-        else:
-            asyncio.get_running_loop().call_soon(self._done, changes, None, error)
 
     def _done(
         self, changes: Sequence[Change], outcome: Outcome | None, error: BaseException | None
@@ -160,6 +152,7 @@ class DirectoryWriter:
             finished = [(change, error) for change in (*self._waiting, *changes)]
             self._blocked, self._waiting = {}, {}
         else:
+            assert outcome is not None
             finished, self._blocked, cause = outcome
             if self._blocked or self._waiting:
                 self._waiting.update(dict.fromkeys(changes))

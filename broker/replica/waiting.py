@@ -17,7 +17,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -25,6 +24,9 @@ import msgspec
 
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.vocabulary.error_code import ErrorCode
+
+KEPT_TIMERS = 4
+"""Timers of time-outs that run on without a request; clients choose the time-outs."""
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +111,8 @@ class AppendRequest:
 class TimeLimits:
     """The time-outs of append requests: one timer for all that have the same, as nearly all do.
 
-    A timer for each would be made and cancelled with every request.
+    A timer for each would be made and cancelled with every request. So a few timers run on while
+    no request waits for them: the next request with that time-out finds its own.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -126,22 +129,21 @@ class TimeLimits:
         timeout_ms = max(timeout_ms, 0)
         limit = self._limits.get(timeout_ms)
         if limit is None:
-            forget = partial(self._limits.pop, timeout_ms)
-            limit = self._limits[timeout_ms] = _TimeLimit(self._loop, timeout_ms, forget)
+            limit = self._limits[timeout_ms] = _TimeLimit(self._loop, timeout_ms, self._limits)
         limit.add(request)
 
 
 class _TimeLimit:
     """The requests with one time-out that are not settled, by the order of their ends."""
 
-    __slots__ = ("_ends_ms", "_loop", "_on_empty", "_timeout_ms", "_timer")
+    __slots__ = ("_ends_ms", "_limits", "_loop", "_timeout_ms", "_timer")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, timeout_ms: int, on_empty: Callable[[], object]
+        self, loop: asyncio.AbstractEventLoop, timeout_ms: int, limits: dict[int, _TimeLimit]
     ) -> None:
         self._loop = loop
         self._timeout_ms = timeout_ms
-        self._on_empty = on_empty
+        self._limits = limits
         self._ends_ms: dict[AppendRequest, int] = {}
         self._timer = loop.call_later(timeout_ms / 1000, self._look)
 
@@ -151,9 +153,9 @@ class _TimeLimit:
 
     def settled(self, request: AppendRequest) -> None:
         del self._ends_ms[request]
-        if not self._ends_ms:
+        if not self._ends_ms and len(self._limits) > KEPT_TIMERS:
             self._timer.cancel()
-            self._on_empty()
+            del self._limits[self._timeout_ms]
 
     def _look(self) -> None:
         now_ms = self._now_ms()
@@ -163,6 +165,8 @@ class _TimeLimit:
         if self._ends_ms:
             left_ms = next(iter(self._ends_ms.values())) - now_ms
             self._timer = self._loop.call_later(left_ms / 1000, self._look)
+        else:
+            self._limits.pop(self._timeout_ms, None)
 
     def _now_ms(self) -> int:
         # The loop's timers count in whole ms: one that fires must find something over.

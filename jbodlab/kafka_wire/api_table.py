@@ -1,10 +1,8 @@
-"""The APIs that brokers serve: key, versions, first flexible version.
+"""The codecs of each API and version, made of the schemas of kio and of our own two APIs.
 
-`advertised` is what ApiVersions answers, `accepted` what is really decoded. They differ twice:
-Produce is advertised from 0 because librdkafka before 2.3 compresses only where it sees the old
-versions, and Fetch 18 is left to brokers. The codecs of one API version are loaded when it is
-first used: a client speaks one version of each API, and the classes of all of them together would
-take more memory than the rest of the broker.
+They are made when a version is first used: a client speaks one version of each API, and the classes
+of all of them together would take more memory than the rest of the broker. Which versions a server
+answers is said by its `jbodlab.server.api.Api` values.
 """
 
 from __future__ import annotations
@@ -13,9 +11,7 @@ from dataclasses import fields
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from typing import get_args
-
-import msgspec
+from typing import NamedTuple, Self, get_args
 
 from jbodlab.kafka_wire import fetch_response, produce_response
 from jbodlab.kafka_wire.codec import Encoder, ResponseEncoder, encoder, in_one_piece
@@ -23,114 +19,71 @@ from jbodlab.kafka_wire.layout import EntityClass, unwrap
 from jbodlab.kafka_wire.reader import EntityReader, reader
 from jbodlab.vocabulary.errors import UnsupportedVersionError
 
-
-class ApiKey(IntEnum):
-    """The API keys in use, under Kafka's names."""
-
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    JOIN_GROUP = 11
-    HEARTBEAT = 12
-    LEAVE_GROUP = 13
-    SYNC_GROUP = 14
-    DESCRIBE_GROUPS = 15
-    LIST_GROUPS = 16
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    DELETE_TOPICS = 20
-    DELETE_RECORDS = 21
-    INIT_PRODUCER_ID = 22
-    OFFSET_FOR_LEADER_EPOCH = 23
-    DESCRIBE_ACLS = 29
-    CREATE_ACLS = 30
-    DELETE_ACLS = 31
-    DESCRIBE_CONFIGS = 32
-    ALTER_CONFIGS = 33
-    ALTER_REPLICA_LOG_DIRS = 34
-    DESCRIBE_LOG_DIRS = 35
-    CREATE_PARTITIONS = 37
-    DELETE_GROUPS = 42
-    ELECT_LEADERS = 43
-    INCREMENTAL_ALTER_CONFIGS = 44
-    ALTER_PARTITION_REASSIGNMENTS = 45
-    LIST_PARTITION_REASSIGNMENTS = 46
-    OFFSET_DELETE = 47
-    DESCRIBE_CLIENT_QUOTAS = 48
-    ALTER_CLIENT_QUOTAS = 49
-    DESCRIBE_QUORUM = 55
-    UPDATE_FEATURES = 57
-    DESCRIBE_CLUSTER = 60
-    DESCRIBE_PRODUCERS = 61
-    UNREGISTER_BROKER = 64
-    CONSUMER_GROUP_HEARTBEAT = 68
-    CONSUMER_GROUP_DESCRIBE = 69
-    LIST_CONFIG_RESOURCES = 74
-    DESCRIBE_TOPIC_PARTITIONS = 75
-    SHARE_GROUP_HEARTBEAT = 76
-    REVIVE_LOG_DIR = 10_000
-    """Not one of Kafka's; see `jbodlab.kafka_wire.revive_log_dir`."""
-    DESCRIBE_LOG_DIR_STATES = 10_001
-    """Not one of Kafka's; see `jbodlab.kafka_wire.describe_log_dir_states`."""
-
-
-MAX_REQUEST_BYTES = 4 << 20
-"""Of any request but Produce: `MAX_REQUEST_ITEMS` topics with names of 80 letters.
-
-Clients of Apache Kafka may send 100 MiB; nothing but records is ever that large.
-"""
-
-MAX_REQUEST_ITEMS = 50_000
-"""Items of all arrays of a request together, nested ones included.
-
-It is what a cluster of some 10,000 partitions needs where a request names all of them with their
-replicas: one that reassigns them has a topic, a partition and three replicas for each.
-"""
-
-MAX_PRODUCE_ITEMS, MAX_FETCH_ITEMS = 10_000, 20_000
-"""Both name what one broker leads; a Fetch of a follower names what it has in one directory."""
-
-MAX_CHANGED_ITEMS = 20_000
-"""Of what the controller changes in one step, 10,000 partitions at most."""
-
-MAX_DESCRIBED_CONFIGS = 5_000
-"""Each item is answered with some forty settings."""
-
-
 NEVER_FLEXIBLE = 1 << 15
 """Of an API whose versions have no tagged fields yet."""
 
 
-class Api(msgspec.Struct, frozen=True):
-    """One API; both ranges are inclusive."""
+class ApiKey(IntEnum):
+    """The API keys in use, under Kafka's names, and since which version bodies are flexible."""
 
-    key: ApiKey
-    advertised: tuple[int, int]
-    flexible_from: int
-    accepted: tuple[int, int]
-    max_items: int
-    """Most items in all arrays of a request together; one with more is no real request."""
+    def __new__(cls, key: int, flexible_from: int = NEVER_FLEXIBLE) -> Self:
+        """Make a member; `flexible_from` is a fact of the protocol."""
+        member = int.__new__(cls, key)
+        member._value_ = key
+        member._flexible_from = flexible_from
+        return member
 
-    @property
-    def schema_name(self) -> str:
-        """Name of the API's package in `kio.schema`."""
-        return self.key.name.lower()
+    _flexible_from: int
 
-
-def _api(
-    key: ApiKey,
-    low: int,
-    high: int,
-    flexible: int,
-    *,
-    accepted: tuple[int, int] | None = None,
-    max_items: int = MAX_REQUEST_ITEMS,
-) -> Api:
-    return Api(key, (low, high), flexible, accepted or (low, high), max_items)
+    PRODUCE = 0, 9
+    FETCH = 1, 12
+    LIST_OFFSETS = 2, 6
+    METADATA = 3, 9
+    OFFSET_COMMIT = 8, 8
+    OFFSET_FETCH = 9, 6
+    FIND_COORDINATOR = 10, 3
+    JOIN_GROUP = 11, 6
+    HEARTBEAT = 12, 4
+    LEAVE_GROUP = 13, 4
+    SYNC_GROUP = 14, 4
+    DESCRIBE_GROUPS = 15, 5
+    LIST_GROUPS = 16, 3
+    API_VERSIONS = 18, 3
+    CREATE_TOPICS = 19, 5
+    DELETE_TOPICS = 20, 4
+    DELETE_RECORDS = 21, 2
+    INIT_PRODUCER_ID = 22, 2
+    OFFSET_FOR_LEADER_EPOCH = 23, 4
+    DESCRIBE_ACLS = 29, 2
+    CREATE_ACLS = 30, 2
+    DELETE_ACLS = 31, 2
+    DESCRIBE_CONFIGS = 32, 4
+    ALTER_CONFIGS = 33, 2
+    ALTER_REPLICA_LOG_DIRS = 34, 2
+    DESCRIBE_LOG_DIRS = 35, 2
+    CREATE_PARTITIONS = 37, 2
+    DELETE_GROUPS = 42, 2
+    ELECT_LEADERS = 43, 2
+    INCREMENTAL_ALTER_CONFIGS = 44, 1
+    ALTER_PARTITION_REASSIGNMENTS = 45, 0
+    LIST_PARTITION_REASSIGNMENTS = 46, 0
+    OFFSET_DELETE = 47, NEVER_FLEXIBLE
+    DESCRIBE_CLIENT_QUOTAS = 48, 1
+    ALTER_CLIENT_QUOTAS = 49, 1
+    DESCRIBE_QUORUM = 55, 0
+    UPDATE_FEATURES = 57, 0
+    DESCRIBE_CLUSTER = 60, 0
+    DESCRIBE_PRODUCERS = 61, 0
+    UNREGISTER_BROKER = 64, 0
+    CONSUMER_GROUP_HEARTBEAT = 68, 0
+    CONSUMER_GROUP_DESCRIBE = 69, 0
+    LIST_CONFIG_RESOURCES = 74, 0
+    DESCRIBE_TOPIC_PARTITIONS = 75, 0
+    SHARE_GROUP_HEARTBEAT = 76, 0
+    REVIVE_LOG_DIR = 10_000, 0
+    """Not one of Kafka's; see `jbodlab.kafka_wire.revive_log_dir`."""
+    DESCRIBE_LOG_DIR_STATES = 10_001, 0
+    """Not one of Kafka's; see `jbodlab.kafka_wire.describe_log_dir_states`."""
 
 
 OWN_MESSAGES = {
@@ -139,82 +92,22 @@ OWN_MESSAGES = {
 }
 """Modules of the APIs that Kafka does not have, and kio therefore not either."""
 
-APIS: dict[int, Api] = {
-    api.key: api
-    for api in (
-        _api(ApiKey.PRODUCE, 0, 12, 9, accepted=(3, 12), max_items=MAX_PRODUCE_ITEMS),
-        _api(ApiKey.FETCH, 4, 17, 12, accepted=(4, 18), max_items=MAX_FETCH_ITEMS),
-        _api(ApiKey.LIST_OFFSETS, 1, 11, 6),
-        _api(ApiKey.METADATA, 0, 13, 9),
-        _api(ApiKey.OFFSET_COMMIT, 2, 10, 8),
-        _api(ApiKey.OFFSET_FETCH, 1, 10, 6),
-        _api(ApiKey.FIND_COORDINATOR, 0, 6, 3),
-        _api(ApiKey.JOIN_GROUP, 0, 9, 6),
-        _api(ApiKey.HEARTBEAT, 0, 4, 4),
-        _api(ApiKey.LEAVE_GROUP, 0, 5, 4),
-        _api(ApiKey.SYNC_GROUP, 0, 5, 4),
-        _api(ApiKey.DESCRIBE_GROUPS, 0, 6, 5),
-        _api(ApiKey.LIST_GROUPS, 0, 5, 3),
-        _api(ApiKey.API_VERSIONS, 0, 4, 3),
-        _api(ApiKey.CREATE_TOPICS, 2, 7, 5, max_items=MAX_CHANGED_ITEMS),
-        _api(ApiKey.DELETE_TOPICS, 1, 6, 4, max_items=MAX_CHANGED_ITEMS),
-        _api(ApiKey.DELETE_RECORDS, 0, 2, 2),
-        _api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
-        _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
-        _api(ApiKey.DESCRIBE_ACLS, 1, 3, 2),
-        _api(ApiKey.CREATE_ACLS, 1, 3, 2),
-        _api(ApiKey.DELETE_ACLS, 1, 3, 2),
-        _api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4, max_items=MAX_DESCRIBED_CONFIGS),
-        _api(ApiKey.ALTER_CONFIGS, 0, 2, 2, max_items=MAX_CHANGED_ITEMS),
-        _api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
-        _api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
-        _api(ApiKey.CREATE_PARTITIONS, 0, 3, 2, max_items=MAX_CHANGED_ITEMS),
-        _api(ApiKey.DELETE_GROUPS, 0, 2, 2),
-        _api(ApiKey.ELECT_LEADERS, 0, 2, 2),
-        _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, max_items=MAX_CHANGED_ITEMS),
-        _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, 0),
-        _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
-        _api(ApiKey.OFFSET_DELETE, 0, 0, NEVER_FLEXIBLE),
-        _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
-        _api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, 1),
-        _api(ApiKey.DESCRIBE_QUORUM, 0, 2, 0),
-        _api(ApiKey.UPDATE_FEATURES, 0, 2, 0),
-        _api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
-        _api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
-        _api(ApiKey.UNREGISTER_BROKER, 0, 0, 0),
-        _api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0),
-        _api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, 0),
-        _api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
-        _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
-        # Refused: see `broker.api.groups.share_groups`.
-        _api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, 0),
-        _api(ApiKey.REVIVE_LOG_DIR, 0, 0, 0),
-        _api(ApiKey.DESCRIBE_LOG_DIR_STATES, 0, 0, 0),
-    )
-}
-"""Every API served, by key; source of the ranges: Apache Kafka 4.0 to 4.3."""
+_FLEXIBLE_FROM = {int(key): key._flexible_from for key in ApiKey}
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Return whether bodies of this version are compact and tagged; False for unknown APIs."""
-    api = APIS.get(api_key)
-    return api is not None and api_version >= api.flexible_from
-
-
-def is_served(api_key: int, api_version: int) -> bool:
-    """Return whether a request of this API and version is answered."""
-    api = APIS.get(api_key)
-    return api is not None and api.accepted[0] <= api_version <= api.accepted[1]
+    return api_version >= _FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE)
 
 
 @cache
-def request_reader(api_key: int, api_version: int) -> EntityReader:
-    """Return what reads a request body, and refuses one with too many items.
+def request_reader(api_key: int, api_version: int, max_items: int) -> EntityReader:
+    """Return what reads a request body, and refuses one with more items in all its arrays.
 
     Raises:
-        UnsupportedVersionError: this API or version is not served.
+        UnsupportedVersionError: there is no such API or version.
     """
-    return reader(request_class(api_key, api_version), APIS[api_key].max_items)
+    return reader(request_class(api_key, api_version), max_items)
 
 
 WRITTEN_BY_HAND = {
@@ -231,19 +124,27 @@ def response_encoder(api_key: int, api_version: int) -> ResponseEncoder:
     return make(response_class(api_key, api_version))
 
 
-_loaded: set[tuple[int, int]] = set()
+class Codec(NamedTuple):
+    """What a server needs of one version of an API."""
+
+    read: EntityReader
+    encode: ResponseEncoder
 
 
-def is_loaded(api_key: int, api_version: int) -> bool:
-    """Return whether requests are read and answered at once: to make the codecs takes some ms."""
-    return (api_key, api_version) in _loaded
+_loaded: dict[tuple[int, int], Codec] = {}
 
 
-def load(api_key: int, api_version: int) -> None:
-    """Make what reads a request and writes its response; raises as `request_reader`."""
-    request_reader(api_key, api_version)
-    response_encoder(api_key, api_version)
-    _loaded.add((api_key, api_version))
+def loaded(api_key: int, api_version: int) -> Codec | None:
+    """Return the codec of a version that was loaded: to make one takes some ms."""
+    return _loaded.get((api_key, api_version))
+
+
+def load(api_key: int, api_version: int, max_items: int) -> Codec:
+    """Make the codec of a version; raises as `request_reader`."""
+    codec = Codec(
+        request_reader(api_key, api_version, max_items), response_encoder(api_key, api_version)
+    )
+    return _loaded.setdefault((api_key, api_version), codec)
 
 
 def item_class(entity_class: EntityClass, field_name: str) -> EntityClass:
@@ -276,13 +177,15 @@ def response_class(api_key: int, api_version: int) -> EntityClass:
 
 
 def _entity_class(api_key: int, api_version: int, module: str, suffix: str) -> EntityClass:
-    if not is_served(api_key, api_version):
-        raise UnsupportedVersionError(f"unsupported API {api_key} version {api_version}")
-    name = APIS[api_key].schema_name
-    path = OWN_MESSAGES.get(ApiKey(api_key)) or f"kio.schema.{name}.v{api_version}.{module}"
-    entity_class: EntityClass = getattr(import_module(path), _camel_case(name) + suffix)
+    try:
+        key = ApiKey(api_key)
+        path = OWN_MESSAGES.get(key) or f"kio.schema.{key.name.lower()}.v{api_version}.{module}"
+        messages = import_module(path)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise UnsupportedVersionError(f"unsupported API {api_key} version {api_version}") from error
+    entity_class: EntityClass = getattr(messages, _camel_case(key.name) + suffix)
     return entity_class
 
 
 def _camel_case(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+    return name.title().replace("_", "")

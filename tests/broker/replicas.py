@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
+from broker.assemblies.replicas import ReplicaManager, ReplicationSettings
 from broker.controller_link.metadata_feed import MetadataListener
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
@@ -20,7 +21,6 @@ from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica.waiting import AppendRequest
-from broker.replica_manager import ReplicaManager, ReplicationSettings
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -253,7 +253,7 @@ class Host:
             topics=self.topics,
             log_dirs=self.log_dirs,
             fetchers=self.fetchers,
-            isr_proposer=self.proposals,
+            propose_isr=lambda *asked: self.proposals.propose_isr(*asked),
             assigner=(
                 self.assignments if assigner is None else assigner(self.registry, self.log_dirs)
             ),
@@ -293,7 +293,7 @@ class Host:
         topic_partition: TopicPartition = TP,
     ) -> asyncio.Future[list[AppendResult]]:
         entry = AppendEntry(topic_partition=topic_partition, records=records)
-        return self.manager.append([entry], acks, timeout_ms)
+        return self.manager.appends.append([entry], acks, timeout_ms)
 
     async def produced(self, records: bytes, **arguments: object) -> AppendResult:
         future = self.produce(records, **arguments)  # type: ignore[arg-type]

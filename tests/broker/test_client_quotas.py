@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.api.request_handler import ConnectionInfo
 from broker.client_quotas import THROTTLE_MAX_MS, ClientQuotas
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.runtime.client_quota import PRODUCER_RATE, REQUEST_PERCENTAGE
+from jbodlab.server.session import Session
 from tests.waiting import run_adjustable, set_forward
 
 EACH_CLIENT = frozenset({("client-id", None)})
@@ -24,14 +24,14 @@ class Client:
     def __init__(self, quotas: ClientQuotas, name: str | None = "c") -> None:
         self.quotas = quotas
         self.name = name
-        self.connection = ConnectionInfo(listener_name="CLIENTS", peer="")
+        self.session = Session(listener_name="CLIENTS", peer="")
 
     def takes(self, amount: float, key: str = PRODUCER_RATE) -> int:
-        return self.quotas.throttle(key, self.name, self.connection, amount)
+        return self.quotas.throttle(key, self.name, self.session, amount)
 
     @property
     def muted_ms(self) -> int:
-        left_s = self.connection.mute.until_s - asyncio.get_running_loop().time()
+        left_s = self.session.muted_until_s - asyncio.get_running_loop().time()
         return max(0, round(left_s * 1_000))
 
 

@@ -23,9 +23,10 @@ from uuid import UUID
 
 import broker.server
 import controller.server
+from broker.api.table import APIS
 from broker.config import from_properties
 from controller.config import controller_config
-from jbodlab.kafka_wire import api_table
+from jbodlab.kafka_wire.api_table import load
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
@@ -45,11 +46,11 @@ from tests.simulation.network import PORT_BASE, Network
 from tests.simulation.plan import UNLIMITED, Options
 from tests.simulation.rpc import RpcNetwork, SimRpcServer, SimRpcTransport
 
-for _api in api_table.APIS.values():
-    for _version in range(_api.accepted[0], _api.accepted[1] + 1):
+for _api in APIS.values():
+    for _version in _api.accepted_versions:
         # The first request of a version is answered in another way: so the first history of a
         # process would not be that of the same seed in another one.
-        api_table.load(_api.key, _version)
+        load(_api.key, _version, _api.max_items)
 
 CONTROLLER = 100
 ROOT = Path("/simulation")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from broker.api.answer import RequestContext
-from broker.api.failures import FailsBySchema
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.api.answer import Answer, Api, RequestContext, Response
 from broker.metadata_cache import MetadataCache
+from jbodlab.server.answer import Answer, Handler, RequestContext
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -22,12 +23,12 @@ class BrokersOnly:
         cache: Knows that listener. Where a broker has one listener for all, it is that one.
     """
 
-    def __init__(self, api: Api, cache: MetadataCache) -> None:
+    def __init__(self, api: Handler, cache: MetadataCache) -> None:
         self._api = api
         self._cache = cache
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
-        """Answer a request, or refuse it; see `Api`."""
+        """Answer a request, or refuse it; see `Handler`."""
         self._check(context)
         return self._api.answer(request, context)
 

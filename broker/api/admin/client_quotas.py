@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
 from broker.metadata_cache import MetadataCache
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

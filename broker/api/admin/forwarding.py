@@ -19,8 +19,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
-from broker.api.failures import FailsBySchema
 from broker.client_quotas import muted
 from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
@@ -33,6 +31,9 @@ from jbodlab.controller_api.requests import (
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 
@@ -149,7 +150,7 @@ class ForwardedApi(FailsBySchema):
     def _told(self, request: Any, response: msgspec.Struct, context: RequestContext) -> Response:
         given = dict(self._row.told(request, response, self._cache.image))
         if throttle_ms := getattr(response, "throttle_time_ms", 0):
-            muted_ms = muted(context.connection, throttle_ms)
+            muted_ms = muted(context.session, throttle_ms)
             given["throttle_time"] = datetime.timedelta(milliseconds=muted_ms)
         header = context.header
         return response_of(response_class(header.api_key, header.api_version), response, given)

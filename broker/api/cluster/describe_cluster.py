@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
-from broker.api.cluster import authorized_operations
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, if_asked
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -38,10 +44,10 @@ class DescribeClusterResponse(Response, frozen=True, kw_only=True):
     cluster_id: str = ""
     controller_id: int = -1
     brokers: tuple[DescribeClusterBroker, ...] = ()
-    cluster_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+    cluster_authorized_operations: int = NOT_ASKED_FOR
 
 
-class DescribeClusterApi:
+class DescribeClusterApi(FailsBySchema):
     """Answers from the metadata cache."""
 
     def __init__(self, cache: MetadataCache, cluster_id: str) -> None:
@@ -67,22 +73,9 @@ class DescribeClusterApi:
             cluster_id=self._cluster_id,
             controller_id=self._cache.controller_id(),
             brokers=tuple(self._brokers(context.listener_name, include_fenced=include_fenced)),
-            cluster_authorized_operations=(
-                authorized_operations.ON_CLUSTER
-                if request.include_cluster_authorized_operations
-                else authorized_operations.NOT_ASKED_FOR
+            cluster_authorized_operations=if_asked(
+                request.include_cluster_authorized_operations, ON_CLUSTER
             ),
-        )
-
-    def failure(
-        self, request: DescribeClusterRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeClusterResponse:
-        """Return the error for the whole request."""
-        return DescribeClusterResponse(
-            error_code=error.code,
-            error_message=error.message or None,
-            endpoint_type=getattr(request, "endpoint_type", BROKERS),
-            cluster_id=self._cluster_id,
         )
 
     def _brokers(self, listener_name: str, *, include_fenced: bool) -> list[DescribeClusterBroker]:
@@ -99,3 +92,13 @@ class DescribeClusterApi:
             for endpoint in brokers[broker_id].endpoints
             if endpoint.name == listener_name and (include_fenced or not brokers[broker_id].fenced)
         ]
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_CLUSTER,
+        versions=(0, 2),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeClusterApi(parts.cache, parts.cluster_id),
+    ),
+)

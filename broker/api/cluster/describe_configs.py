@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
 from broker.api.cluster.own_configs import OwnConfigs, check_broker
-from broker.api.failures import FailsBySchema
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
 from jbodlab.config.value_sources import Described
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.config_records import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -28,6 +28,11 @@ from jbodlab.metadata.records.config_records import (
     TOPIC_RESOURCE,
     unserved_resource,
 )
+from jbodlab.server.answer import InParts, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster, on_configs
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId
@@ -234,3 +239,21 @@ def _failed(resource: KafkaDescribedResource, error: KafkaError) -> DescribeConf
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_CONFIGS,
+        versions=(1, 4),
+        # Each item is answered with some forty settings.
+        max_items=5_000,
+        resources=on_configs(AclOperation.DESCRIBE_CONFIGS),
+        handler=lambda parts: DescribeConfigsApi(parts.cache, parts.broker_id, parts.configs),
+    ),
+    Api(
+        key=ApiKey.LIST_CONFIG_RESOURCES,
+        versions=(0, 1),
+        resources=on_cluster(AclOperation.DESCRIBE_CONFIGS),
+        handler=lambda parts: ListConfigResourcesApi(parts.cache),
+    ),
+)

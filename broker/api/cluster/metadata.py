@@ -9,16 +9,20 @@ from uuid import UUID
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
-from broker.api.cluster import authorized_operations
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.cluster.topic_creator import TopicCreator
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.server.answer import InParts, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, ON_TOPIC, if_asked
+from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
@@ -62,7 +66,7 @@ class MetadataTopic(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: tuple[MetadataPartition | bytes, ...] = ()
-    topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+    topic_authorized_operations: int = NOT_ASKED_FOR
 
 
 Part = MetadataTopic | bytes | None
@@ -77,7 +81,7 @@ class MetadataResponse(Response, frozen=True, kw_only=True):
     controller_id: int = -1
     topics: tuple[MetadataTopic | bytes, ...] = ()
     """Topics that there are come encoded."""
-    cluster_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+    cluster_authorized_operations: int = NOT_ASKED_FOR
     error_code: ErrorCode = ErrorCode.NONE
 
 
@@ -123,10 +127,9 @@ class MetadataApi:
                 cluster_id=self._cluster_id,
                 controller_id=cache.controller_id(),
                 topics=tuple(topic for topic in topics if topic is not None),
-                cluster_authorized_operations=(
-                    authorized_operations.ON_CLUSTER
-                    if getattr(request, "include_cluster_authorized_operations", False)
-                    else authorized_operations.NOT_ASKED_FOR
+                cluster_authorized_operations=if_asked(
+                    getattr(request, "include_cluster_authorized_operations", False),
+                    ON_CLUSTER,
                 ),
             ),
         )
@@ -223,11 +226,7 @@ class _Describe:
             topic_id=topic.topic_id,
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=tuple(partitions),
-            topic_authorized_operations=(
-                authorized_operations.ON_TOPIC
-                if self._kind.with_operations
-                else authorized_operations.NOT_ASKED_FOR
-            ),
+            topic_authorized_operations=if_asked(self._kind.with_operations, ON_TOPIC),
         )
 
     def _partition(self, index: int, partition: PartitionRegistration) -> MetadataPartition:
@@ -249,3 +248,15 @@ def _classes(version: int) -> tuple[EntityClass, EntityClass]:
     """Return the layouts of a topic and of a partition."""
     topic_class = item_class(response_class(ApiKey.METADATA, version), "topics")
     return topic_class, item_class(topic_class, "partitions")
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.METADATA,
+        versions=(0, 13),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: MetadataApi(
+            parts.cache, parts.cluster_id, parts.topic_creator if parts.auto_create_topics else None
+        ),
+    ),
+)

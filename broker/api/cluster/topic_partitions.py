@@ -8,12 +8,17 @@ from uuid import UUID
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
-from broker.api.cluster import authorized_operations
 from broker.api.cluster.metadata import leader_or_error
-from broker.api.failures import FailsBySchema
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_TOPIC
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 
@@ -46,7 +51,7 @@ class TopicDescription(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: tuple[PartitionDescription, ...] = ()
-    topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+    topic_authorized_operations: int = NOT_ASKED_FOR
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +100,7 @@ class DescribeTopicPartitionsApi(FailsBySchema):
                     self._partition(index, topic.partitions[index], listener, live)
                     for index in indexes[:left]
                 ),
-                topic_authorized_operations=authorized_operations.ON_TOPIC,
+                topic_authorized_operations=ON_TOPIC,
             )
             topics.append(described)
             if len(indexes) > left:
@@ -142,3 +147,13 @@ def _page(
 ) -> DescribeTopicPartitionsResponse:
     cursor = Cursor(topic_name=name, partition_index=partition_index)
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        versions=(0, 0),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeTopicPartitionsApi(parts.cache),
+    ),
+)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import Later, RequestContext, Response, milliseconds
-from broker.api.failures import FailsBySchema
-from broker.api.partition_errors import told
-from broker.api.ports import Replicas
+from broker.api.parts import ApiParts
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext, milliseconds
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -42,10 +47,10 @@ class DeleteRecordsResponse(Response, frozen=True, kw_only=True):
 
 
 class DeleteRecordsApi(FailsBySchema):
-    """Asks the replicas."""
+    """Has logs begin later, see `BrokerParts.delete_records`."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, parts: ApiParts) -> None:
+        self._delete_records = parts.delete_records
 
     def answer(self, request: DeleteRecordsRequest, context: RequestContext) -> Later:
         """Delete what is asked for, and answer when it is gone everywhere."""
@@ -57,8 +62,8 @@ class DeleteRecordsApi(FailsBySchema):
             for topic in request.topics
             for wanted in topic.partitions
         ]
-        future = self._replicas.delete_records(deletions, milliseconds(request.timeout))
-        return Later(future, partial(_response, request))
+        deleting = self._delete_records(deletions, milliseconds(request.timeout))
+        return Later(asyncio.ensure_future(deleting), partial(_response, request))
 
 
 def _response(
@@ -81,3 +86,13 @@ def _partition(result: DeletedRecords) -> DeleteRecordsPartitionResult:
         low_watermark=result.low_watermark,
         error_code=told(result.error_code),
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DELETE_RECORDS,
+        versions=(0, 2),
+        resources=on_topics(AclOperation.DELETE),
+        handler=DeleteRecordsApi,
+    ),
+)

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
-from broker.api.failures import FailsBySchema
-from broker.api.partition_errors import told
-from broker.api.ports import Replicas
+from broker.api.parts import ApiParts
+from broker.replica.registry import ReplicaRegistry
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.response import Response
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -56,8 +61,8 @@ class DescribeProducersResponse(Response, frozen=True, kw_only=True):
 class DescribeProducersApi(FailsBySchema):
     """Asks the replicas, leaders or not."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, registry: ReplicaRegistry) -> None:
+        self._registry = registry
 
     def answer(
         self, request: DescribeProducersRequest, context: RequestContext
@@ -78,7 +83,7 @@ class DescribeProducersApi(FailsBySchema):
 
     def _of(self, topic_partition: TopicPartition) -> PartitionProducers:
         try:
-            producers = self._replicas.producers(topic_partition)
+            producers = self._registry.usable_log(topic_partition).producers.entries
         except KafkaError as error:
             return _failed(topic_partition.partition, error)
         return PartitionProducers(
@@ -108,3 +113,13 @@ def _described(
         )
         for producer_id, entry in producers
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_PRODUCERS,
+        versions=(0, 0),
+        resources=on_topics(AclOperation.READ),
+        handler=lambda parts: DescribeProducersApi(parts.registry),
+    ),
+)

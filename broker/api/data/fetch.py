@@ -10,24 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from broker.api.answer import (
-    MILLISECOND,
-    Answer,
-    Later,
-    RequestContext,
-    Response,
-    asking_replica,
-    milliseconds,
-)
 from broker.api.data.leader_hints import LeaderHints
-from broker.api.partition_errors import told
-from broker.api.ports import Replicas
+from broker.api.followers import asking_replica
+from broker.api.parts import ApiParts
 from broker.client_quotas import ClientQuotas
+from broker.fetch.fetch_sessions import FetchSessions
+from broker.fetch.fetching import FetchService
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import (
     CONSUMER_ID,
@@ -39,9 +32,16 @@ from broker.replica.client_requests import (
     SessionRequest,
 )
 from broker.traffic import Traffic
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.runtime.client_quota import CONSUMER_RATE
+from jbodlab.server.answer import MILLISECOND, Answer, Later, RequestContext, milliseconds
+from jbodlab.server.api import Api
+from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, Resource, on_cluster, on_topics
+from jbodlab.server.response import Response
+from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
@@ -94,19 +94,20 @@ class FetchApi:
 
     def __init__(
         self,
-        replicas: Replicas,
+        fetches: FetchService,
+        sessions: FetchSessions,
         cache: MetadataCache,
         broker_id: BrokerId,
         traffic: Traffic,
         quotas: ClientQuotas,
     ) -> None:
-        self._replicas = replicas
+        self._fetches = fetches
+        self._sessions = sessions
         self._cache = cache
         self._broker_id = broker_id
         self._traffic = traffic
         self._quotas = quotas
-        self._turns = asyncio.Lock()
-        """Held by the one large request that is read just now."""
+        self._turns = Turns()
 
     def answer(self, request: FetchRequest, context: RequestContext) -> Answer:
         """Read from every partition of the request."""
@@ -135,13 +136,13 @@ class FetchApi:
                 session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)
             )
             return self._begun(
-                partial(self._replicas.fetch_in_session, params, session),
+                partial(self._sessions.fetch, params, session),
                 entries,
                 partial(self._session_response, request, context, names),
-                partial(self._replicas.hurry_session, session_id),
+                partial(self._sessions.hurry, session_id),
             )
         return self._begun(
-            partial(self._replicas.fetch, params),
+            partial(self._fetches.fetch, params),
             entries,
             partial(self._response, request, context, names, params.is_follower),
         )
@@ -179,34 +180,26 @@ class FetchApi:
         first = list(islice(entries, ENTRIES_AT_ONCE))
         if len(first) < ENTRIES_AT_ONCE:
             return Later(fetch(first), lambda found: _last(respond(found)), hurry)
-        work = self._answer_in_parts(fetch, first, entries, respond)
+        work = self._answer_in_parts(fetch, chain(first, entries), respond)
         task = asyncio.get_running_loop().create_task(work, name="large fetch")
         return Later(task, lambda response: response, hurry)
 
     async def _answer_in_parts(
         self,
         fetch: Callable[[list[FetchEntry]], asyncio.Future[T]],
-        first: list[FetchEntry],
-        others: Iterator[FetchEntry],
+        entries: Iterable[FetchEntry],
         respond: Callable[[T], Iterator[FetchResponse | None]],
     ) -> FetchResponse:
-        entries, is_all = first, False
-        while not is_all:
-            await self._turn()
-            some = list(islice(others, ENTRIES_AT_ONCE))
-            entries += some
-            is_all = not some
+        read: list[FetchEntry] = []
+        for some in slices(entries, ENTRIES_AT_ONCE):
+            await self._turns.next()
+            read += some
         response = None
-        for part in respond(await fetch(entries)):
+        for part in respond(await fetch(read)):
             response = part
-            await self._turn()
+            await self._turns.next()
         assert response is not None
         return response
-
-    async def _turn(self) -> None:
-        """Wait until this request may be worked on again: one of them in a turn of the loop."""
-        async with self._turns:
-            await asyncio.sleep(0)
 
     def _response(
         self,
@@ -218,9 +211,7 @@ class FetchApi:
     ) -> Iterator[FetchResponse | None]:
         """Yield the response; a None has nothing but taken some time."""
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
-        redirects = (
-            context.version >= ANY_REPLICA_FROM and context.connection.software.name == SARAMA
-        )
+        redirects = context.version >= ANY_REPLICA_FROM and context.session.software_name == SARAMA
         partitions = []
         for number, result in enumerate(results, 1):
             self._count(result, by_follower=by_follower)
@@ -233,7 +224,7 @@ class FetchApi:
             throttle_ms = self._quotas.throttle(
                 CONSUMER_RATE,
                 context.header.client_id,
-                context.connection,
+                context.session,
                 sum(result.records_size for result in results),
             )
         remaining = iter(partitions)
@@ -370,3 +361,27 @@ def _unknown(topic: FetchTopic) -> list[FetchedPartition]:
 
 def _failed(partition_index: int, error_code: ErrorCode) -> FetchedPartition:
     return FetchedPartition(partition_index, told(error_code), UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+def _resources(request: FetchRequest) -> Iterable[Resource]:
+    """Return the topics for a consumer, the cluster for a follower."""
+    state = getattr(request, "replica_state", None)
+    replica_id = getattr(request, "replica_id", -1) if state is None else state.replica_id
+    if replica_id >= 0:
+        return on_cluster(AclOperation.CLUSTER_ACTION)(request)
+    return on_topics(AclOperation.READ)(request)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.FETCH,
+        versions=(4, 17),
+        accepted=(4, 18),
+        # It names what one broker leads; a follower's, what it has in one directory.
+        max_items=20_000,
+        resources=_resources,
+        handler=lambda parts: FetchApi(
+            parts.fetches, parts.sessions, parts.cache, parts.broker_id, parts.traffic, parts.quotas
+        ),
+    ),
+)

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
-from broker.api.failures import FailsBySchema
-from broker.api.partition_errors import told
-from broker.api.ports import Replicas
+from broker.api.parts import ApiParts
+from broker.fetch.offset_queries import OffsetQueries
 from broker.replica.client_requests import EpochAnswer, EpochQuery
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import InParts, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -45,8 +50,8 @@ class OffsetForLeaderEpochResponse(Response, frozen=True, kw_only=True):
 class OffsetForLeaderEpochApi(FailsBySchema):
     """Asks the replicas."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, offsets: OffsetQueries) -> None:
+        self._offsets = offsets
 
     def answer(self, request: OffsetForLeaderEpochRequest, context: RequestContext) -> InParts:
         """Look every partition up."""
@@ -60,7 +65,7 @@ class OffsetForLeaderEpochApi(FailsBySchema):
             for wanted in topic.partitions
         )
         return InParts(
-            (_partition(self._replicas.epoch_end_offset(query)) for query in queries),
+            (_partition(self._offsets.epoch_end_offset(query)) for query in queries),
             lambda partitions: _response(request, partitions),
         )
 
@@ -87,3 +92,13 @@ def _partition(answer: EpochAnswer) -> EpochEndOffset:
         leader_epoch=answer.leader_epoch,
         end_offset=answer.end_offset,
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        versions=(2, 4),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: OffsetForLeaderEpochApi(parts.offsets),
+    ),
+)

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import Answer, Later, RequestContext, Response, asking_replica
-from broker.api.failures import FailsBySchema
-from broker.api.partition_errors import told
-from broker.api.ports import Replicas
+from broker.api.followers import asking_replica
+from broker.api.parts import ApiParts
+from broker.fetch.offset_queries import OffsetQueries
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Answer, Later, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.response import Response
+from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
@@ -54,11 +61,10 @@ class ListOffsetsResponse(Response, frozen=True, kw_only=True):
 class ListOffsetsApi(FailsBySchema):
     """Asks the replicas."""
 
-    def __init__(self, replicas: Replicas, cache: MetadataCache) -> None:
-        self._replicas = replicas
+    def __init__(self, offsets: OffsetQueries, cache: MetadataCache) -> None:
+        self._offsets = offsets
         self._cache = cache
-        self._turns = asyncio.Lock()
-        """Held by the one request of many partitions that goes on just now."""
+        self._turns = Turns()
 
     def answer(self, request: ListOffsetsRequest, context: RequestContext) -> Answer:
         """Look every partition up."""
@@ -80,12 +86,11 @@ class ListOffsetsApi(FailsBySchema):
             for wanted in topic.partitions
         )
         found: list[ListOffsetsPartition] = []
-        while some := list(islice(queries, TOGETHER_MAX)):
-            found += map(_partition, await self._replicas.list_offsets(some, replica_id, isolation))
+        for some in slices(queries, TOGETHER_MAX):
+            found += map(_partition, await self._offsets.list_offsets(some, replica_id, isolation))
             if len(some) == TOGETHER_MAX:
-                # One of them in a turn of the loop, also where nothing had to be waited for.
-                async with self._turns:
-                    await asyncio.sleep(0)
+                # Also where nothing had to be waited for.
+                await self._turns.next()
         return found
 
 
@@ -112,3 +117,13 @@ def _partition(answer: OffsetAnswer) -> ListOffsetsPartition:
         offset=answer.offset,
         leader_epoch=answer.leader_epoch,
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.LIST_OFFSETS,
+        versions=(1, 11),
+        resources=on_topics(AclOperation.DESCRIBE),
+        handler=lambda parts: ListOffsetsApi(parts.offsets, parts.cache),
+    ),
+)

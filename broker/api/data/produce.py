@@ -9,21 +9,12 @@ applied here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.api.answer import (
-    MILLISECOND,
-    Answer,
-    Later,
-    NoAnswer,
-    RequestContext,
-    Response,
-    milliseconds,
-)
 from broker.api.data.leader_hints import LeaderHints
-from broker.api.partition_errors import told
+from broker.api.parts import ApiParts
 from broker.client_quotas import ClientQuotas
 from broker.limits import APPENDED_AT_ONCE
 from broker.metadata_cache import MetadataCache
@@ -32,11 +23,17 @@ from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
 from broker.traffic import Traffic
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.record_batch.compression import ZSTD
 from jbodlab.record_batch.record_batch import codec_of, records_count
 from jbodlab.runtime.client_quota import PRODUCER_RATE
+from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext, milliseconds
+from jbodlab.server.api import Api
+from jbodlab.server.partition_errors import told
+from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
@@ -63,13 +60,13 @@ class ProduceApi:
 
     def __init__(
         self,
-        passing_on: ProduceForwarder,
+        forwarder: ProduceForwarder,
         cache: MetadataCache,
         broker_id: BrokerId,
         traffic: Traffic,
         quotas: ClientQuotas,
     ) -> None:
-        self._passing_on = passing_on
+        self._forwarder = forwarder
         self._cache = cache
         self._broker_id = broker_id
         self._traffic = traffic
@@ -97,14 +94,14 @@ class ProduceApi:
                 records = data.records
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
                 size += len(records or b"")
-        sender = self._sender(context) if self._passing_on.has_redirected else None
-        appending = self._passing_on.append(sender, entries, acks, milliseconds(request.timeout))
+        sender = self._sender(context) if self._forwarder.has_redirected else None
+        appending = self._forwarder.append(sender, entries, acks, milliseconds(request.timeout))
         forwarded = appending.forwarded
         throttle_ms = 0
         is_passed_on = self._is_passed_on(context)
         if not is_passed_on:
             throttle_ms = self._quotas.throttle(
-                PRODUCER_RATE, context.header.client_id, context.connection, size
+                PRODUCER_RATE, context.header.client_id, context.session, size
             )
         finish = partial(self._finish, request, context, throttle_ms, forwarded)
         # The next request must find all of this one appended. Of many batches only the first are,
@@ -153,7 +150,7 @@ class ProduceApi:
                     continue
                 if is_here:
                     self._traffic.produce_failed(name, result.error_code)
-                self._passing_on.refused(self._sender(context), result, records)
+                self._forwarder.refused(self._sender(context), result, records)
         if request.acks == NONE:
             return _no_answer(results)
         return self._response(request, context, results, throttle_ms)
@@ -168,8 +165,8 @@ class ProduceApi:
         """Return who has to be sent away before anything is passed on; nothing is for a broker."""
         if self._is_passed_on(context):
             return None
-        connection = context.connection
-        return Sender(connection, connection.peer, context.header.client_id)
+        session = context.session
+        return Sender(session, session.peer, context.header.client_id)
 
     def _response(
         self,
@@ -238,3 +235,26 @@ def _no_answer(results: list[AppendResult]) -> NoAnswer:
         if result.error_code != ErrorCode.NONE
     )
     return NoAnswer(failure=next(failures, None))
+
+
+def _resources(request: ProduceRequest) -> Iterable[Resource]:
+    """Return the topics, and the transaction if there is one."""
+    if request.transactional_id is not None:
+        yield Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id, AclOperation.WRITE)
+    yield from on_topics(AclOperation.WRITE, "topic_data")(request)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.PRODUCE,
+        versions=(0, 12),
+        accepted=(3, 12),
+        # It names what one broker leads.
+        max_items=10_000,
+        has_records=True,
+        resources=_resources,
+        handler=lambda parts: ProduceApi(
+            parts.produce_forwarder, parts.cache, parts.broker_id, parts.traffic, parts.quotas
+        ),
+    ),
+)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
+from broker.api.parts import ApiParts
 from broker.controller_link.channel import ControllerChannel
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.controller_api.requests import AllocateProducerIdsRequest
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext, in_background
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_cluster
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
@@ -112,3 +117,21 @@ def _ignore_failure(allocation: asyncio.Task[None]) -> None:
     """Take note of a prefetch that failed; whoever needs the block asks again."""
     if not allocation.cancelled():
         allocation.exception()
+
+
+def _resources(request: InitProducerIdRequest) -> Iterable[Resource]:
+    """Return the transaction, or the cluster for a producer without transactions."""
+    if request.transactional_id is None:
+        return on_cluster(AclOperation.IDEMPOTENT_WRITE)(request)
+    kind = ResourceType.TRANSACTIONAL_ID
+    return (Resource(kind, request.transactional_id, AclOperation.WRITE),)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.INIT_PRODUCER_ID,
+        versions=(0, 5),
+        resources=_resources,
+        handler=lambda parts: InitProducerIdApi(parts.producer_ids),
+    ),
+)

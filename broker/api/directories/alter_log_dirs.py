@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import InParts, RequestContext, Response
-from broker.api.ports import Replicas
+from broker.api.parts import ApiParts
+from broker.moves.move_requests import RequestedMoves
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import InParts, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
@@ -45,10 +50,10 @@ class AlterReplicaLogDirsResponse(Response, frozen=True, kw_only=True):
 
 
 class AlterReplicaLogDirsApi:
-    """Asks the replicas."""
+    """Has replicas moved."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, moves: RequestedMoves) -> None:
+        self._moves = moves
 
     def answer(self, request: AlterReplicaLogDirsRequest, context: RequestContext) -> InParts:
         """Begin, redirect or cancel moves; nothing is waited for."""
@@ -61,7 +66,7 @@ class AlterReplicaLogDirsApi:
             wanted[topic_partition] = path
             yield None
         for topic_partition, path in wanted.items():
-            yield _result(topic_partition, self._replicas.alter_log_dir(topic_partition, path))
+            yield _result(topic_partition, self._moves.alter(topic_partition, path))
 
     def failure(
         self, request: AlterReplicaLogDirsRequest, context: RequestContext, error: KafkaError
@@ -111,3 +116,13 @@ def _response(results: Iterable[_Result]) -> AlterReplicaLogDirsResponse:
             for name, partitions in topics.items()
         )
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.ALTER_REPLICA_LOG_DIRS,
+        versions=(1, 2),
+        resources=on_cluster(AclOperation.ALTER),
+        handler=lambda parts: AlterReplicaLogDirsApi(parts.move_requests),
+    ),
+)

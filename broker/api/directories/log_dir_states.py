@@ -6,10 +6,16 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
-from broker.api.failures import FailsBySchema
+from broker.api.admin.brokers_only import BrokersOnly
+from broker.api.parts import ApiParts
 from broker.disk.directory.log_dir import LogDir
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId
 
@@ -52,3 +58,13 @@ def _entry(log_dir: LogDir) -> LogDirStateEntry:
         conditions=log_dir.condition.names if log_dir.is_online else (),
         cause=log_dir.cause,
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_LOG_DIR_STATES,
+        versions=(0, 0),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: BrokersOnly(DescribeLogDirStatesApi(parts.log_dirs), parts.cache),
+    ),
+)

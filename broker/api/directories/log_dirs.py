@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import Later, RequestContext, Response
-from broker.api.ports import Replicas
+from broker.api.parts import ApiParts
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -52,10 +57,10 @@ class DescribeLogDirsResponse(Response, frozen=True, kw_only=True):
 
 
 class DescribeLogDirsApi:
-    """Asks the replicas."""
+    """Asks the directories and the replicas, see `BrokerParts.describe_log_dirs`."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    def __init__(self, parts: ApiParts) -> None:
+        self._describe = parts.describe_log_dirs
 
     def answer(self, request: DescribeLogDirsRequest, context: RequestContext) -> Later:
         """Describe every directory, with the replicas asked for."""
@@ -64,7 +69,7 @@ class DescribeLogDirsApi:
             topics = {}
             for topic in request.topics:
                 topics.setdefault(topic.topic, set()).update(topic.partitions)
-        return Later(self._replicas.describe_log_dirs(topics), _response)
+        return Later(asyncio.ensure_future(self._describe(topics)), _response)
 
     def failure(
         self, request: DescribeLogDirsRequest, context: RequestContext, error: KafkaError
@@ -103,3 +108,13 @@ def _by_topic(replicas: Iterable[ReplicaDescription]) -> tuple[DescribeLogDirsTo
         DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
         for name, partitions in topics.items()
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_LOG_DIRS,
+        versions=(1, 5),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=DescribeLogDirsApi,
+    ),
+)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from broker.api.answer import Later, RequestContext, Response, in_background
-from broker.api.failures import FailsBySchema
+from broker.api.admin.brokers_only import BrokersOnly
+from broker.api.parts import ApiParts
 from broker.api.ports import Revival
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
+from jbodlab.server.answer import Later, RequestContext, in_background
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId
 
@@ -32,3 +38,13 @@ class ReviveLogDirApi(FailsBySchema):
     async def _revive(self, path: str) -> ReviveLogDirResponse:
         revived = await self._revival.revive(path)
         return ReviveLogDirResponse(directory_id=revived.directory_id, replicas=revived.replicas)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.REVIVE_LOG_DIR,
+        versions=(0, 0),
+        resources=on_cluster(AclOperation.ALTER),
+        handler=lambda parts: BrokersOnly(ReviveLogDirApi(parts.revival), parts.cache),
+    ),
+)

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.api.answer import Later, RequestContext, Response
-from broker.api.cluster import authorized_operations
-from broker.api.failures import FailsBySchema
-from broker.api.groups.coordinators import Each, GroupCoordinators, described, in_order
+from broker.api.groups.coordinators import Each, GroupCoordinators, described
+from broker.api.parts import ApiParts
 from broker.groups import requests, responses
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.authorized_operations import ON_GROUP, if_asked
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster, on_groups
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
     from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
     from kio.schema.list_groups.v5.request import ListGroupsRequest
-
-
-class DescribeGroupsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each group of the request."""
-
-    groups: tuple[responses.DescribedGroup, ...]
 
 
 class DescribeGroupsApi(FailsBySchema):
@@ -34,27 +30,16 @@ class DescribeGroupsApi(FailsBySchema):
 
     def answer(self, request: DescribeGroupsRequest, context: RequestContext) -> Later:
         """Describe every group; what went wrong for one stands in its entry."""
-        operations = (
-            authorized_operations.ON_GROUP
-            if getattr(request, "include_authorized_operations", False)
-            else authorized_operations.NOT_ASKED_FOR
-        )
+        operations = if_asked(getattr(request, "include_authorized_operations", False), ON_GROUP)
 
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.DescribeGroups(version=context.version, groups=group_ids)
 
-        def finish(each: Each) -> DescribeGroupsResponse:
-            entries = partial(described, responses.DescribedGroup, operations)
-            return DescribeGroupsResponse(groups=in_order(request.groups, each, entries))
+        def finish(each: Each) -> responses.DescribeGroupsResponse:
+            groups = described(request.groups, each, responses.DescribedGroup, operations)
+            return responses.DescribeGroupsResponse(groups=groups)
 
         return Later(self._groups.submit_each(request.groups, request_for), finish)
-
-
-class ListGroupsResponse(Response, frozen=True, kw_only=True):
-    """The groups that this broker coordinates."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    groups: tuple[responses.ListedGroup, ...] = ()
 
 
 class ListGroupsApi(FailsBySchema):
@@ -70,18 +55,12 @@ class ListGroupsApi(FailsBySchema):
             types_filter=tuple(getattr(request, "types_filter", ())),
         )
 
-        def finish(lists: list[responses.ListGroupsResponse]) -> ListGroupsResponse:
-            return ListGroupsResponse(
+        def finish(lists: list[responses.ListGroupsResponse]) -> responses.ListGroupsResponse:
+            return responses.ListGroupsResponse(
                 groups=tuple(group for each in lists for group in each.groups)
             )
 
         return Later(self._groups.submit_to_all(asked), finish)
-
-
-class DeleteGroupsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each group of the request."""
-
-    results: tuple[responses.DeletableGroupResult, ...]
 
 
 class DeleteGroupsApi(FailsBySchema):
@@ -96,13 +75,13 @@ class DeleteGroupsApi(FailsBySchema):
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.DeleteGroups(groups_names=group_ids)
 
-        def finish(each: Each) -> DeleteGroupsResponse:
+        def finish(each: Each) -> responses.DeleteGroupsResponse:
             deleted = {
                 result.group_id: result
                 for group_ids, answer in each
                 for result in _deleted(group_ids, answer)
             }
-            return DeleteGroupsResponse(
+            return responses.DeleteGroupsResponse(
                 results=tuple(deleted[group_id] for group_id in request.groups_names)
             )
 
@@ -114,3 +93,25 @@ def _deleted(group_ids: Iterable[str], answer: Any) -> Iterable[responses.Deleta
         return [responses.DeletableGroupResult(group_id, answer.code) for group_id in group_ids]
     results: Iterable[responses.DeletableGroupResult] = answer.results
     return results
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_GROUPS,
+        versions=(0, 6),
+        resources=on_groups(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeGroupsApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.LIST_GROUPS,
+        versions=(0, 5),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: ListGroupsApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.DELETE_GROUPS,
+        versions=(0, 2),
+        resources=on_groups(AclOperation.DELETE, "groups_names"),
+        handler=lambda parts: DeleteGroupsApi(parts.groups),
+    ),
+)

@@ -5,24 +5,27 @@ from __future__ import annotations
 import datetime
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.api.answer import NO_TIME, Later, RequestContext, Response, milliseconds
-from broker.api.cluster import authorized_operations
-from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
     Each,
     GroupCoordinators,
     check_group_id,
     client_host,
     described,
-    in_order,
 )
+from broker.api.parts import ApiParts
 from broker.groups import requests
 from broker.groups.consumer import responses
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
+from jbodlab.server.answer import Later, RequestContext, milliseconds
+from jbodlab.server.api import Api
+from jbodlab.server.authorized_operations import ON_GROUP, if_asked
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
+from jbodlab.server.response import NO_TIME, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
@@ -81,7 +84,7 @@ class ConsumerGroupHeartbeatApi(FailsBySchema):
                 )
             ),
             client_id=context.header.client_id or "",
-            client_host=client_host(context.connection),
+            client_host=client_host(context.session),
         )
         return Later(self._groups.submit(request.group_id, asked), _told)
 
@@ -96,18 +99,13 @@ def _told(told: responses.ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartb
 
 
 def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.Assignment:
+    """Return partitions by topic; a member itself is told no name."""
     topics: defaultdict[TopicId, list[int]] = defaultdict(list)
     for topic_id, partition in sorted(partitions):
         topics[topic_id].append(partition)
     return responses.Assignment(
-        tuple(responses.TopicPartitions(topic_id, tuple(each)) for topic_id, each in topics.items())
+        tuple(responses.AssignedTopic(each, "", tuple(topics[each])) for each in topics)
     )
-
-
-class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
-    """One entry for each group of the request."""
-
-    groups: tuple[responses.DescribedConsumerGroup, ...]
 
 
 class ConsumerGroupDescribeApi(FailsBySchema):
@@ -120,17 +118,34 @@ class ConsumerGroupDescribeApi(FailsBySchema):
         """Describe every group; what went wrong for one stands in its entry."""
         for group_id in request.group_ids:
             check_group_id(group_id)
-        operations = (
-            authorized_operations.ON_GROUP
-            if request.include_authorized_operations
-            else authorized_operations.NOT_ASKED_FOR
-        )
+        operations = if_asked(request.include_authorized_operations, ON_GROUP)
 
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.ConsumerGroupDescribe(group_ids=group_ids)
 
-        def finish(each: Each) -> ConsumerGroupDescribeResponse:
-            entries = partial(described, responses.DescribedConsumerGroup, operations)
-            return ConsumerGroupDescribeResponse(groups=in_order(request.group_ids, each, entries))
+        def finish(each: Each) -> responses.ConsumerGroupDescribeResponse:
+            groups = described(
+                request.group_ids, each, responses.DescribedConsumerGroup, operations
+            )
+            return responses.ConsumerGroupDescribeResponse(groups=groups)
 
         return Later(self._groups.submit_each(request.group_ids, request_for), finish)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        versions=(0, 1),
+        resources=all_of(
+            on_groups(AclOperation.READ, "group_id"),
+            on_topics(AclOperation.DESCRIBE, "subscribed_topic_names"),
+        ),
+        handler=lambda parts: ConsumerGroupHeartbeatApi(parts.groups, parts.cache),
+    ),
+    Api(
+        key=ApiKey.CONSUMER_GROUP_DESCRIBE,
+        versions=(0, 1),
+        resources=on_groups(AclOperation.DESCRIBE, "group_ids"),
+        handler=lambda parts: ConsumerGroupDescribeApi(parts.groups),
+    ),
+)

@@ -6,26 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
-from broker.api.answer import Response
-from broker.api.request_handler import ConnectionInfo
-from broker.groups.consumer.responses import DescribedConsumerGroup
 from broker.groups.requests import Request
-from broker.groups.responses import DescribedGroup
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
-R = TypeVar("R", bound=Response)
-
-
-class _OfGroup(Protocol):
-    @property
-    def group_id(self) -> str: ...
-
-
-G = TypeVar("G", bound=_OfGroup)
-D = TypeVar("D", DescribedGroup, DescribedConsumerGroup)
+G = TypeVar("G")
 
 Each = list[tuple[tuple[str, ...], Any]]
 """Groups, and the answer for them: what their shard said, or a `KafkaError`."""
@@ -49,31 +37,30 @@ class GroupCoordinators(Protocol):
         """Return whether a coordinator that the metadata has here cannot be."""
 
 
-def in_order(
-    group_ids: Iterable[str], each: Each, entries: Callable[[tuple[str, ...], Any], Iterable[G]]
-) -> tuple[G, ...]:
-    """Return one entry for each group, in the order in which they were asked for."""
-    found = {entry.group_id: entry for ids, answer in each for entry in entries(ids, answer)}
-    return tuple(found[group_id] for group_id in group_ids)
-
-
 def described(
-    kind: Callable[..., D], operations: int, group_ids: Iterable[str], answer: Any
-) -> Iterable[D]:
-    """Return the entries of described groups; of each the error, if their coordinator gave one.
+    group_ids: Iterable[str], each: Each, entry: Callable[..., G], operations: int
+) -> tuple[G, ...]:
+    """Return one description for each group, in the order in which they were asked for.
 
     Args:
-        kind: Makes an entry with an error.
-        operations: What the client may do with a group, as bits.
-        group_ids: The groups that the answer is for.
-        answer: As in `Each`.
+        group_ids: The groups.
+        each: What their shards said.
+        entry: Makes the description of a group that has an error.
+        operations: What the client may do.
     """
-    if isinstance(answer, KafkaError):
-        text = answer.message or None
-        groups = [kind(group_id=g, error_code=answer.code, error_message=text) for g in group_ids]
-    else:
-        groups = answer.groups
-    return (msgspec.structs.replace(group, authorized_operations=operations) for group in groups)
+    found: dict[str, G] = {}
+    for ids, answer in each:
+        if isinstance(answer, KafkaError):
+            for group_id in ids:
+                found[group_id] = entry(
+                    group_id=group_id,
+                    error_code=answer.code,
+                    error_message=answer.message or None,
+                )
+        else:
+            for group in answer.groups:
+                found[group.group_id] = replace(group, authorized_operations=operations)
+    return tuple(found[group_id] for group_id in group_ids)
 
 
 def check_group_id(group_id: str) -> None:
@@ -82,11 +69,6 @@ def check_group_id(group_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
 
 
-def client_host(connection: ConnectionInfo) -> str:
+def client_host(session: Session) -> str:
     """Return the address of a client as Kafka tells it, with a slash in front."""
-    return f"/{connection.peer.rpartition(':')[0]}"
-
-
-def as_response(response: type[R], found: Any) -> R:
-    """Return what a coordinator says as a response with the same fields."""
-    return response(**msgspec.structs.asdict(found))
+    return f"/{session.peer.rpartition(':')[0]}"

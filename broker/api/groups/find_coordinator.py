@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api.answer import RequestContext, Response
 from broker.api.cluster.topic_creator import TopicCreator
 from broker.api.groups.coordinators import GroupCoordinators
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, Resource, ResourceType
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId
@@ -90,7 +95,7 @@ class FindCoordinatorApi:
         """Find the coordinator of every key."""
         key_type = getattr(request, "key_type", GROUP)
         if key_type == TRANSACTION:
-            if context.version <= LIBRDKAFKA_VERSION and not context.connection.software.name:
+            if context.version <= LIBRDKAFKA_VERSION and not context.session.software_name:
                 return _coordinators(
                     self._who_refuses(key, context.listener_name)
                     for key in _keys(request, context.version)
@@ -178,3 +183,23 @@ def _coordinators(found: Iterable[Coordinator]) -> FindCoordinatorResponse:
         port=first.port,
         coordinators=coordinators,
     )
+
+
+def _resources(request: Any) -> Iterable[Resource]:
+    """Return what is coordinated; a key of share groups begins with that of the group."""
+    is_transaction = getattr(request, "key_type", GROUP) == TRANSACTION
+    kind = ResourceType.TRANSACTIONAL_ID if is_transaction else ResourceType.GROUP
+    for key in request.coordinator_keys if hasattr(request, "coordinator_keys") else (request.key,):
+        yield Resource(kind, key, AclOperation.DESCRIBE)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.FIND_COORDINATOR,
+        versions=(0, 6),
+        resources=_resources,
+        handler=lambda parts: FindCoordinatorApi(
+            parts.cache, parts.broker_id, parts.groups, parts.topic_creator
+        ),
+    ),
+)

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from broker.api.answer import Later, RequestContext, Response, milliseconds
-from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import (
     GroupCoordinators,
-    as_response,
     check_group_id,
     client_host,
 )
+from broker.api.parts import ApiParts
 from broker.groups import requests, responses
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext, milliseconds
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_groups
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -33,19 +36,6 @@ PROTOCOL_NULL_FROM = 7
 """Version of JoinGroup from which the protocol of a refused member may be null."""
 
 MANY_LEAVE_FROM = 3
-
-
-class JoinGroupResponse(Response, frozen=True, kw_only=True):
-    """The generation that a member is in."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    generation_id: int = -1
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader: str = ""
-    skip_assignment: bool = False
-    member_id: str = ""
-    members: tuple[responses.JoinedMember, ...] = ()
 
 
 class JoinGroupApi:
@@ -73,32 +63,23 @@ class JoinGroupApi:
             ),
             reason=getattr(request, "reason", None),
             client_id=context.header.client_id or "",
-            client_host=client_host(context.connection),
+            client_host=client_host(context.session),
         )
         future = self._groups.submit(request.group_id, asked)
         return Later(future, lambda joined: _joined(joined, context.version))
 
     def failure(
         self, request: JoinGroupRequest, context: RequestContext, error: KafkaError
-    ) -> JoinGroupResponse:
+    ) -> responses.JoinGroupResponse:
         """Return the error."""
         refused = responses.JoinGroupResponse(error_code=error.code, member_id=request.member_id)
         return _joined(refused, context.version)
 
 
-def _joined(joined: responses.JoinGroupResponse, version: int) -> JoinGroupResponse:
+def _joined(joined: responses.JoinGroupResponse, version: int) -> responses.JoinGroupResponse:
     if joined.protocol_name is None and version < PROTOCOL_NULL_FROM:
-        joined = replace(joined, protocol_name="")
-    return as_response(JoinGroupResponse, joined)
-
-
-class SyncGroupResponse(Response, frozen=True, kw_only=True):
-    """What a member was assigned."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignment: bytes = b""
+        return replace(joined, protocol_name="")
+    return joined
 
 
 class SyncGroupApi:
@@ -123,25 +104,16 @@ class SyncGroupApi:
                 for each in request.assignments
             ),
         )
-        return Later(
-            self._groups.submit(request.group_id, asked),
-            lambda found: as_response(SyncGroupResponse, found),
-        )
+        return Later(self._groups.submit(request.group_id, asked))
 
     def failure(
         self, request: SyncGroupRequest, context: RequestContext, error: KafkaError
-    ) -> SyncGroupResponse:
+    ) -> responses.SyncGroupResponse:
         """Return the error; while loading, one after which clients join anew."""
         code = error.code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.REBALANCE_IN_PROGRESS
-        return SyncGroupResponse(error_code=code)
-
-
-class HeartbeatResponse(Response, frozen=True, kw_only=True):
-    """Whether the member is what it thinks."""
-
-    error_code: ErrorCode = ErrorCode.NONE
+        return responses.SyncGroupResponse(error_code=code)
 
 
 class HeartbeatApi:
@@ -159,26 +131,16 @@ class HeartbeatApi:
             member_id=request.member_id,
             group_instance_id=getattr(request, "group_instance_id", None),
         )
-        return Later(
-            self._groups.submit(request.group_id, asked),
-            lambda found: as_response(HeartbeatResponse, found),
-        )
+        return Later(self._groups.submit(request.group_id, asked))
 
     def failure(
         self, request: HeartbeatRequest, context: RequestContext, error: KafkaError
-    ) -> HeartbeatResponse:
+    ) -> responses.HeartbeatResponse:
         """Return the error; while loading the member is kept, and so is its heartbeat."""
         code = error.code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.NONE
-        return HeartbeatResponse(error_code=code)
-
-
-class LeaveGroupResponse(Response, frozen=True, kw_only=True):
-    """One entry for each member; versions before 3 have the error alone."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    members: tuple[responses.MemberResponse, ...] = ()
+        return responses.HeartbeatResponse(error_code=code)
 
 
 class LeaveGroupApi(FailsBySchema):
@@ -195,10 +157,7 @@ class LeaveGroupApi(FailsBySchema):
             group_id=request.group_id,
             members=_leaving(request, context.version),
         )
-        return Later(
-            self._groups.submit(request.group_id, asked),
-            lambda found: as_response(LeaveGroupResponse, found),
-        )
+        return Later(self._groups.submit(request.group_id, asked))
 
 
 def _leaving(request: Any, version: int) -> tuple[requests.LeavingMember, ...]:
@@ -210,3 +169,31 @@ def _leaving(request: Any, version: int) -> tuple[requests.LeavingMember, ...]:
         )
         for each in request.members
     )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.JOIN_GROUP,
+        versions=(0, 9),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: JoinGroupApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.SYNC_GROUP,
+        versions=(0, 5),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: SyncGroupApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.HEARTBEAT,
+        versions=(0, 4),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: HeartbeatApi(parts.groups),
+    ),
+    Api(
+        key=ApiKey.LEAVE_GROUP,
+        versions=(0, 5),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: LeaveGroupApi(parts.groups),
+    ),
+)

@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.answer import Answer, Later, RequestContext, Response, milliseconds
-from broker.api.failures import FailsBySchema
 from broker.api.groups.coordinators import GroupCoordinators, check_group_id
+from broker.api.parts import ApiParts
 from broker.groups import requests
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
+from jbodlab.server.answer import Answer, Later, RequestContext, milliseconds
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -194,3 +199,19 @@ def _codes(done: Any) -> Callable[[str, int], ErrorCode]:
 
 def _none(_topic: str, _index: int) -> ErrorCode:
     return ErrorCode.NONE
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.OFFSET_COMMIT,
+        versions=(2, 10),
+        resources=all_of(on_groups(AclOperation.READ, "group_id"), on_topics(AclOperation.READ)),
+        handler=lambda parts: OffsetCommitApi(parts.groups, parts.cache),
+    ),
+    Api(
+        key=ApiKey.OFFSET_DELETE,
+        versions=(0, 0),
+        resources=all_of(on_groups(AclOperation.DELETE, "group_id"), on_topics(AclOperation.READ)),
+        handler=lambda parts: OffsetDeleteApi(parts.groups, parts.cache),
+    ),
+)

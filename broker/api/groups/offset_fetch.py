@@ -14,10 +14,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.answer import Later, RequestContext, Response
 from broker.api.groups.coordinators import GroupCoordinators
+from broker.api.parts import ApiParts
 from broker.groups import requests, responses
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
@@ -159,3 +164,20 @@ def _response(groups: Iterable[OffsetFetchGroup]) -> OffsetFetchResponse:
     told = tuple(groups)
     first = told[0] if told else OffsetFetchGroup("")
     return OffsetFetchResponse(topics=first.topics, error_code=first.error_code, groups=told)
+
+
+def _resources(request: Any) -> Iterable[Resource]:
+    """Return the groups and the topics that are named for each of them."""
+    for group in request.groups if hasattr(request, "groups") else (request,):
+        yield Resource(ResourceType.GROUP, group.group_id, AclOperation.DESCRIBE)
+        yield from on_topics(AclOperation.DESCRIBE)(group)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.OFFSET_FETCH,
+        versions=(1, 10),
+        resources=_resources,
+        handler=lambda parts: OffsetFetchApi(parts.groups, parts.cache),
+    ),
+)

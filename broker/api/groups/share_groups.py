@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.api.answer import RequestContext
-from broker.api.failures import FailsBySchema
 from broker.api.groups.find_coordinator import NO_SHARE_GROUPS
+from broker.api.parts import ApiParts
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_groups
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -24,3 +28,13 @@ class ShareGroupHeartbeatApi(FailsBySchema):
     def answer(self, request: ShareGroupHeartbeatRequest, context: RequestContext) -> NoReturn:
         """Refuse."""
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_SHARE_GROUPS)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.SHARE_GROUP_HEARTBEAT,
+        versions=(1, 1),
+        resources=on_groups(AclOperation.READ, "group_id"),
+        handler=lambda parts: ShareGroupHeartbeatApi(),
+    ),
+)

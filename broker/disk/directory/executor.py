@@ -1,12 +1,14 @@
 """One thread for one queue of a log directory: calls in, results on the loop, failures noticed.
 
-How to think about it: `call` puts a call into a queue and its callback into `_waiting`, both first
+How to think about it: `submit` puts a call into a queue and a future into `_waiting`, both first
 in, first out. The thread runs the calls in order and puts what came of each into `_results`; the
 loop drains them in batches, so that many finished calls cost one wake-up. As both sides keep the
-order, the n-th result belongs to the n-th callback and nothing needs to be looked up.
+order, the n-th result belongs to the n-th future and nothing needs to be looked up. A caller that
+needs no future (`submit_then`) is called back from the drain itself, one turn of the loop earlier,
+unless a future that came before it has callbacks yet to run.
 
 An `OSError` ends the executor for good, unless it is the process's own fault or the disk is full:
-no later call touches the disk, every waiting call gets `LogDirError`, and the failure is reported
+no later call touches the disk, every waiting future gets `LogDirError`, and the failure is reported
 once, on the loop. The same happens from outside with `abandon` when the thread hangs in a call. The
 thread is a daemon: one that never comes back does not keep the process from ending.
 """
@@ -17,7 +19,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar, cast
 
 from broker.disk.directory.no_space import NoSpaceError
@@ -32,12 +33,18 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Done = Callable[[T | None, BaseException | None], None]
-"""Takes the result of a call, or what went wrong."""
-
 
 class _DirectoryFailure(Exception):  # noqa: N818 - a message between thread and loop, never raised
     """What the thread tells the loop when an `OSError` took the directory away."""
+
+
+class _Callback:
+    """Stands in the queue of futures for a caller that is called back."""
+
+    __slots__ = ("then",)
+
+    def __init__(self, then: Callable[[Any, BaseException | None], None]) -> None:
+        self.then = then
 
 
 class DirectoryExecutor:
@@ -80,9 +87,11 @@ class DirectoryExecutor:
         self._on_shortage = on_shortage
         self._calls: CallQueue = threads.queue()
         """Each with the moment at which it came; None for what cleans up."""
-        self._waiting: deque[Done[Any]] = deque()
+        self._waiting: deque[asyncio.Future[object] | _Callback] = deque()
         self._results: deque[tuple[object, BaseException | None]] = deque()
         self._wakeup_pending = False
+        self._is_resolving = False
+        """Whether callbacks of a future that has its result are still to run."""
         self._loop: asyncio.AbstractEventLoop | None = None
         # The thread stops touching the disk as soon as this is set, by itself or by `abandon`.
         self._cause: str | None = None
@@ -119,33 +128,23 @@ class DirectoryExecutor:
         loop = self._loop or self._start()
         future: asyncio.Future[T] = loop.create_future()
         if self._is_abandoned or self._is_stopped:
-            future.set_exception(self._refusal())
+            future.set_exception(self._make_error(self._cause or "the broker is stopping"))
             return future
-        self._put(function, partial(_settle, future))
+        self._waiting.append(cast("asyncio.Future[object]", future))
+        self._calls.put((function, self._monotonic_s()))
         return future
 
-    def call(self, function: Callable[[], T], done: Done[T]) -> None:
-        """Run `function` as `submit` does, for a caller for whom each turn of the loop counts.
-
-        Args:
-            function: What to run.
-            done: Called on the loop with the result and None, or with None and the error: in the
-                turn in which the result arrives, and while `abandon` runs: whoever abandons is
-                not done then, so an error is nothing to act on before the next turn.
-        """
-        if self._loop is None:
-            self._start()
+    def submit_then(
+        self, function: Callable[[], T], then: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        """Run `function` as `submit` does, and call `then` with its result or its error."""
+        loop = self._loop or self._start()
+        callback = _Callback(then)
         if self._is_abandoned or self._is_stopped:
-            done(None, self._refusal())
+            loop.call_soon(then, None, self._make_error(self._cause or "the broker is stopping"))
             return
-        self._put(function, done)
-
-    def _put(self, function: Callable[[], T], done: Done[T]) -> None:
-        self._waiting.append(done)
+        self._waiting.append(callback)
         self._calls.put((function, self._monotonic_s()))
-
-    def _refusal(self) -> LogDirError:
-        return self._make_error(self._cause or "the broker is stopping")
 
     def clean_up(self, function: Callable[[], object]) -> None:
         """Run `function` on the thread even if the directory failed; what it raises is dropped.
@@ -164,8 +163,14 @@ class DirectoryExecutor:
         self._cause = self._cause or cause
         self._results.clear()
         waiting, self._waiting = self._waiting, deque()
-        for done in waiting:
-            done(None, self._make_error(self._cause))
+        for future in waiting:
+            error = self._make_error(self._cause)
+            if isinstance(future, _Callback):
+                # Not at once: whoever abandons is in the middle of the failure.
+                assert self._loop is not None
+                self._loop.call_soon(future.then, None, error)
+            elif not future.done():
+                future.set_exception(error)
 
     def stop(self) -> None:
         """Let the thread end after the calls that are queued; later ones are refused."""
@@ -235,23 +240,51 @@ class DirectoryExecutor:
             logger.debug("result of a directory's call came after the event loop had closed")
 
     def _drain(self) -> None:
-        """Hand finished results to those who wait for them; on the loop."""
+        """Hand finished results to their futures; on the loop."""
         self._wakeup_pending = False
         results = self._results
         while results and not self._is_abandoned:
             result, error = results.popleft()
             if isinstance(error, _DirectoryFailure):
-                # The failed call is still in `_waiting`, in front: it fails with the rest.
+                # The failed call's future is still in `_waiting`, in front: it fails with the rest.
                 self._on_failure(str(error))
                 self.abandon(str(error))
                 return
-            done = self._waiting.popleft()
+            future = self._waiting.popleft()
             if isinstance(error, NoSpaceError):
                 self._on_no_space(error.cause)
             elif isinstance(error, ShortageError):
                 self._on_shortage()
-            done(result, error)
+            if isinstance(future, _Callback):
+                self._call_back(future, result, error)
+            elif not future.done():
+                if error is None:
+                    future.set_result(result)
+                else:
+                    future.set_exception(error)
+                self._resolve()
         results.clear()
+
+    def _call_back(self, callback: _Callback, result: object, error: BaseException | None) -> None:
+        assert self._loop is not None
+        if self._is_resolving:
+            self._loop.call_soon(callback.then, result, error)
+            return
+        try:
+            callback.then(result, error)
+        except Exception:
+            # Others wait for the results behind this one.
+            logger.exception("a callback of a directory's call failed")
+
+    def _resolve(self) -> None:
+        """Note that callbacks of a future run in the next turn of the loop."""
+        if not self._is_resolving:
+            assert self._loop is not None
+            self._is_resolving = True
+            self._loop.call_soon(self._resolved)
+
+    def _resolved(self) -> None:
+        self._is_resolving = False
 
     def _run_clean_up(self, function: Callable[[], object]) -> None:
         self._calls_started += 1
@@ -262,15 +295,6 @@ class DirectoryExecutor:
             # The directory is lost, and its descriptors may be as well.
             logger.debug("cleaning up after a directory failed", exc_info=True)
         self._running_call = 0
-
-
-def _settle(future: asyncio.Future[T], result: T | None, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(cast(T, result))
-    else:
-        future.set_exception(error)
 
 
 def run_aside(function: Callable[[], T], name: str, threads: Threads) -> asyncio.Future[T]:
@@ -287,6 +311,14 @@ def run_aside(function: Callable[[], T], name: str, threads: Threads) -> asyncio
     # Whoever asked may have stopped waiting; then its error is nobody's news.
     answer.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(cast(T, result))
+        else:
+            answer.set_exception(error)
+
     def work() -> None:
         result: T | None = None
         error: BaseException | None = None
@@ -295,7 +327,7 @@ def run_aside(function: Callable[[], T], name: str, threads: Threads) -> asyncio
         except BaseException as found:  # noqa: BLE001 - handed to whoever waits
             error = found
         try:
-            loop.call_soon_threadsafe(_settle, answer, result, error)
+            loop.call_soon_threadsafe(settle, result, error)
         except RuntimeError:
             logger.debug("answer of a disk came after the event loop had closed")
 

@@ -22,7 +22,7 @@ from typing import Self, TypeVar
 
 from broker.disk.directory.condition import HEALTHY, space_text
 from broker.disk.directory.disk_space import DirectorySpace
-from broker.disk.directory.executor import DirectoryExecutor, Done
+from broker.disk.directory.executor import DirectoryExecutor
 from broker.disk.directory.fence import Fence, FencedDisk
 from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.directory.no_space import FullError
@@ -174,9 +174,11 @@ class LogDir:
         """
         return self._serving.submit(function)
 
-    def call(self, function: Callable[[], T], done: Done[T]) -> None:
-        """Run `function` as `run` does, and give its result to `done` without a further turn."""
-        self._serving.call(function, done)
+    def run_then(
+        self, function: Callable[[], T], then: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        """Run `function` as `run` does, and call `then` on the loop with result or error."""
+        self._serving.submit_then(function, then)
 
     def upkeep(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run `function` in the queue of what may take long; else as `run`."""

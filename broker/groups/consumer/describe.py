@@ -8,10 +8,10 @@ from itertools import groupby
 from broker.groups.consumer.group import ConsumerGroup, MemberState, Target, is_classic
 from broker.groups.consumer.replay import group_of
 from broker.groups.consumer.responses import (
+    AssignedTopic,
     Assignment,
     DescribedConsumerGroup,
     DescribedConsumerMember,
-    TopicPartitions,
 )
 from broker.groups.consumer.target import preferred_assignor
 from broker.groups.settings import GroupSettings
@@ -95,6 +95,5 @@ def _by_topic(partitions: Target, topics: Topics) -> Assignment:
     for topic_id, group in groupby(sorted(partitions), key=lambda each: each.topic_id):
         name = topics.topic_name(topic_id)
         if name is not None:
-            indexes = tuple(each.partition for each in group)
-            found.append(TopicPartitions(topic_id, indexes, name))
+            found.append(AssignedTopic(topic_id, name, tuple(each.partition for each in group)))
     return Assignment(tuple(found))

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from broker.groups.consumer.group import Target
-from broker.groups.responses import NOT_ASKED_FOR
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicId
 
@@ -28,18 +29,18 @@ class ConsumerGroupHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
     assignment: Target | None = None
 
 
-class TopicPartitions(NamedTuple):
-    """Partitions of one topic; a member itself is told no name."""
+class AssignedTopic(NamedTuple):
+    """Partitions of one topic."""
 
     topic_id: TopicId
+    topic_name: str
     partitions: tuple[int, ...]
-    topic_name: str = ""
 
 
 class Assignment(NamedTuple):
     """What a member has, or shall have."""
 
-    topic_partitions: tuple[TopicPartitions, ...] = ()
+    topic_partitions: tuple[AssignedTopic, ...] = ()
 
 
 class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +66,10 @@ class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DescribedConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group; with an error the other fields say nothing."""
+    """A group; with an error the other fields say nothing.
+
+    Shards do not know what the client may do.
+    """
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -78,7 +82,7 @@ class DescribedConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
     authorized_operations: int = NOT_ASKED_FOR
 
 
-class ConsumerGroupDescribeResponse(msgspec.Struct, frozen=True, kw_only=True):
+class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     groups: tuple[DescribedConsumerGroup, ...]

@@ -7,19 +7,18 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 import uvloop
 
-from broker.api.handlers import BrokerParts, ClientApis
+from broker.api.handlers import ClientApis
+from broker.api.parts import BrokerParts
 from broker.disk.life.revival import Revived
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
-from broker.network.bounds import Bounds
-from broker.network.listener import Listener
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.replica.client_requests import (
     AppendEntry,
@@ -49,7 +48,8 @@ from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.runtime.machine import system_environment
-from jbodlab.storage.log.producer_state import ProducerEntry
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener import Listener
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import (
@@ -108,12 +108,11 @@ class RecordingReplicas:
     ) -> asyncio.Future[list[DeletedRecords]]:
         return self._answer("delete_records", deletions, timeout_ms)
 
-    def producers(self, topic_partition: TopicPartition) -> Sequence[tuple[int, ProducerEntry]]:
-        found: Sequence[tuple[int, ProducerEntry]] | None
+    def usable_log(self, topic_partition: TopicPartition) -> Any:
         found = self.results["producers"].get(topic_partition)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return found
+        return SimpleNamespace(producers=SimpleNamespace(entries=found))
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None
@@ -231,7 +230,7 @@ class Cluster:
     revival: RecordingRevival = field(default_factory=RecordingRevival)
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
-    passing_on: ProduceForwarder | None = None
+    produce_forwarder: ProduceForwarder | None = None
     """Follows the metadata while this is served."""
 
     def publish_brokers(
@@ -328,8 +327,8 @@ class Cluster:
     def _publish(self, image: MetadataImage) -> None:
         old, new = self.cache.image, replace(image, offset=Offset(self.cache.image.offset + 1))
         self.cache.publish(new)
-        if self.passing_on is not None:
-            self.passing_on.metadata_changed(MetadataDelta(old), new)
+        if self.produce_forwarder is not None:
+            self.produce_forwarder.metadata_changed(MetadataDelta(old), new)
 
     async def connect(self) -> KafkaConnection:
         return await KafkaConnection.open(
@@ -339,6 +338,7 @@ class Cluster:
 
 @asynccontextmanager
 async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
+    replicas: Any = cluster.replicas
     apis = ClientApis(
         BrokerParts(
             threads=system_environment().threads,
@@ -346,7 +346,14 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             broker_id=US,
             cluster_id=CLUSTER_ID,
             cache=cluster.cache,
-            replicas=cluster.replicas,
+            appends=replicas,
+            fetches=replicas,
+            sessions=replicas,
+            offsets=replicas,
+            registry=replicas,
+            move_requests=replicas,
+            delete_records=replicas.delete_records,
+            describe_log_dirs=replicas.describe_log_dirs,
             groups=cluster.groups,
             internal_topic=lambda name: NewTopic(name=name, num_partitions=50),
             controller=cluster.controller,
@@ -359,7 +366,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
     )
     listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(system_environment()))
     await listener.start()
-    cluster.port, cluster.passing_on = listener.port, apis.passing_on
+    cluster.port, cluster.produce_forwarder = listener.port, apis.produce_forwarder
     try:
         yield cluster
     finally:

@@ -6,20 +6,25 @@ import datetime
 import time
 from dataclasses import fields
 from typing import Any, get_args, get_origin
+from uuid import UUID
 
 import pytest
 
-from broker.api.answer import RequestContext
-from broker.api.handlers import BrokerParts, ClientApis
-from broker.api.request_handler import ConnectionInfo, Pending
+from broker.api.handlers import ClientApis
+from broker.api.parts import BrokerParts
+from broker.api.table import APIS
 from broker.metadata_cache import MetadataCache
 from broker.traffic import Traffic
 from jbodlab.kafka_wire import api_table
-from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
 from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
 from jbodlab.runtime.machine import system_environment
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.request_handler import Pending
+from jbodlab.server.resources import CLUSTER_NAME, ResourceType
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
@@ -27,9 +32,10 @@ from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 VERSIONS = [
     pytest.param(key, version, id=f"{key.name}-{version}")
     for key, api in APIS.items()
-    for version in range(api.accepted[0], api.accepted[1] + 1)
+    for version in api.accepted_versions
 ]
-CONNECTION = ConnectionInfo(listener_name="CLIENTS", peer="client:1")
+CONNECTION = Session(listener_name="CLIENTS", peer="client:1")
+TOPIC_ID = UUID(int=7)
 VALUES: dict[str, Any] = {
     "string": "name", "bytes": b"", "records": None, "bool": True, "uuid": None,
     "timedelta_i32": datetime.timedelta(seconds=1), "timedelta_i64": datetime.timedelta(0),
@@ -40,7 +46,10 @@ class NoReplicas:
     """Every call fails in a way that nobody expected."""
 
     def __getattr__(self, name: str) -> Any:
-        raise ZeroDivisionError
+        def fail(*_: Any) -> Any:
+            raise ZeroDivisionError
+
+        return fail
 
 
 def request_of_ones(entity_class: Any) -> Any:
@@ -66,6 +75,7 @@ def request_of_ones(entity_class: Any) -> Any:
 
 
 def client_apis() -> ClientApis:
+    replicas: Any = NoReplicas()
     return ClientApis(
         BrokerParts(
             threads=system_environment().threads,
@@ -73,7 +83,14 @@ def client_apis() -> ClientApis:
             broker_id=BrokerId(1),
             cluster_id="cluster",
             cache=MetadataCache(BrokerId(1), "CLIENTS"),
-            replicas=NoReplicas(),  # type: ignore[arg-type]
+            appends=replicas,
+            fetches=replicas,
+            sessions=replicas,
+            offsets=replicas,
+            registry=replicas,
+            move_requests=replicas,
+            delete_records=replicas.delete_records,
+            describe_log_dirs=replicas.describe_log_dirs,
             groups=NoReplicas(),  # type: ignore[arg-type]
             controller=NoReplicas(),  # type: ignore[arg-type]
             revival=NoReplicas(),  # type: ignore[arg-type]
@@ -131,19 +148,31 @@ def test_failure_of_a_request_is_told_in_every_version(key: ApiKey, version: int
     body = encode(request_class, request_of_ones(request_class))
     frame = memoryview(request_header(key, version, 42, "client") + body)
     header = read_request_header(frame)
-    request, _ = api_table.request_reader(key, version)(frame, header.body_offset)
+    request, _ = api_table.request_reader(key, version, 100)(frame, header.body_offset)
     context = RequestContext(header, CONNECTION)
 
-    failure = (
-        client_apis()
-        .dispatcher.apis[key]
-        .failure(request, context, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "why"))
-    )
+    _, handler = client_apis().dispatcher.served[key]
+    failure = handler.failure(request, context, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "why"))
     message = b"".join(api_table.response_encoder(key, version)(failure, bytearray()))
     response, end = api_table.response_reader(key, version)(message, 0)
 
     assert end == len(message)
     assert error_codes(response) == _told(key, version)
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_every_api_names_what_a_request_touches(
+    key: ApiKey, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VALUES, "uuid", TOPIC_ID)
+    request = request_of_ones(api_table.request_class(key, version))
+
+    touched = list(APIS[key].resources(request))
+
+    assert bool(touched) == (key != ApiKey.API_VERSIONS)
+    for resource in touched:
+        is_cluster = resource.kind is ResourceType.CLUSTER
+        assert resource.name in ((CLUSTER_NAME,) if is_cluster else ("name", TOPIC_ID))
 
 
 @pytest.mark.parametrize("version", range(3, 13))
@@ -153,7 +182,7 @@ def test_error_that_nobody_expected_becomes_unknown_server_error(
     request_class = api_table.request_class(ApiKey.PRODUCE, version)
     body = encode(request_class, request_of_ones(request_class))
     frame = memoryview(request_header(ApiKey.PRODUCE, version, 42, "client") + body)
-    api_table.load(ApiKey.PRODUCE, version)
+    api_table.load(ApiKey.PRODUCE, version, 100)
 
     answer = client_apis().dispatcher.handle(frame, CONNECTION)
 

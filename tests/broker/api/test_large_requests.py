@@ -1,248 +1,44 @@
-"""No request keeps the loop, or the memory, for itself."""
+"""No request keeps the loop for itself."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import struct
-import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
 import pytest
 
-from broker.api import dispatch, slices
-from broker.api.answer import InParts, Later, RequestContext
 from broker.api.cluster.describe_configs import DescribeConfigsApi
-from broker.api.cluster.metadata import MetadataApi, MetadataResponse
+from broker.api.cluster.metadata import MetadataApi
 from broker.api.data.fetch import ENTRIES_AT_ONCE, FetchApi
 from broker.api.data.list_offsets import TOGETHER_MAX, ListOffsetsApi
 from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
-from broker.api.dispatch import LARGE_BYTES, Dispatcher
-from broker.api.helper_thread import HelperThread
-from broker.api.request_handler import ConnectionInfo, Pending
-from broker.api.slices import SlicedWork
 from broker.client_quotas import ClientQuotas
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
-from jbodlab.kafka_wire.api_table import APIS, MAX_REQUEST_BYTES, ApiKey, load
-from jbodlab.kafka_wire.headers import RequestHeader, request_header
-from jbodlab.runtime.machine import system_environment
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.runtime.outside import real
+from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
-from tests.waiting import DEADLINE_S, turns
+from tests.waiting import DEADLINE_S
 
 METADATA, VERSION = ApiKey.METADATA, 1
-WHO = ConnectionInfo(listener_name="CLIENTS", peer="10.0.0.1:1")
+WHO = Session(listener_name="CLIENTS", peer="10.0.0.1:1")
 HEADER = RequestHeader(METADATA, VERSION, 1, "tester", 0)
-
-
-def names(count: int, letters: int = 10) -> memoryview:
-    """A Metadata request for so many topics."""
-    name = struct.pack(">h", letters) + b"n" * letters
-    body = struct.pack(">i", count) + name * count
-    return memoryview(request_header(METADATA, VERSION, 1, "tester") + body)
-
-
-load(METADATA, VERSION)
-SMALL, LARGE = names(1), names(LARGE_BYTES // 12 + 1)
-
-
-class Scripted:
-    """Answers each request with what the test gives next."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-
-    def answer(self, request: Any, context: RequestContext) -> Any:
-        return self.answers.pop(0)
-
-    def failure(self, request: Any, context: RequestContext, error: Exception) -> Any:
-        raise AssertionError(error)
 
 
 def messages(api: str, version: int) -> Any:
     return import_module(f"kio.schema.{api}.v{version}.request")
-
-
-def dispatcher(*answers: Any) -> Dispatcher:
-    thread = HelperThread(system_environment().threads, "large-requests")
-    return Dispatcher({METADATA: Scripted(*answers)}, thread, system_environment().monotonic_s)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
-
-
-async def answered(found: Any) -> bytes:
-    if isinstance(found, Pending):
-        await asyncio.wait([found.future], timeout=DEADLINE_S)
-        found = found.buffers()
-    return b"".join(found)
-
-
-def response() -> MetadataResponse:
-    return MetadataResponse(cluster_id="c")
-
-
-def in_parts(parts: Iterator[Any]) -> InParts:
-    return InParts(parts, lambda _: response())
-
-
-def test_request_larger_than_any_real_one_is_refused_by_its_start() -> None:
-    with pytest.raises(
-        DecodeError, match="METADATA version 1 of client 'tester' has 4194305 bytes"
-    ):
-        dispatcher().admit(SMALL, MAX_REQUEST_BYTES + 1)
-
-    dispatcher().admit(SMALL, MAX_REQUEST_BYTES)
-
-
-def test_only_produce_may_be_as_large_as_its_records() -> None:
-    start = memoryview(request_header(ApiKey.PRODUCE, 7, 1, "tester"))
-
-    dispatcher().admit(start, 100 << 20)
-
-
-def test_request_with_more_items_than_any_real_one_is_refused_undecoded() -> None:
-    async def test() -> None:
-        found = dispatcher().handle(names(APIS[METADATA].max_items + 1, 0), WHO)
-
-        with pytest.raises(
-            DecodeError, match="METADATA version 1 of client 'tester': 1 items more"
-        ):
-            await answered(found)
-
-    run(test)
-
-
-def test_others_are_answered_while_a_request_is_worked_on(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
-
-    async def test(frame: memoryview) -> None:
-        other_asked: list[bool] = []
-
-        def parts() -> Iterator[int]:
-            while not other_asked:
-                yield 1
-
-        def other() -> Iterator[int]:
-            other_asked.append(True)
-            return iter(())
-
-        served = dispatcher(in_parts(parts()))
-        working = served.handle(frame, WHO)
-        await turns()
-        served.apis[METADATA].answers.append(in_parts(other()))  # type: ignore[attr-defined]
-
-        assert await answered(served.handle(SMALL, WHO))
-        assert await answered(working)
-
-    run(lambda: test(SMALL))
-    run(lambda: test(LARGE))
-
-
-def test_large_requests_are_worked_on_one_after_the_other(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
-
-    async def test() -> None:
-        log: list[str] = []
-
-        def parts(name: str) -> Iterator[int]:
-            for number in range(5):
-                log.append(name)
-                yield number
-
-        served = dispatcher(in_parts(parts("a")), in_parts(parts("b")))
-        both = [served.handle(LARGE, WHO), served.handle(LARGE, WHO)]
-
-        assert [bool(await answered(each)) for each in both] == [True, True]
-        assert "".join(log) == "aaaaabbbbb"
-
-    run(test)
-
-
-def test_turn_is_not_kept_while_a_disk_or_somebody_else_is_waited_for() -> None:
-    async def test() -> None:
-        future = asyncio.get_running_loop().create_future()
-        served = dispatcher(Later(future, lambda _: response()), response())
-        first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
-        assert isinstance(first, Pending)
-
-        assert await answered(second)
-        assert not first.future.done()
-        future.set_result(None)
-        assert await answered(first)
-
-    run(test)
-
-
-def test_first_request_of_a_version_waits_for_no_large_request(monkeypatch: Any) -> None:
-    async def test() -> None:
-        served = dispatcher(response())
-        await served._turn.acquire()
-        monkeypatch.setattr(dispatch, "is_loaded", lambda key, version: False)
-
-        assert await answered(served.handle(SMALL, WHO))
-
-    run(test)
-
-
-def test_client_that_leaves_gives_its_turn_up_and_what_it_waits_for() -> None:
-    async def test() -> None:
-        future = asyncio.get_running_loop().create_future()
-        served = dispatcher(Later(future, lambda _: response()), response())
-        first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
-        assert isinstance(first, Pending)
-        async with asyncio.timeout(DEADLINE_S):
-            while len(served.apis[METADATA].answers) == 2:  # type: ignore[attr-defined]  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-
-        first.future.cancel()
-
-        assert await answered(second)
-        assert future.cancelled()
-
-    run(test)
-
-
-def test_large_answers_are_encoded_off_the_loop() -> None:
-    threads: list[int] = []
-
-    class Watched(tuple[Any, ...]):
-        __slots__ = ()
-
-        def __iter__(self) -> Iterator[Any]:
-            threads.append(threading.get_ident())
-            return super().__iter__()
-
-    async def test() -> None:
-        watched = MetadataResponse(cluster_id="c", brokers=Watched())
-        served = dispatcher(watched, watched)
-
-        assert await answered(served.handle(SMALL, WHO))
-        assert await answered(served.handle(LARGE, WHO))
-
-        assert threads[0] == threading.get_ident()
-        assert threads[1] != threading.get_ident()
-
-    run(test)
-
-
-def test_work_goes_on_where_a_slice_ended(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "SLICE_S", 0.0)
-    answer = InParts(range(2), lambda parts: MetadataResponse(cluster_id=str(parts)))
-    work = SlicedWork(answer, system_environment().monotonic_s)
-
-    assert [work.advance(), work.advance(), work.advance()] == [False, False, True]
-    assert work.response() == MetadataResponse(cluster_id="[0, 1]")
 
 
 def test_answer_in_parts_shows_one_state_of_the_cluster(run: Callable[..., None]) -> None:
@@ -336,7 +132,7 @@ def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> None:
         for answer in found.topics:
             assert [each.offset for each in answer.partitions] == list(range(count))
 
-    run(test)
+    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
 
 
 @pytest.mark.parametrize(
@@ -367,9 +163,10 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
         replicas = Answering()
         api = FetchApi(
             replicas,  # type: ignore[arg-type]
+            replicas,  # type: ignore[arg-type]
             MetadataCache(BrokerId(1), "CLIENTS"),
             BrokerId(1),
-            Traffic(system_environment().monotonic_s),
+            Traffic(real().monotonic_s),
             ClientQuotas(dict),
         )
 
@@ -379,13 +176,13 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
 
         assert replicas.asked == [count]
 
-    run(test)
+    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
 
 
 class Refusing:
     """Replicas that cannot be moved, but the first."""
 
-    def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+    def alter(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
         if topic_partition.partition == 0:
             return ErrorCode.NONE
         return ErrorCode.LOG_DIR_NOT_FOUND if path == "/b" else ErrorCode.REPLICA_NOT_AVAILABLE
@@ -406,7 +203,7 @@ def test_moves_that_are_refused_take_one_line_of_the_log_for_each_reason(
 
     with caplog.at_level(logging.INFO, "broker.api"):
         answer = api.answer(asked, RequestContext(HEADER, WHO))
-        (topic,) = answer.finish(list(answer.parts)).results  # type: ignore[attr-defined]
+        (topic,) = answer.finish(list(answer.parts)).results
 
     codes = Counter(each.error_code for each in topic.partitions)
     assert codes == {
@@ -418,38 +215,3 @@ def test_moves_that_are_refused_take_one_line_of_the_log_for_each_reason(
         "cannot move t-1 and 2 others: LOG_DIR_NOT_FOUND",
         "cannot move t-3 and 996 others: REPLICA_NOT_AVAILABLE",
     ]
-
-
-def test_first_request_of_a_version_is_decoded_beside_the_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(dispatch, "is_loaded", lambda *_: False)
-
-    async def test() -> None:
-        for key, frame in ((METADATA, SMALL), (PRODUCED[0], produced())):
-            answer = Later(done([]), lambda _: response()) if key == PRODUCED[0] else response()
-            thread = HelperThread(system_environment().threads, "large-requests")
-            served = Dispatcher({key: Scripted(answer)}, thread, system_environment().monotonic_s)
-            found = served.handle(frame, WHO)
-
-            assert isinstance(found, Pending)
-            assert not found.overlaps
-            assert not found.future.done()
-            await asyncio.wait([found.future], timeout=DEADLINE_S)
-
-    run(test)
-
-
-PRODUCED = (ApiKey.PRODUCE, 7)
-
-
-def produced() -> memoryview:
-    """A Produce request without records."""
-    body = struct.pack(">hhii", -1, 1, 1_000, 0)
-    return memoryview(request_header(*PRODUCED, 1, "tester") + body)
-
-
-def done(result: Any) -> asyncio.Future[Any]:
-    future = asyncio.get_running_loop().create_future()
-    future.set_result(result)
-    return future

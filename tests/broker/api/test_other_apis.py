@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from broker.api.table import APIS
 from broker.replica.client_requests import (
     DeletedRecords,
     EpochAnswer,
@@ -21,7 +22,7 @@ from broker.replica.client_requests import (
     RecordDeletion,
     ReplicaDescription,
 )
-from jbodlab.kafka_wire.api_table import APIS, OWN_MESSAGES, ApiKey
+from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.kafka_wire.headers import request_header
 from jbodlab.storage.log.producer_state import ProducerBatch, ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -45,7 +46,7 @@ def test_api_versions_tells_every_api(run: Callable[..., None], version: int) ->
         assert int(response.error_code) == 0
         told = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
         assert told == {
-            int(key): api.advertised for key, api in APIS.items() if key not in OWN_MESSAGES
+            int(key): api.versions for key, api in APIS.items() if key not in OWN_MESSAGES
         }
         assert told[ApiKey.PRODUCE] == (0, 12)
         assert told[ApiKey.FETCH] == (4, 17)

@@ -403,10 +403,10 @@ def test_a_leader_that_has_lost_some_partitions_is_waited_for_as_before(
 def test_what_is_cancelled_at_once_reaches_no_leader(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
-        passing_on = ProduceForwarder(us.replicas, us.cache, US, time.monotonic)
+        forwarder = ProduceForwarder(us.replicas, us.cache, US, time.monotonic)
         sender, entry = Sender(object(), "10.0.0.1:1", "a"), AppendEntry(T0, batch())
-        passing_on.refused(sender, *refused(T0), entry.records)
-        appending = passing_on.append(sender, [entry], -1, 1_500)
+        forwarder.refused(sender, *refused(T0), entry.records)
+        appending = forwarder.append(sender, [entry], -1, 1_500)
         assert appending.forwarded
 
         appending.future.cancel()

@@ -107,7 +107,7 @@ class Replica:
             fetch_offset=offset,
             partition_max_bytes=1 << 20,
         )
-        return self.host.manager.fetch(params, [wanted])
+        return self.host.manager.fetches.fetch(params, [wanted])
 
     async def fetched(self, offset: int = 0, **how: object) -> FetchResult:
         (result,) = await asyncio.wait_for(self.fetch(offset, **how), DEADLINE_S)  # type: ignore[arg-type]
@@ -212,9 +212,9 @@ def test_a_tool_sees_all_that_a_follower_has_and_no_lag_where_there_is_none(
         assert result.records_size == len(batch(3))
         query = OffsetQuery(topic_partition=TP, timestamp=-1)
         manager = replica.host.manager
-        (latest,) = await manager.list_offsets([query], TOOL, 0)
+        (latest,) = await manager.offsets.list_offsets([query], TOOL, 0)
         assert (latest.error_code, latest.offset) == (ErrorCode.NONE, 3)
-        (refused,) = await manager.list_offsets([query], CONSUMER, 0)
+        (refused,) = await manager.offsets.list_offsets([query], CONSUMER, 0)
         assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     run(tmp_path, test, leader=TWO)

@@ -103,7 +103,7 @@ class Leader:
             epoch=self.epoch,
             forgotten=[TopicIdPartition(TOPIC_ID, index) for index in forgotten],
         )
-        future = self.manager.fetch_in_session(params, request, entries)
+        future = self.manager.sessions.fetch(params, request, entries)
         self.epoch += 1
         return future
 
@@ -386,7 +386,7 @@ def test_hurried_fetch_is_answered_with_what_there_is(tmp_path: Path) -> None:
         waiting = leader.fetch()
         await turns()
         assert not waiting.done()
-        leader.manager.hurry_session(leader.session_id)
+        leader.manager.sessions.hurry(leader.session_id)
         assert await leader.answer(waiting) == {}
 
     run(tmp_path, scenario)

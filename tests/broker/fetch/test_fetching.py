@@ -87,7 +87,7 @@ class Leader:
             min_bytes=min_bytes,
             max_bytes=max_bytes,
         )
-        return self.host.manager.fetch(params, entries or [entry(offset)])
+        return self.host.manager.fetches.fetch(params, entries or [entry(offset)])
 
 
 def entry(
@@ -240,7 +240,9 @@ def test_offsets_are_looked_up_when_the_next_leader_is_known(tmp_path: Path) -> 
     async def test(leader: Leader) -> None:
         leader.host.log_dirs.fail(leader.host.dirs[0], "test")
         query = OffsetQuery(topic_partition=TP, timestamp=-1)
-        asked = leader.host.manager.list_offsets([query], BrokerId(-1), 0)
+        asked = asyncio.ensure_future(
+            leader.host.manager.offsets.list_offsets([query], BrokerId(-1), 0)
+        )
         await turns()
         assert not asked.done()
 
@@ -283,7 +285,7 @@ def test_fetch_that_cannot_be_answered_keeps_nobody_else_waiting(
 
 async def found_offset(leader: Leader, timestamp: int) -> tuple[ErrorCode, int]:
     query = OffsetQuery(topic_partition=TP, timestamp=timestamp)
-    (answer,) = await leader.host.manager.list_offsets([query], BrokerId(-1), 0)
+    (answer,) = await leader.host.manager.offsets.list_offsets([query], BrokerId(-1), 0)
     return answer.error_code, answer.offset
 
 

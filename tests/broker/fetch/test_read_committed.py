@@ -74,7 +74,7 @@ class Reading:
         entry = FetchEntry(
             topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
         )
-        (result,) = await self.host.manager.fetch(params, [entry])
+        (result,) = await self.host.manager.fetches.fetch(params, [entry])
         return result
 
     async def fetch_twice(self, offset: int) -> list[FetchResult]:
@@ -90,17 +90,17 @@ class Reading:
         entry = FetchEntry(
             topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
         )
-        return await self.host.manager.fetch(params, [entry, entry])
+        return await self.host.manager.fetches.fetch(params, [entry, entry])
 
     async def marked(self, timestamp: int, isolation: int) -> tuple[int, int]:
-        (found,) = await self.host.manager.list_offsets(
+        (found,) = await self.host.manager.offsets.list_offsets(
             [OffsetQuery(topic_partition=TP, timestamp=timestamp)], BrokerId(-1), isolation
         )
         assert found.error_code is ErrorCode.NONE
         return found.timestamp, found.offset
 
     async def latest(self, isolation: int) -> int:
-        (found,) = await self.host.manager.list_offsets(
+        (found,) = await self.host.manager.offsets.list_offsets(
             [OffsetQuery(topic_partition=TP, timestamp=-1)], BrokerId(-1), isolation
         )
         return found.offset

@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from broker.api.handlers import BrokerParts, ClientApis
+from broker.api.handlers import ClientApis
+from broker.api.parts import BrokerParts
 from broker.following.lane_replicas import LaneReplicas
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
-from broker.network.bounds import Bounds
-from broker.network.listener import Listener
 from broker.replica.client_requests import AppendResult, RecordDeletion
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.runtime.machine import system_environment
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener import Listener
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicPartition
@@ -70,6 +71,7 @@ class Node:
         self.publisher.publish_to(
             internal_listeners=[self.host.manager.roles], listeners_after_clients=[]
         )
+        manager = self.host.manager
         self.apis = ClientApis(
             BrokerParts(
                 threads=system_environment().threads,
@@ -77,7 +79,14 @@ class Node:
                 broker_id=BrokerId(broker_id),
                 cluster_id="test",
                 cache=self.cache,
-                replicas=self.host.manager,
+                appends=manager.appends,
+                fetches=manager.fetches,
+                sessions=manager.sessions,
+                offsets=manager.offsets,
+                registry=manager.registry,
+                move_requests=manager.move_requests,
+                delete_records=manager.delete_records,
+                describe_log_dirs=manager.describe_log_dirs,
                 groups=None,  # type: ignore[arg-type]  # no request here needs one
                 controller=None,  # type: ignore[arg-type]
                 revival=None,  # type: ignore[arg-type]
@@ -363,7 +372,8 @@ def test_records_are_deleted_everywhere_while_fetches_wait(tmp_path: Path) -> No
         await pair.produced(pair.one, batch(10))
 
         deletion = RecordDeletion(topic_partition=TP, offset=6)
-        answer = pair.one.host.manager.delete_records([deletion], 60_000)
+        deleting = pair.one.host.manager.delete_records([deletion], 60_000)
+        answer = asyncio.ensure_future(deleting)
 
         (result,) = await asyncio.wait_for(answer, DEADLINE_S)
         assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 6)

@@ -134,7 +134,7 @@ async def die_at(root: Path, step: int) -> tuple[int, bool, int]:
         assert await produce()
     host.assignments.assigned.clear()
     disk.steps_left, disk.steps_done = step, 0
-    assert host.manager.alter_log_dir(TP, str(host.dirs[1].path)) is ErrorCode.NONE
+    assert host.manager.move_requests.alter(TP, str(host.dirs[1].path)) is ErrorCode.NONE
     for _ in range(BATCHES):
         if not await produce():
             break

@@ -126,7 +126,7 @@ class Moving:
 
     def alter(self, number: int) -> ErrorCode:
         path = str(self.host.dirs[number].path)
-        return self.host.manager.alter_log_dir(TP, path)
+        return self.host.manager.move_requests.alter(TP, path)
 
     def move(self) -> Move:
         found = self.mover.move_of(TP)
@@ -625,7 +625,7 @@ def test_only_so_many_copy_at_a_time_the_smallest_first(tmp_path: Path) -> None:
         moving.mover.set_rate(0)
         path = str(moving.host.dirs[1].path)
         for name in reversed(names):
-            moving.host.manager.alter_log_dir(name, path)
+            moving.host.manager.move_requests.alter(name, path)
         moves = [moving.mover.move_of(name) for name in names]
         await until(lambda: all(move is not None and move.future for move in moves))
         assert [each.replica_count for each in moving.host.dirs] == [6, 6, 0]
@@ -643,7 +643,7 @@ class TestErrors:
     def test_a_path_that_is_no_log_directory(self, tmp_path: Path) -> None:
         async def test(moving: Moving) -> None:
             await moving.begin(batches=1)
-            alter = moving.host.manager.alter_log_dir
+            alter = moving.host.manager.move_requests.alter
             right = str(moving.host.dirs[1].path)
             for wrong in ("/nowhere", "any", "", right + "/"):
                 assert alter(TP, wrong) is ErrorCode.LOG_DIR_NOT_FOUND
@@ -656,7 +656,7 @@ class TestErrors:
             await moving.begin(batches=1)
             name = TopicPartition("t" * 220, 0)
             path = str(moving.host.dirs[1].path)
-            code = moving.host.manager.alter_log_dir(name, path)
+            code = moving.host.manager.move_requests.alter(name, path)
             assert code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
         run(tmp_path, test)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
+from broker.assemblies.replicas import ReplicaManager
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life.loading import load_revived
@@ -15,7 +16,6 @@ from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Following, Leading, Offline, StandIn
-from broker.replica_manager import ReplicaManager
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED

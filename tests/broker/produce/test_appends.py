@@ -158,7 +158,7 @@ def test_batches_keep_their_order_when_their_log_is_held_after_the_check(
         gate.set()
         done = host.produce(plain(0), topic_partition=OTHER)
         assert await results(done) == [(0, 0)]
-        await until(lambda: not host.manager._appends._lines)
+        await until(lambda: not host.manager.appends._lines)
         futures.append(host.produce(plain(2)))
         assert not any(future.done() for future in futures)
 
@@ -185,7 +185,7 @@ def test_what_is_still_to_be_checked_at_the_end_is_refused(tmp_path: Path, gate:
     async def test(host: Host) -> None:
         futures = [host.produce(compressed(number)) for number in range(CHECK_THREADS + 1)]
         await until(lambda: gate.reached == CHECK_THREADS)
-        host.manager._appends.close()
+        host.manager.appends.close()
         gate.set()
 
         answers = await results(*futures)

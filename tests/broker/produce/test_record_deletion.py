@@ -73,7 +73,7 @@ class Leader:
         self, offset: int, *, timeout_ms: int = 60_000, topic_partition: TopicPartition = TP
     ) -> asyncio.Future[list[DeletedRecords]]:
         deletion = RecordDeletion(topic_partition=topic_partition, offset=offset)
-        return self.host.manager.delete_records([deletion], timeout_ms)
+        return asyncio.ensure_future(self.host.manager.delete_records([deletion], timeout_ms))
 
     async def deleted(self, offset: int, **how: object) -> tuple[ErrorCode, int]:
         (result,) = await asyncio.wait_for(self.delete(offset, **how), DEADLINE_S)  # type: ignore[arg-type]
@@ -198,11 +198,11 @@ def test_producers_are_described_by_any_replica(tmp_path: Path) -> None:
     async def test(leader: Leader) -> None:
         await leader.host.produced(batch(3, producer_id=44, epoch=2, sequence=0), acks=1)
         for _ in range(2):
-            ((producer_id, entry),) = leader.host.manager.producers(TP)
+            ((producer_id, entry),) = leader.host.manager.registry.usable_log(TP).producers.entries
             assert (producer_id, entry.epoch, entry.last_sequence) == (44, 2, 2)
             assert isinstance(entry, ProducerEntry)
             leader.metadata.apply(change(leader=2))
         with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            leader.host.manager.producers(TopicPartition(TOPIC, 9))
+            leader.host.manager.registry.usable_log(TopicPartition(TOPIC, 9))
 
     run(tmp_path, test)

@@ -82,7 +82,7 @@ def consumed(host: Host, offset: int) -> asyncio.Future[list[FetchResult]]:
     params = FetchParams(
         replica_id=BrokerId(-1), replica_epoch=-1, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20
     )
-    return host.manager.fetch(params, [entry])
+    return host.manager.fetches.fetch(params, [entry])
 
 
 def test_an_append_waits_for_room_in_a_full_directory_and_everything_else_goes_on(

@@ -187,7 +187,9 @@ def test_produce_waits_for_the_next_leader_as_long_as_its_own_time_lasts(tmp_pat
         cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
         after = cluster.host.produce(batch(), timeout_ms=60_000)
         queries = [OffsetQuery(topic_partition=TP, timestamp=-1)]
-        asked = cluster.host.manager.list_offsets(queries, BrokerId(-1), 0)
+        asked = asyncio.ensure_future(
+            cluster.host.manager.offsets.list_offsets(queries, BrokerId(-1), 0)
+        )
         await turns()
 
         set_forward(SUCCESSION_WAIT_MAX_S)
@@ -214,7 +216,7 @@ def test_many_batches_of_a_request_are_appended_in_order_and_others_in_between(
 ) -> None:
     async def test(cluster: Cluster) -> None:
         count = 2 * APPENDED_AT_ONCE + 1
-        append = cluster.host.manager.append
+        append = cluster.host.manager.appends.append
         many = append([AppendEntry(topic_partition=TP, records=batch())] * count, 1, 30_000)
 
         # Of the same connection, it may be, so that it must not overtake.

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from broker.replica.client_requests import AppendEntry
-from broker.replica.waiting import AppendRequest, FetchQueue, TimeLimits, WaitingFetch
+from broker.replica.waiting import KEPT_TIMERS, AppendRequest, FetchQueue, TimeLimits, WaitingFetch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.waiting import run_adjustable, set_forward, turns
@@ -132,11 +132,28 @@ def test_requests_with_one_time_out_end_each_at_its_own_time() -> None:
     run_adjustable(test())
 
 
+def test_a_request_behind_settled_ones_with_its_time_out_ends_at_its_own_time() -> None:
+    async def test() -> None:
+        limits = TimeLimits(asyncio.get_running_loop())
+        waits(limits, 1000).refuse(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        set_forward(0.6)
+        request = waits(limits, 1000)
+
+        set_forward(0.6)
+        await turns()
+        assert not request.future.done()
+        set_forward(0.4)
+        await turns()
+        assert request.future.done()
+
+    run_adjustable(test())
+
+
 def test_nothing_is_kept_of_requests_that_are_settled() -> None:
     async def test() -> None:
         limits = TimeLimits(asyncio.get_running_loop())
         kept = []
-        for timeout_ms in (30_000, 30_000, 7, 0):
+        for timeout_ms in (30_000, 30_000, 7, 0, *range(1_000, 1_020)):
             request = waits(limits, timeout_ms)
             kept.append(weakref.ref(request.future))
             request.refuse(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -144,7 +161,10 @@ def test_nothing_is_kept_of_requests_that_are_settled() -> None:
         settled = AppendRequest(asyncio.get_running_loop(), [])
         limits.time_out_after(settled, 30_000)
         await turns()
-        assert [each() for each in kept] == [None] * 4
+        assert not any(each() for each in kept)
+        assert len(limits) <= KEPT_TIMERS
+        set_forward(30)
+        await turns()
         assert len(limits) == 0
 
     run_adjustable(test())

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from jbodlab.kafka_wire.api_table import APIS, ApiKey
+from broker.api.table import APIS
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.headers import (
     RequestHeader,
     describe_header,
@@ -17,7 +18,7 @@ from jbodlab.vocabulary.errors import DecodeError
 @pytest.mark.parametrize("client_id", [None, "", "rdkafka", "größe"])
 def test_request_header_round_trip_for_every_version(client_id: str | None) -> None:
     for key, api in APIS.items():
-        for version in range(api.accepted[0], api.accepted[1] + 1):
+        for version in api.accepted_versions:
             head = request_header(key, version, -5, client_id)
             expected = RequestHeader(key, version, -5, client_id, len(head))
             assert read_request_header(memoryview(head + b"body")) == expected

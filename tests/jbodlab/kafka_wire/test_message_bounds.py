@@ -4,7 +4,8 @@ import struct
 
 import pytest
 
-from jbodlab.kafka_wire.api_table import APIS, ApiKey, request_class, request_reader
+from broker.api.table import APIS
+from jbodlab.kafka_wire.api_table import ApiKey, request_class, request_reader
 from jbodlab.kafka_wire.message_bounds import bounds_check
 from jbodlab.vocabulary.errors import DecodeError
 
@@ -66,9 +67,9 @@ def test_requests_are_read_up_to_the_limit_of_their_api(key: ApiKey) -> None:
             struct.pack(">i", count) + (b"\2" + text(b"") + struct.pack(">i", -1)) * count + b"\0"
         )
 
-    request_reader(key, 1)(body(limit), 0)
+    request_reader(key, 1, limit)(body(limit), 0)
     with pytest.raises(DecodeError, match="1 items more"):
-        request_reader(key, 1)(body(limit + 1), 0)
+        request_reader(key, 1, limit)(body(limit + 1), 0)
 
 
 def test_null_array_that_must_be_present_is_refused() -> None:

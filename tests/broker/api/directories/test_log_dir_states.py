@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from broker.api.answer import RequestContext
 from broker.api.directories.log_dir_states import DescribeLogDirStatesApi
-from broker.api.request_handler import ConnectionInfo
 from broker.disk.directory.condition import Condition
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
@@ -15,6 +13,8 @@ from jbodlab.kafka_wire.api_table import ApiKey, response_class, response_reader
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
 from jbodlab.kafka_wire.headers import read_request_header, request_header
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.ids import DirectoryId
 
 KEY = ApiKey.DESCRIBE_LOG_DIR_STATES
@@ -24,7 +24,7 @@ ONE, TWO = UUID(int=101), UUID(int=102)
 def described(*log_dirs: LogDir) -> list[tuple[str, UUID | None, str, tuple[str, ...], str | None]]:
     api = DescribeLogDirStatesApi(lambda: log_dirs)
     header = read_request_header(memoryview(request_header(KEY, 0, 1, "client")))
-    context = RequestContext(header, ConnectionInfo(listener_name="CLIENTS", peer="client:1"))
+    context = RequestContext(header, Session(listener_name="CLIENTS", peer="client:1"))
     body = encode(response_class(KEY, 0), api.answer(DescribeLogDirStatesRequest(), context))
     response, end = response_reader(KEY, 0)(memoryview(body), 0)
     assert end == len(body)

@@ -69,7 +69,7 @@ def test_a_callback_gets_its_result_in_the_turn_in_which_the_result_arrives() ->
             order.append(str(result))
             asyncio.get_running_loop().call_soon(order.append, "next turn")
 
-        directory.call(lambda: "first", done)
+        directory.run_then(lambda: "first", done)
         last = directory.run(lambda: "last")
         last.add_done_callback(lambda _: order.append("callback of a future"))
         await last
@@ -85,11 +85,13 @@ def test_a_callback_gets_the_error_of_an_abandoned_directory() -> None:
         directory, _ = log_dir()
         gate = threading.Event()
         errors: list[BaseException | None] = []
-        directory.call(lambda: gate.wait(10), lambda _, error: errors.append(error))
+        directory.run_then(lambda: gate.wait(10), lambda _, error: errors.append(error))
 
         directory.go_offline("hung")
-        directory.call(lambda: None, lambda _, error: errors.append(error))
+        directory.run_then(lambda: None, lambda _, error: errors.append(error))
 
+        assert errors == [], "whoever abandons is in the middle of the failure"
+        await turns()
         assert [type(error) for error in errors] == [LogDirError, LogDirError]
         gate.set()
 
@@ -297,5 +299,58 @@ def test_the_queue_says_how_many_wait_and_how_long_they_waited() -> None:
         assert serving.queue_length == 0
         assert (serving.wait.count, serving.latency.count, upkeep.wait.count) == (3, 3, 0)
         directory.stop()
+
+    run(body)
+
+
+def test_callers_with_and_without_a_future_hear_in_the_order_of_their_calls() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        gate = threading.Event()
+        heard: list[int] = []
+        directory.run(lambda: gate.wait(10))
+        for n in range(20):
+            if n % 3:
+                directory.run_then(lambda n=n: n, lambda result, _: heard.append(result or 0))
+            else:
+                future = directory.run(lambda n=n: n)
+                future.add_done_callback(lambda done: heard.append(done.result()))
+
+        gate.set()
+        await eventually(lambda: len(heard) == 20)
+
+        assert heard == list(range(20))
+        directory.stop()
+
+    run(body)
+
+
+def test_a_callback_that_fails_keeps_no_result_from_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        directory.run_then(lambda: 0, lambda *_: 1 // 0)
+
+        assert await directory.run(lambda: "next") == "next"
+        directory.stop()
+
+    run(body)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_callbacks_of_a_lost_directory_come_after_whoever_tells_of_the_loss() -> None:
+    async def body() -> None:
+        directory, reports = log_dir()
+        heard: list[str] = []
+        directory.run_then(eio, lambda _, error: heard.append(f"{type(error).__name__} {reports}"))
+        directory.run_then(lambda: 1, lambda _, error: heard.append(type(error).__name__))
+        await eventually(lambda: len(heard) == 2)
+        directory.run_then(lambda: 1, lambda _, error: heard.append(type(error).__name__))
+        assert len(heard) == 2
+        await turns()
+
+        assert heard == [f"LogDirError {reports}", "LogDirError", "LogDirError"]
+        assert len(reports) == 1
 
     run(body)

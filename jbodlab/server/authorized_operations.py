@@ -6,24 +6,14 @@ operations a kind of resource knows is in `org.apache.kafka.security.authorizer.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from jbodlab.server.resources import AclOperation
 
 NOT_ASKED_FOR = -(1 << 31)
 
 
-class AclOperation(IntEnum):
-    """The operations on topics, groups and clusters, under Kafka's names and codes."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+def if_asked(is_asked: bool, operations: int) -> int:
+    """Return the operations for a client that asked for them."""
+    return operations if is_asked else NOT_ASKED_FOR
 
 
 def _bits(*operations: AclOperation) -> int:

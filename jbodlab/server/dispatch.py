@@ -17,32 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+import struct
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from broker.api.answer import Answer, Api, InParts, Later, NoAnswer, RequestContext, Response
-from broker.api.api_versions import unsupported_version_response
-from broker.api.helper_thread import HelperThread
-from broker.api.request_handler import (
-    Buffers,
-    CloseConnectionError,
-    ConnectionInfo,
-    Pending,
-)
-from broker.api.slices import SlicedWork
-from jbodlab.kafka_wire.api_table import (
-    MAX_REQUEST_BYTES,
-    ApiKey,
-    is_loaded,
-    is_served,
-    load,
-    request_reader,
-    response_encoder,
-)
+from jbodlab.kafka_wire.api_table import ApiKey, Codec, load, loaded
 from jbodlab.kafka_wire.framing import SIZE
 from jbodlab.kafka_wire.headers import (
     RequestHeader,
@@ -50,6 +33,13 @@ from jbodlab.kafka_wire.headers import (
     read_request_header,
     response_header,
 )
+from jbodlab.server.answer import Answer, Handler, InParts, Later, NoAnswer, RequestContext
+from jbodlab.server.api import MAX_REQUEST_BYTES, Api
+from jbodlab.server.helper_thread import HelperThread
+from jbodlab.server.request_handler import Buffers, CloseConnectionError, Pending
+from jbodlab.server.response import Response
+from jbodlab.server.session import Session
+from jbodlab.server.turns import SlicedWork
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import (
     ControllerUnavailableError,
@@ -61,55 +51,59 @@ from jbodlab.vocabulary.errors import (
 
 logger = logging.getLogger(__name__)
 
-PRODUCE_KEY = ApiKey.PRODUCE.to_bytes(2, "big")
-
 LARGE_BYTES = 32 << 10
 """Requests beyond this are worked on one at a time; a real one is larger once in a while."""
+
+_UNSUPPORTED_VERSION = struct.Struct(">iihihhh")
 
 
 class _Call(msgspec.Struct, frozen=True):
     """One request with everything that its answer needs."""
 
-    api: Api
+    handler: Handler
     request: Any
     context: RequestContext
+    codec: Codec
 
 
 class Dispatcher:
     """The request handler of all listeners.
 
     Args:
-        apis: The handler of each API that is served.
+        served: Each API with its handler.
         thread: Decodes and encodes large requests.
         monotonic_s: Clock that goes on while a callback runs.
     """
 
     def __init__(
         self,
-        apis: Mapping[int, Api],
+        served: Iterable[tuple[Api[Any], Handler]],
         thread: HelperThread,
         monotonic_s: Callable[[], float],
     ) -> None:
-        self.apis = apis
-        """The handler of each API that is served."""
+        self.served = {int(api.key): (api, handler) for api, handler in served}
+        """Each API with its handler, by its key."""
+        self._with_records = {
+            api.key.to_bytes(2, "big") for api, _ in self.served.values() if api.has_records
+        }
         self._turn = asyncio.Semaphore()
         """Held by the one large request that is worked on."""
         self._thread = thread
         self._monotonic_s = monotonic_s
 
     def is_pipelined(self, frame: memoryview) -> bool:
-        """Return whether a request is a Produce: these may overlap on one connection."""
-        return frame[:2] == PRODUCE_KEY
+        """Return whether a request has records: such requests may overlap on one connection."""
+        return bytes(frame[:2]) in self._with_records
 
     def admit(self, start: memoryview, size_bytes: int) -> None:
         """Raise DecodeError for a request larger than any real one, whose start has arrived."""
-        if start[:2] != PRODUCE_KEY and size_bytes > MAX_REQUEST_BYTES:
+        if size_bytes > MAX_REQUEST_BYTES and not self.is_pipelined(start):
             raise DecodeError(
                 f"{describe_header(start)} has {size_bytes} bytes, expected at most "
                 f"{MAX_REQUEST_BYTES}"
             )
 
-    def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
+    def handle(self, frame: memoryview, session: Session) -> Buffers | Pending:
         """Answer one request.
 
         Raises:
@@ -117,53 +111,63 @@ class Dispatcher:
             CloseConnectionError: what went wrong has no response.
         """
         header = read_request_header(frame)
-        api = self.apis.get(header.api_key)
-        if api is None or not is_served(header.api_key, header.api_version):
-            if api is not None and header.api_key == ApiKey.API_VERSIONS:
-                return unsupported_version_response(header.correlation_id)
-            raise UnsupportedVersionError(
-                f"unsupported API {header.api_key} version {header.api_version}"
-            )
-        context = RequestContext(header, connection)
-        is_large = len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE
-        if is_large or not is_loaded(header.api_key, header.api_version):
+        api, handler = self._find(header)
+        if handler is None:
+            return _unsupported_version(header.correlation_id, api)
+        context = RequestContext(header, session)
+        codec = loaded(header.api_key, header.api_version)
+        is_large = len(frame) > LARGE_BYTES and not api.has_records
+        if is_large or codec is None:
             turn = self._turn if is_large else nullcontext()
-            return _pending(self._answer_aside(api, frame, context, turn))
-        call = _Call(api, _decoded(frame, header), context)
+            return _pending(self._answer_aside(api, handler, frame, context, turn))
+        call = _Call(handler, _decoded(frame, header, codec), context, codec)
         try:
-            answer = api.answer(call.request, context)
+            answer = handler.answer(call.request, context)
             if isinstance(answer, InParts):
                 work = SlicedWork(answer, self._monotonic_s)
                 if not work.begin():
                     return _pending(self._answer_in_turn(call, work))
                 answer = work.response()
         except Exception as error:  # noqa: BLE001 - one request must not end the others; it is logged
-            return _encoded(_failed(call, error), context)
+            return _encoded(error_response(call, error), call)
         if isinstance(answer, Later):
             later = answer
             return Pending(
                 later.future,
-                lambda: _encoded(_finished(call, later), context),
+                lambda: _encoded(response_of_later(call, later), call),
                 later.hurry,
                 later.overlaps,
             )
-        return _encoded(answer, context)
+        return _encoded(answer, call)
+
+    def _find(self, header: RequestHeader) -> tuple[Api[Any], Handler | None]:
+        """Return the API of a request, without its handler for ApiVersions of the future."""
+        found = self.served.get(header.api_key)
+        if found is not None:
+            if found[0].serves(header.api_version):
+                return found
+            if header.api_key == ApiKey.API_VERSIONS:
+                return found[0], None
+        raise UnsupportedVersionError(
+            f"unsupported API {header.api_key} version {header.api_version}"
+        )
 
     async def _answer_aside(
         self,
-        api: Api,
+        api: Api[Any],
+        handler: Handler,
         frame: memoryview,
         context: RequestContext,
         turn: AbstractAsyncContextManager[None],
     ) -> Buffers:
         async with turn:
-            request = await self._thread.run(partial(_read, frame, context.header))
-            call = _Call(api, request, context)
-            answer = await self._worked_out(call)
+            codec, request = await self._thread.run(partial(_read, frame, context.header, api))
+            call = _Call(handler, request, context, codec)
+            answer = await self._run_handler(call)
             if not isinstance(answer, Later):
-                return await self._thread.run(partial(_encoded, answer, context))
-        answer = await _waited_for(call, answer)
-        return await self._thread.run(partial(_encoded, answer, context))
+                return await self._thread.run(partial(_encoded, answer, call))
+        answer = await await_later(call, answer)
+        return await self._thread.run(partial(_encoded, answer, call))
 
     async def _answer_in_turn(self, call: _Call, work: SlicedWork) -> Buffers:
         async with self._turn:
@@ -171,29 +175,28 @@ class Dispatcher:
             try:
                 answer = await work.finish()
             except Exception as error:  # noqa: BLE001 - as in handle
-                answer = _failed(call, error)
-            return await self._thread.run(partial(_encoded, answer, call.context))
+                answer = error_response(call, error)
+            return await self._thread.run(partial(_encoded, answer, call))
 
-    async def _worked_out(self, call: _Call) -> Response | Later:
+    async def _run_handler(self, call: _Call) -> Response | Later:
         answer: Answer
         try:
-            answer = call.api.answer(call.request, call.context)
+            answer = call.handler.answer(call.request, call.context)
             if isinstance(answer, InParts):
                 answer = await SlicedWork(answer, self._monotonic_s).finish()
         except Exception as error:  # noqa: BLE001 - as in handle
-            return _failed(call, error)
+            return error_response(call, error)
         return answer
 
 
-def _read(frame: memoryview, header: RequestHeader) -> Any:
-    load(header.api_key, header.api_version)
-    return _decoded(frame, header)
+def _read(frame: memoryview, header: RequestHeader, api: Api[Any]) -> tuple[Codec, Any]:
+    codec = load(header.api_key, header.api_version, api.max_items)
+    return codec, _decoded(frame, header, codec)
 
 
-def _decoded(frame: memoryview, header: RequestHeader) -> Any:
-    read = request_reader(header.api_key, header.api_version)
+def _decoded(frame: memoryview, header: RequestHeader, codec: Codec) -> Any:
     try:
-        request, _ = read(frame, header.body_offset)
+        request, _ = codec.read(frame, header.body_offset)
     except DecodeError as error:
         raise DecodeError(f"{describe_header(frame)}: {error}") from error
     return request
@@ -205,13 +208,14 @@ def _pending(work: Coroutine[Any, Any, Buffers]) -> Pending:
     return Pending(task, task.result, overlaps=False)
 
 
-async def _waited_for(call: _Call, later: Later) -> Response:
+async def await_later(call: _Call, later: Later) -> Response:
+    """Wait for an answer; who is cancelled cancels it."""
     try:
         await asyncio.wait([later.future])
     except asyncio.CancelledError:
         later.future.cancel()
         raise
-    return _finished(call, later)
+    return response_of_later(call, later)
 
 
 def as_kafka_error(error: Exception) -> KafkaError:
@@ -234,26 +238,33 @@ def as_kafka_error(error: Exception) -> KafkaError:
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _finished(call: _Call, later: Later) -> Response:
+def response_of_later(call: _Call, later: Later) -> Response:
     """Return an answer that came later; a cancelled future ends the connection."""
     try:
         return later.finish(later.future.result())
     except Exception as error:  # noqa: BLE001 - as in handle
-        return _failed(call, error)
+        return error_response(call, error)
 
 
-def _failed(call: _Call, error: Exception) -> Response:
-    return call.api.failure(call.request, call.context, as_kafka_error(error))
+def error_response(call: _Call, error: Exception) -> Response:
+    """Return the response in which a request fails as a whole."""
+    return call.handler.failure(call.request, call.context, as_kafka_error(error))
 
 
-def _encoded(answer: Response, context: RequestContext) -> Buffers:
+def _encoded(answer: Response, call: _Call) -> Buffers:
     if isinstance(answer, NoAnswer):
         if answer.failure is not None:
             raise CloseConnectionError(answer.failure)
         return ()
-    header = context.header
+    header = call.context.header
     head = bytearray(SIZE.size)
     head += response_header(header.api_key, header.api_version, header.correlation_id)
-    buffers = response_encoder(header.api_key, header.api_version)(answer, head)
+    buffers = call.codec.encode(answer, head)
     SIZE.pack_into(head, 0, sum(map(len, buffers)) - SIZE.size)
     return buffers
+
+
+def _unsupported_version(correlation_id: int, api: Api[Any]) -> Buffers:
+    """Return the answer to an ApiVersions version of the future: error 35 and our range."""
+    code, size = ErrorCode.UNSUPPORTED_VERSION, _UNSUPPORTED_VERSION.size - SIZE.size
+    return (_UNSUPPORTED_VERSION.pack(size, correlation_id, code, 1, api.key, *api.versions),)

@@ -15,14 +15,13 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
-from broker.api.request_handler import ConnectionInfo
-from broker.metadata_cache import MetadataCache
-from broker.replica.client_requests import CONSUMER_ID
 from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.server.response import Response
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import KafkaError
 
-NO_TIME = datetime.timedelta(0)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
@@ -30,7 +29,7 @@ class RequestContext(msgspec.Struct, frozen=True):
     """What is known about a request besides its body."""
 
     header: RequestHeader
-    connection: ConnectionInfo
+    session: Session
 
     @property
     def version(self) -> int:
@@ -40,13 +39,7 @@ class RequestContext(msgspec.Struct, frozen=True):
     @property
     def listener_name(self) -> str:
         """Listener the request came in on; addresses in the response belong to it."""
-        return self.connection.listener_name
-
-
-class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """A response that the encoder of its API writes."""
-
-    throttle_time: datetime.timedelta = NO_TIME
+        return self.session.listener_name
 
 
 class NoAnswer(Response, frozen=True, kw_only=True):
@@ -55,11 +48,15 @@ class NoAnswer(Response, frozen=True, kw_only=True):
     failure: str | None = None
 
 
+def _itself(response: Response) -> Response:
+    return response
+
+
 class Later(msgspec.Struct, frozen=True):
     """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
     future: asyncio.Future[Any]
-    finish: Callable[[Any], Response]
+    finish: Callable[[Any], Response] = _itself
     hurry: Callable[[], None] | None = None
     overlaps: bool = True
     """Whether the next request of a kind that may overlap may start meanwhile."""
@@ -77,7 +74,7 @@ class InParts(msgspec.Struct, frozen=True):
 Answer = Response | Later | InParts
 
 
-class Api(Protocol):
+class Handler(Protocol):
     """The handler of one API; neither method blocks."""
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
@@ -91,23 +88,21 @@ class Api(Protocol):
         """Return the response in which every part of the request fails with an error."""
 
 
+def with_throttle_time(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
+    """Return an answer whose response names a throttle time, if that is longer than its own."""
+
+    def change(response: Response) -> Response:
+        return replace(response, throttle_time=max(response.throttle_time, throttle_time))
+
+    if isinstance(answer, Response):
+        return change(answer)
+    finish = answer.finish
+    return replace(answer, finish=lambda result: change(finish(result)))
+
+
 def in_background(work: Coroutine[Any, Any, Response]) -> Later:
     """Return the answer that a coroutine brings; it is cancelled when the client goes away."""
-    return Later(asyncio.get_running_loop().create_task(work), lambda response: response)
-
-
-def asking_replica(request: Any, context: RequestContext, cache: MetadataCache) -> int:
-    """Return the id of the broker that asks as a follower; negative for everybody else.
-
-    Brokers follow by the listener that they find each other at; whoever names an id at another one
-    is a consumer. Which process of that broker it is, Fetch tells: see `FetchService`.
-    """
-    # From version 15 of Fetch on it stands in a tagged field, together with its epoch.
-    state = getattr(request, "replica_state", None)
-    replica_id: int = getattr(request, "replica_id", -1) if state is None else state.replica_id
-    if replica_id >= 0 and not cache.is_for_brokers(context.listener_name):
-        return CONSUMER_ID
-    return replica_id
+    return Later(asyncio.get_running_loop().create_task(work))
 
 
 def milliseconds(duration: datetime.timedelta) -> int:

@@ -15,10 +15,10 @@ from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Any, get_args, get_origin
 
-from broker.api.answer import RequestContext
-from broker.api.partition_errors import told
 from jbodlab.kafka_wire.api_table import response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.partition_errors import told
 from jbodlab.vocabulary.errors import KafkaError
 
 PARTITION_FIELDS = frozenset({"partition", "partition_index"})

@@ -1,22 +1,46 @@
-"""Processes a request in slices, so that other requests are answered in between.
+"""Processes requests in slices, so that other requests are answered in between.
 
 A request may name tens of thousands of items, and a small one may ask for everything in a large
-cluster. Work that is done part by part (`InParts`) occupies the loop for `SLICE_S` at a time.
+cluster. Work that is done part by part (`InParts`) occupies the loop for `SLICE_S` at a time; work
+that waits in between is cut by the number of its items (`Turns`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
-from broker.api.answer import InParts, Response
+from jbodlab.server.answer import InParts
+from jbodlab.server.response import Response
 
 SLICE_S = 0.005
 """Others wait so long at most, beyond the time that one part takes."""
 
 FIRST_SLICE_S = 0.0005
 """Many may ask at once: so much of the loop each of them has before it waits for its turn."""
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Shared by large requests that take turns: one of them is worked on in a turn of the loop."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> None:
+        """Wait until the caller may go on for a while."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
+
+def slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield items by so many; the last slice may have less."""
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
+        yield some
 
 
 class SlicedWork:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker.network.fair_turns import SHARE_S, FairTurns
+from jbodlab.server.fair_turns import SHARE_S, FairTurns
 
 
 class Turns:

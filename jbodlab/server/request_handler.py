@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import JbodlabError
 
 Buffers = Sequence[bytes | bytearray | memoryview]
@@ -16,28 +17,6 @@ Buffers = Sequence[bytes | bytearray | memoryview]
 
 class CloseConnectionError(JbodlabError):
     """The only possible answer is the end of the connection."""
-
-
-class Mute(msgspec.Struct):
-    """Until when, on the loop's clock, no further request of a connection is started."""
-
-    until_s: float = 0.0
-
-
-class Software(msgspec.Struct):
-    """What a client calls its software: nothing before ApiVersions 3, which old ones never send."""
-
-    name: str = ""
-
-
-class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request came from."""
-
-    listener_name: str
-    peer: str
-    """Address of the client, for logs."""
-    mute: Mute = msgspec.field(default_factory=Mute)
-    software: Software = msgspec.field(default_factory=Software)
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -64,7 +43,7 @@ class RequestHandler(Protocol):
     def admit(self, start: memoryview, size_bytes: int) -> None:
         """Raise DecodeError unless a request of this size is wanted; `start` is its beginning."""
 
-    def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
+    def handle(self, frame: memoryview, session: Session) -> Buffers | Pending:
         """Start to answer one request; never blocks.
 
         Raises:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.network.bounds import LOOK_S_MAX, Bounds
-from broker.network.malloc import WORTH_RETURNING_BYTES
-from broker.network.open_connections import ConnectionLimits
 from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.threads import CallQueue, Flag
-from tests.broker.network.fakes import FakeConnection
+from jbodlab.server.bounds import LOOK_S_MAX, Bounds
+from jbodlab.server.malloc import WORTH_RETURNING_BYTES
+from jbodlab.server.open_connections import ConnectionLimits
+from tests.jbodlab.server.fakes import FakeConnection
 from tests.waiting import run_adjustable, set_forward, turns
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from broker.network.request_memory import RequestMemory
+from jbodlab.server.request_memory import RequestMemory
 from tests.waiting import turns
 
 

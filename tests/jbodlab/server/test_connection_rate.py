@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from broker.network.connection_rate import HELD_S_MAX, KEPT_S, ConnectionRate
 from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.server.connection_rate import HELD_S_MAX, KEPT_S, ConnectionRate
 
 KEY = "connection_creation_rate"
 

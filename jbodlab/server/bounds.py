@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.network.connection_rate import ConnectionRate
-from broker.network.fair_turns import FairTurns
-from broker.network.malloc import MemoryReturn
-from broker.network.open_connections import ConnectionLimits, OpenConnections
-from broker.network.request_memory import RequestMemory
 from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, new_scratch
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.runtime.loop_clock import loop_ms
 from jbodlab.runtime.outside import Outside
+from jbodlab.server.connection_rate import ConnectionRate
+from jbodlab.server.fair_turns import FairTurns
+from jbodlab.server.malloc import MemoryReturn
+from jbodlab.server.open_connections import ConnectionLimits, OpenConnections
+from jbodlab.server.request_memory import RequestMemory
 
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 2.0
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from broker.network.open_connections import (
+from jbodlab.server.open_connections import (
     STALLED_MS,
     WAITING_MAX,
     ConnectionLimits,
     OpenConnections,
 )
-from tests.broker.network.fakes import FakeConnection
+from tests.jbodlab.server.fakes import FakeConnection
 
 
 class Clock:

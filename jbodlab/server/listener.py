@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from broker.api.request_handler import RequestHandler
-from broker.network.bounds import Bounds
-from broker.network.connection import Connection
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.connection import Connection
+from jbodlab.server.request_handler import RequestHandler
 
 logger = logging.getLogger(__name__)
 

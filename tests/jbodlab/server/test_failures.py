@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from broker.api.answer import RequestContext
-from broker.api.failures import FailsBySchema
-from broker.api.request_handler import ConnectionInfo
 from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -23,7 +23,7 @@ TOPIC_ID = UUID(int=7)
 
 def failure(request: Any, message: str = "why") -> Any:
     header = RequestHeader(request.__api_key__, request.__version__, 42, "client", 0)
-    context = RequestContext(header, ConnectionInfo(listener_name="CLIENTS", peer="client:1"))
+    context = RequestContext(header, Session(listener_name="CLIENTS", peer="client:1"))
     return FailsBySchema().failure(request, context, KafkaError(CODE, message))
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from broker.network.malloc import (
+from jbodlab.server.malloc import (
     BUSY_LOOKS_MAX,
     QUIET_BYTES,
     WORTH_RETURNING_BYTES,

@@ -14,17 +14,18 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.api.request_handler import Buffers, CloseConnectionError, ConnectionInfo, Pending
-from broker.network.bounds import Bounds
-from broker.network.connection import (
+from jbodlab.kafka_wire.framing import SCRATCH_BYTES, START_BYTES
+from jbodlab.runtime.machine import system_environment
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.connection import (
     HELD_BYTES_AT_LEAST,
     MAX_PIPELINED_REQUESTS,
     MAX_QUEUED_REQUESTS,
 )
-from broker.network.listener import Listener
-from broker.network.open_connections import ConnectionLimits
-from jbodlab.kafka_wire.framing import SCRATCH_BYTES, START_BYTES
-from jbodlab.runtime.machine import system_environment
+from jbodlab.server.listener import Listener
+from jbodlab.server.open_connections import ConnectionLimits
+from jbodlab.server.request_handler import Buffers, CloseConnectionError, Pending
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import DecodeError
 from tests.waiting import turns
 
@@ -46,7 +47,7 @@ class ScriptedHandler:
     def __init__(self) -> None:
         self.started: list[str] = []
         self.waiting: dict[str, asyncio.Future[bytes]] = {}
-        self.connections: list[ConnectionInfo] = []
+        self.sessions: list[Session] = []
         self.hurried: list[str] = []
         self.announced: list[int] = []
         """Sizes of large requests, each time that they ask to come in."""
@@ -61,10 +62,10 @@ class ScriptedHandler:
         if bytes(start[:1]) == UNWANTED:
             raise DecodeError(f"{size_bytes} bytes are not wanted")
 
-    def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
+    def handle(self, frame: memoryview, connection: Session) -> Buffers | Pending:
         name = bytes(frame[1:]).decode().strip()
         self.started.append(name)
-        self.connections.append(connection)
+        self.sessions.append(connection)
         self.changed.set()
         if name == "!refuse":
             raise DecodeError("not served")
@@ -173,7 +174,7 @@ def test_requests_are_worked_on_one_at_a_time() -> None:
 def test_connections_take_turns_where_there_is_no_time_for_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker.network.fair_turns.SHARE_S", 0.0)
+    monkeypatch.setattr("jbodlab.server.fair_turns.SHARE_S", 0.0)
     names = "abc"
 
     async def scenario() -> None:
@@ -566,7 +567,7 @@ def test_closing_the_listener_ends_connections_and_accepts_no_more() -> None:
         async with serving() as (listener, handler), connected(listener) as client:
             client.send(request(OTHER, "a"))
             await handler.until(lambda: "a" in handler.waiting)
-            assert handler.connections[0].listener_name == "CLIENTS"
+            assert handler.sessions[0].listener_name == "CLIENTS"
 
             await listener.close()
             assert await client.is_closed_by_the_broker()
@@ -655,15 +656,15 @@ def test_no_request_of_a_muted_connection_is_started_before_its_time() -> None:
             client.send(request(OTHER, "!one"))
             assert await client.receive() == "!one"
             loop = asyncio.get_running_loop()
-            mute = handler.connections[0].mute
-            mute.until_s = over_s = loop.time() + 0.05
+            session = handler.sessions[0]
+            session.muted_until_s = over_s = loop.time() + 0.05
 
             client.send(request(OTHER, "!two"), request(PRODUCE, "!three"))
 
             assert [await client.receive() for _ in range(2)] == ["!two", "!three"]
             assert loop.time() >= over_s
             # Others are not concerned.
-            mute.until_s = loop.time() + 60
+            session.muted_until_s = loop.time() + 60
             async with connected(listener) as other:
                 other.send(request(OTHER, "!other"))
                 assert await other.receive() == "!other"

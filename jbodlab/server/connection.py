@@ -23,16 +23,16 @@ from typing import cast
 
 import msgspec
 
-from broker.api.request_handler import (
+from jbodlab.kafka_wire.framing import FrameDecoder, is_large
+from jbodlab.runtime import tcp
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.request_handler import (
     Buffers,
     CloseConnectionError,
-    ConnectionInfo,
     Pending,
     RequestHandler,
 )
-from broker.network.bounds import Bounds
-from jbodlab.kafka_wire.framing import FrameDecoder, is_large
-from jbodlab.runtime import tcp
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,6 @@ class Connection(asyncio.BufferedProtocol):
         "_held_bytes",
         "_in_progress",
         "_in_progress_bytes",
-        "_info",
         "_is_serving",
         "_on_lost",
         "_on_made",
@@ -81,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         "_queue",
         "_queued_bytes",
         "_reading_paused",
+        "_session",
         "_transport",
         "_unmute",
         "_write_blocked",
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
             admit=self._admit,
         )
         self.ip = ""
-        self._info = ConnectionInfo(listener_name=listener_name, peer="")
+        self._session = Session(listener_name=listener_name)
         self._transport: asyncio.Transport | None = None
         # Lists, as most are empty: a deque takes half a KiB from the beginning.
         self._queue: list[memoryview] = []
@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def listener_name(self) -> str:
         """Listener that accepted it."""
-        return self._info.listener_name
+        return self._session.listener_name
 
     @property
     def is_busy(self) -> bool:
@@ -150,9 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.ip = peer[0]
-            self._info = ConnectionInfo(
-                listener_name=self.listener_name, peer=f"{peer[0]}:{peer[1]}"
-            )
+            self._session.peer = f"{peer[0]}:{peer[1]}"
         if not self._on_made(self):
             self._transport.abort()
             return
@@ -271,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._refuse(error)
             except Exception:
                 # One client must not end the others; the traceback is all that is left of it.
-                logger.exception("cannot process a request", extra={"peer": self._info.peer})
+                logger.exception("cannot process a request", extra={"peer": self._session.peer})
                 self.abort()
         self._send()
         self._update_reading()
@@ -294,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_muted(self) -> bool:
         """Whether the client has used up its quotas; it then goes on when that is over."""
-        until_s = self._info.mute.until_s
+        until_s = self._session.muted_until_s
         if not until_s:
             return False
         loop = asyncio.get_running_loop()
@@ -312,7 +310,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self, frame: memoryview) -> None:
         appends = self._handler.is_pipelined(frame)
-        answer = self._handler.handle(frame, self._info)
+        answer = self._handler.handle(frame, self._session)
         pipelined = appends and (not isinstance(answer, Pending) or answer.overlaps)
         if isinstance(answer, Pending) and not (answer.future.done() and not self._in_progress):
             self._in_progress.append(_InProgress(answer, len(frame), pipelined, appends))
@@ -355,7 +353,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
         except Exception:
             # As above: this connection ends, the broker goes on.
-            logger.exception("cannot process a request", extra={"peer": self._info.peer})
+            logger.exception("cannot process a request", extra={"peer": self._session.peer})
             self.abort()
         self._pump()
 
@@ -396,7 +394,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _refuse(self, reason: Exception) -> None:
-        logger.warning("closed a connection: %s", reason, extra={"peer": self._info.peer})
+        logger.warning("closed a connection: %s", reason, extra={"peer": self._session.peer})
         self.close()
 
     def _drop_all(self) -> None:

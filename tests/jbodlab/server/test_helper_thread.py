@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from broker.api.helper_thread import HelperThread
 from jbodlab.runtime.machine import system_environment
+from jbodlab.server.helper_thread import HelperThread
 
 DEADLINE_S = 10.0
 

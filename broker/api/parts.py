@@ -1,0 +1,84 @@
+"""What the handlers of a broker are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from broker.api.cluster.own_configs import OwnConfigs
+from broker.api.groups.coordinators import GroupCoordinators
+from broker.api.ports import Revival
+from broker.client_quotas import ClientQuotas
+from broker.controller_link.channel import ControllerChannel
+from broker.disk.directory.log_dir import LogDir
+from broker.fetch.fetch_sessions import FetchSessions
+from broker.fetch.fetching import FetchService
+from broker.fetch.offset_queries import OffsetQueries
+from broker.metadata_cache import MetadataCache
+from broker.moves.move_requests import RequestedMoves
+from broker.produce.appends import AppendService
+from broker.produce.produce_forwarder import ProduceForwarder
+from broker.replica.client_requests import DeletedRecords, LogDirDescription, RecordDeletion
+from broker.replica.registry import ReplicaRegistry
+from broker.traffic import Traffic
+from jbodlab.controller_api.requests import NewTopic
+from jbodlab.runtime.threads import Threads
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
+
+if TYPE_CHECKING:
+    from broker.api.cluster.topic_creator import TopicCreator
+    from broker.api.data.producer_ids import ProducerIds
+
+
+class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the broker consists of."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    cache: MetadataCache
+    appends: AppendService
+    fetches: FetchService
+    sessions: FetchSessions
+    offsets: OffsetQueries
+    registry: ReplicaRegistry
+    """The replicas of this broker."""
+    delete_records: Callable[
+        [Sequence[RecordDeletion], int], Coroutine[Any, Any, list[DeletedRecords]]
+    ]
+    """(deletions, timeout in ms): lets logs begin later, and waits for those of all replicas."""
+    describe_log_dirs: Callable[
+        [Mapping[str, set[int]] | None], Coroutine[Any, Any, list[LogDirDescription]]
+    ]
+    """Describes every directory, with the partitions of these topics; None for all."""
+    move_requests: RequestedMoves
+    groups: GroupCoordinators
+    controller: ControllerChannel
+    revival: Revival
+    broker_epoch: Callable[[], BrokerEpoch]
+    """Epoch of the current registration."""
+    threads: Threads
+    monotonic_s: Callable[[], float]
+    """Clock that goes on while a callback runs."""
+    configs: OwnConfigs
+    """The settings of this broker."""
+    traffic: Traffic
+    """What is counted of requests."""
+    is_settled: Callable[[], bool] = lambda: True
+    """Whether the controller knows what follows from changed settings."""
+    auto_create_topics: bool = True
+    """Whether a client's Metadata request may create topics."""
+    log_dirs: Callable[[], Sequence[LogDir]] = tuple
+    """The directories of `log.dirs`, offline ones included."""
+    internal_topic: Callable[[str], NewTopic | None] = lambda _name: None
+    """How a topic of the brokers' own is to be created."""
+
+
+class ApiParts(BrokerParts, frozen=True, kw_only=True):
+    """These, and what several handlers share."""
+
+    quotas: ClientQuotas
+    produce_forwarder: ProduceForwarder
+    topic_creator: TopicCreator
+    producer_ids: ProducerIds

@@ -1,1 +1,0 @@
-"""Sockets: listeners and connections; what a request means is the business of `broker.api`."""

@@ -1,0 +1,79 @@
+"""What a server says of one API: versions, limits, resources, and who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Handler
+from jbodlab.server.resources import Resources
+
+Parts = TypeVar("Parts")
+
+MAX_REQUEST_BYTES = 4 << 20
+"""Of a request without records: `MAX_REQUEST_ITEMS` topics with names of 80 letters.
+
+Clients of Apache Kafka may send 100 MiB; nothing but records is ever that large.
+"""
+
+MAX_REQUEST_ITEMS = 50_000
+"""Items of all arrays of a request together, nested ones included.
+
+It is what a cluster of some 10,000 partitions needs where a request names all of them with their
+replicas: one that reassigns them has a topic, a partition and three replicas for each.
+"""
+
+MAX_CHANGED_ITEMS = 20_000
+"""Of what the controller changes in one step, 10,000 partitions at most."""
+
+
+class Api(msgspec.Struct, Generic[Parts], frozen=True, kw_only=True):
+    """One API; made once, in the module of its handler.
+
+    Attributes:
+        versions: First and last version that ApiVersions names.
+        accepted: First and last version that is decoded; None where they are the same.
+        max_items: Most items in all arrays of a request together.
+        has_records: Whether a request is as large as its records, which are not decoded. Such a
+            request has no limit but that of the listener, is never worked on aside, and the next
+            one of its connection may start before it is answered.
+        resources: What a request touches.
+        handler: Makes the handler of the parts of a server.
+    """
+
+    key: ApiKey
+    versions: tuple[int, int]
+    accepted: tuple[int, int] | None = None
+    max_items: int = MAX_REQUEST_ITEMS
+    has_records: bool = False
+    resources: Resources
+    handler: Callable[[Parts], Handler]
+
+    def serves(self, version: int) -> bool:
+        """Return whether requests of a version are answered."""
+        low, high = self.accepted or self.versions
+        return low <= version <= high
+
+    @property
+    def accepted_versions(self) -> range:
+        """Every version that is answered."""
+        low, high = self.accepted or self.versions
+        return range(low, high + 1)
+
+
+Filter = Callable[[Api[Any], Handler], Handler]
+"""Returns a handler that sees, and may change, what another one is asked and answers."""
+
+
+def with_handlers(
+    apis: Iterable[Api[Parts]], parts: Parts, filters: Iterable[Filter] = ()
+) -> Iterator[tuple[Api[Parts], Handler]]:
+    """Make the handler of each API, behind filters of which the last one is the outermost."""
+    for api in apis:
+        handler = api.handler(parts)
+        for each in filters:
+            handler = each(api, handler)
+        yield api, handler

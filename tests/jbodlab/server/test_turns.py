@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jbodlab.runtime.outside import real
+from jbodlab.server import turns
+from jbodlab.server.answer import InParts, NoAnswer
+from jbodlab.server.turns import SlicedWork, Turns, slices
+
+
+def test_work_goes_on_where_a_slice_ended(monkeypatch: Any) -> None:
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+    answer = InParts(range(2), lambda parts: NoAnswer(failure=str(parts)))
+    work = SlicedWork(answer, real().monotonic_s)
+
+    assert [work.advance(), work.advance(), work.advance()] == [False, False, True]
+    assert work.response() == NoAnswer(failure="[0, 1]")
+
+
+def test_items_come_in_slices_the_last_of_which_may_be_short() -> None:
+    assert list(slices(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(slices((), 2)) == []
+
+
+def test_one_of_those_that_take_turns_goes_on_in_a_turn_of_the_loop() -> None:
+    async def test() -> None:
+        shared, went_on = Turns(), 0
+
+        async def work() -> None:
+            nonlocal went_on
+            await shared.next()
+            went_on += 1
+
+        tasks = [asyncio.create_task(work()) for _ in range(20)]
+        seen = 0
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            assert went_on <= seen + 1
+            seen = went_on
+
+    asyncio.run(test())
