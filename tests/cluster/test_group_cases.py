@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import ElectionType, TopicPartition
 
+from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
-from tests.cluster.group_stage import COORDINATORS, GOES_ON_S, coordinator
-from tests.cluster.harness import wait_for
-from tests.cluster.scenes import Scene, Stage
+from tests.cluster import moving
+from tests.cluster.group_members import Members
+from tests.cluster.group_stage import COORDINATORS, GOES_ON_S, committed, coordinator
+from tests.cluster.harness import running, wait_for
+from tests.cluster.scenes import SETTINGS, Scene, Stage
 from tests.command_lines import CommandLines
 from tests.kafka.tools import GROUPS, KafkaTools
 
@@ -197,6 +201,37 @@ def groups_by_directory(scene: Scene, broker: int) -> dict[Path, str]:
     return by_path
 
 
+def test_first_find_creates(group_stage: Stage) -> None:
+    with group_stage.scene() as scene, asking(scene, "none") as askers:
+        assert GROUP_METADATA_TOPIC not in scene.cluster.image().topics.by_name
+
+        (told,) = askers[1].find("g")
+
+        assert ErrorCode(int(told.error_code)) is UNAVAILABLE
+        assert told.error_message == f"{GROUP_METADATA_TOPIC} is being created"
+        begun_s = time.monotonic()
+        wait_for("a coordinator", lambda: found(askers, "g", of=1)[0] is NONE)
+        print(f"coordinator after {time.monotonic() - begun_s:.2f} s")
+        topic = scene.cluster.image().topics.by_name[GROUP_METADATA_TOPIC]
+        assert len(topic.partitions) == COORDINATORS
+        assert {len(each.replicas) for each in topic.partitions.values()} == {3}
+        listed = scene.cluster.admin().list_topics(timeout=30).topics
+        assert GROUP_METADATA_TOPIC in listed
+
+
+def test_find_with_few_brokers(cluster_root: Path) -> None:
+    with running(cluster_root, brokers=1, dirs=2, settings=SETTINGS) as cluster:
+        asker = Asker(cluster.node(1).port, "none")
+        try:
+            wait_for("a coordinator", lambda: int(asker.find("g")[0].error_code) == 0)
+        finally:
+            asker.close()
+        topic = cluster.image().topics.by_name[GROUP_METADATA_TOPIC]
+        assert {each.replicas for each in topic.partitions.values()} == {(1,)}
+        said = cluster.node(1).output()
+        assert "with replication factor 1 instead of 3" in said
+
+
 def test_commit_disk_dies_and_acked_commit_disk_dies(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         topic = scene.topic(1, records=0).topic
@@ -218,6 +253,152 @@ def test_commit_disk_dies_and_acked_commit_disk_dies(group_stage: Stage) -> None
             assert askers[now].commit("g", offset + 1) is NONE
             assert askers[now].fetch("g") == (NONE, offset + 1)
             assert askers[former].commit("g", 0) is MOVED
+
+
+def test_move_coordinator_directory(group_stage: Stage) -> None:
+    with group_stage.scene() as scene, Members() as clients:
+        ledger = scene.topic(4, records=40)
+        with asking(scene, ledger.topic) as askers:
+            broker = wait_active(scene, askers, "g")
+            member = clients.join("librdkafka", scene.cluster.bootstrap, ledger.topic, "g")
+            wait_for(
+                "it has all", lambda: member.poll() is not None and len(member.assigned()) == 4
+            )
+            index = coordinator_partition("g", COORDINATORS)
+            target = moving.other_dir(scene.cluster, broker, GROUP_METADATA_TOPIC, index)
+            standalone = next(
+                group
+                for group in map("alone {}".format, range(1_000))
+                if coordinator_partition(group, COORDINATORS) == index
+            )
+            with Committing(scene.cluster.node(broker).port, ledger.topic, standalone) as commits:
+                wanted = {(GROUP_METADATA_TOPIC, index): target}
+                assert moving.alter(scene.cluster, broker, wanted) == {NONE}
+                wait_for(
+                    "it is in the other directory",
+                    lambda: coordinator(scene, "g") == (broker, target),
+                    GOES_ON_S,
+                )
+                reached = commits.acknowledged
+                wait_for("commits go on", lambda: commits.acknowledged > reached + 20)
+                member.poll()
+                member.commit()
+            assert commits.refused() == set()
+            assert len(member.assigned()) == 4
+            assert askers[broker].fetch(standalone) == (NONE, commits.acknowledged)
+
+
+def test_move_source_dies(group_stage: Stage) -> None:
+    with group_stage.scene() as scene:
+        topic = scene.topic(1, records=0).topic
+        with asking(scene, topic) as askers:
+            broker = wait_active(scene, askers, "g")
+            for offset in range(200):
+                assert askers[broker].commit("g", offset) is NONE
+            index = coordinator_partition("g", COORDINATORS)
+            source = coordinator(scene, "g")[1]
+            target = moving.other_dir(scene.cluster, broker, GROUP_METADATA_TOPIC, index)
+            moving.set_move_rate(scene.cluster, broker, 1_000)
+            try:
+                assert moving.alter(
+                    scene.cluster, broker, {(GROUP_METADATA_TOPIC, index): target}
+                ) == {NONE}
+                wait_for(
+                    "a copy",
+                    lambda: moving.is_moving(scene.cluster, broker, GROUP_METADATA_TOPIC),
+                )
+                scene.break_and_wait("chmod000", broker, source)
+
+                now = wait_for(
+                    "another coordinator",
+                    lambda: next(
+                        (
+                            b
+                            for c, b in [found(askers, "g", of=broker)]
+                            if c is NONE and b != broker
+                        ),
+                        None,
+                    ),
+                )
+                wait_for("it has the offset", lambda: askers[now].fetch("g") == (NONE, 199))
+                assert askers[now].commit("g", 200) is NONE
+            finally:
+                moving.set_move_rate(scene.cluster, broker, None)
+
+
+def test_revived_coordinator(group_stage: Stage) -> None:
+    with group_stage.scene() as scene:
+        topic = scene.topic(1, records=0).topic
+        with asking(scene, topic) as askers:
+            former = wait_active(scene, askers, "g")
+            with Committing(scene.cluster.node(former).port, topic, "g") as commits:
+                scene.break_and_wait("chmod000", former, coordinator(scene, "g")[1])
+            old = commits.acknowledged
+            assert committed(scene.cluster, "g", topic)[0] >= old
+            now = coordinator(scene, "g")[0]
+            assert now != former
+            wait_for("a newer commit", lambda: askers[now].commit("g", old + 100) is NONE)
+
+            scene.make_whole()
+            elect(scene, coordinator_partition("g", COORDINATORS))
+
+            wait_for("it is served again", lambda: askers[former].fetch("g")[0] is NONE)
+            assert askers[former].fetch("g") == (NONE, old + 100)
+            assert askers[now].commit("g", 0) is MOVED
+
+
+def elect(scene: Scene, index: int) -> None:
+    """Let the preferred replica lead a coordinator's partition."""
+    wanted = [TopicPartition(GROUP_METADATA_TOPIC, index)]
+    scene.cluster.admin().elect_leaders(ElectionType.PREFERRED, wanted).result(30)
+
+
+def test_one_replica_directory_dead(group_stage: Stage) -> None:
+    with group_stage.scene() as scene:
+        topic = scene.topic(1, records=0).topic
+        scene.cluster.create_topic(GROUP_METADATA_TOPIC, COORDINATORS, 1)
+        with asking(scene, topic) as askers:
+            broker = wait_active(scene, askers, "g")
+            path = coordinator(scene, "g")[1]
+            assert askers[broker].commit("g", 7) is NONE
+
+            scene.break_and_wait("chmod000", broker, path)
+
+            for each in askers:
+                wait_for(
+                    f"broker {each} names nobody",
+                    lambda each=each: found(askers, "g", of=each) == (UNAVAILABLE, -1),
+                )
+            assert askers[broker].commit("g", 8) is MOVED
+            assert askers[broker].fetch("g") == (MOVED, -1)
+
+            scene.make_whole()
+
+            assert wait_active(scene, askers, "g") == broker
+            assert askers[broker].fetch("g") == (NONE, 7)
+
+
+def test_other_directory_unaffected(group_stage: Stage) -> None:
+    """I17."""
+    with group_stage.scene() as scene:
+        topic = scene.topic(1, records=0).topic
+        with asking(scene, topic) as askers:
+            broker = wait_active(scene, askers, "g")
+            groups = groups_by_directory(scene, broker)
+            assert len(groups) > 1
+            (dying, hit), (_, spared) = list(groups.items())[:2]
+            port = scene.cluster.node(broker).port
+            with (
+                Committing(port, topic, hit) as of_dead,
+                Committing(port, topic, spared) as of_other,
+            ):
+                scene.break_and_wait("chmod000", broker, dying)
+                wait_for("one is refused", lambda: of_dead.refused())
+                reached = of_other.acknowledged
+                wait_for("the other goes on", lambda: of_other.acknowledged > reached + 50)
+            assert of_dead.refused() == {MOVED}
+            assert of_other.refused() == set()
+            assert askers[broker].fetch(spared) == (NONE, of_other.acknowledged)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.headers import RequestHeader
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -166,7 +166,7 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
             replicas,  # type: ignore[arg-type]
             MetadataCache(BrokerId(1), "CLIENTS"),
             BrokerId(1),
-            Traffic(real().monotonic_s),
+            Traffic(system_environment().monotonic_s),
             ClientQuotas(dict),
         )
 

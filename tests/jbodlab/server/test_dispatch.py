@@ -12,7 +12,7 @@ import pytest
 
 from jbodlab.kafka_wire.api_table import ApiKey, load
 from jbodlab.kafka_wire.headers import request_header
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.server import dispatch, turns
 from jbodlab.server.answer import InParts, Later, RequestContext
 from jbodlab.server.api import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS, Api
@@ -69,11 +69,11 @@ class Scripted:
 
 
 def dispatcher(*answers: Any) -> Dispatcher:
-    thread = HelperThread(real().threads, "large-requests")
+    thread = HelperThread(system_environment().threads, "large-requests")
     return Dispatcher(
         [(APIS[key], Scripted(*answers)) for key in (METADATA, ApiKey.PRODUCE)],
         thread,
-        real().monotonic_s,
+        system_environment().monotonic_s,
     )
 
 
@@ -250,8 +250,10 @@ def test_first_request_of_a_version_is_decoded_beside_the_loop(
     async def test() -> None:
         for key, frame in ((METADATA, SMALL), (PRODUCED[0], produced())):
             answer = Later(done([]), lambda _: response()) if key == PRODUCED[0] else response()
-            thread = HelperThread(real().threads, "large-requests")
-            served = Dispatcher([(APIS[key], Scripted(answer))], thread, real().monotonic_s)
+            thread = HelperThread(system_environment().threads, "large-requests")
+            served = Dispatcher(
+                [(APIS[key], Scripted(answer))], thread, system_environment().monotonic_s
+            )
             found = served.handle(frame, WHO)
 
             assert isinstance(found, Pending)

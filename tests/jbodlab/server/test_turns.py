@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from jbodlab.runtime.outside import real
+from jbodlab.runtime.machine import system_environment
 from jbodlab.server import turns
 from jbodlab.server.answer import InParts, NoAnswer
 from jbodlab.server.turns import SlicedWork, Turns, slices
@@ -12,7 +12,7 @@ from jbodlab.server.turns import SlicedWork, Turns, slices
 def test_work_goes_on_where_a_slice_ended(monkeypatch: Any) -> None:
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
     answer = InParts(range(2), lambda parts: NoAnswer(failure=str(parts)))
-    work = SlicedWork(answer, real().monotonic_s)
+    work = SlicedWork(answer, system_environment().monotonic_s)
 
     assert [work.advance(), work.advance(), work.advance()] == [False, False, True]
     assert work.response() == NoAnswer(failure="[0, 1]")
