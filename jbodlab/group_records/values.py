@@ -36,11 +36,11 @@ class OffsetCommitValue(GroupValue, highest_version=4, first_flexible_version=4)
     """
 
     offset: Int64 = field("offset of the next record to be read")
-    leader_epoch: Int32 = field("that of the last record read; -1: not known", since=3, default=-1)
+    leader_epoch: Int32 = field("epoch of the last record read; -1: not known", since=3, default=-1)
     metadata: str = field("text that the client keeps with the offset")
     commit_timestamp: Int64 = field("when the offset was committed, ms since 1970")
     expire_timestamp: Int64 = field(
-        "ms since 1970; -1: the broker's retention", since=1, until=1, default=-1
+        "when it expires, ms since 1970; -1: by retention", since=1, until=1, default=-1
     )
     topic_id: TopicId = field("id of the topic; zero: not known", since=4, tag=0)
 
@@ -76,7 +76,9 @@ class GroupMetadataValue(GroupValue, highest_version=4, first_flexible_version=4
     generation: Int32 = field("number of the last rebalance")
     protocol: str | None = field("protocol that all members chose, or null", default=None)
     leader: str | None = field("id of the member that assigns, or null", default=None)
-    current_state_timestamp: Int64 = field("ms since 1970; -1: not known", since=2, default=-1)
+    current_state_timestamp: Int64 = field(
+        "when it came into its state, ms since 1970; -1: not known", since=2, default=-1
+    )
     members: tuple[GroupMetadataMember, ...] = field("members of the group")
 
     @property

@@ -17,11 +17,11 @@ and decoders from.
 """
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import get_annotations
 from typing import Any, ClassVar, NamedTuple
 
-from jbodlab.kafka_wire.kinds import FieldSpec
+from jbodlab.kafka_wire.kinds import FieldSpec, Form, Kind
 from jbodlab.kafka_wire.layout import kind_of, spec_of
 from jbodlab.vocabulary.errors import JbodlabError
 
@@ -29,29 +29,12 @@ NEVER_FLEXIBLE = 1 << 15
 """First flexible version of a class that has none."""
 
 _MISSING = object()
+_UNKNOWN = Kind(Form.STRUCT, None)
+"""Until the annotation of a field is known."""
 
 
 class EncodeError(JbodlabError):
     """A value that the schema cannot hold in the version asked for."""
-
-
-class _Stated(NamedTuple):
-    """What `field` was given."""
-
-    meaning: str
-    since: int
-    until: int | None
-    tag: int | None
-    default: Any
-    omitted: Any
-
-    def spec(self, name: str, annotation: Any) -> FieldSpec:
-        kind = kind_of(annotation)
-        default = kind.default if self.default is _MISSING else self.default
-        omitted = default if self.omitted is _MISSING else self.omitted
-        return FieldSpec(
-            name, kind, self.since, self.until, self.tag, default, omitted, self.meaning
-        )
 
 
 def field(
@@ -73,7 +56,7 @@ def field(
         default: Value when absent, if it is not the zero of its type.
         omitted: Value that is left out of the tagged section, if that is not the default.
     """
-    return _Stated(meaning, since, until, tag, default, omitted)
+    return FieldSpec("", _UNKNOWN, since, until, tag, default, omitted, meaning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +76,12 @@ class Struct:
             setattr(cls, name.upper(), value)
         for name, annotation in get_annotations(cls).items():
             stated = cls.__dict__.get(name)
-            if isinstance(stated, _Stated):
-                spec = stated.spec(name, annotation)
-                made = dataclasses.field(default=spec.default, metadata={"spec": spec})
-                setattr(cls, name, made)
+            if isinstance(stated, FieldSpec):
+                kind = kind_of(annotation)
+                default = kind.default if stated.default is _MISSING else stated.default
+                omitted = default if stated.omitted is _MISSING else stated.omitted
+                spec = replace(stated, name=name, kind=kind, default=default, omitted=omitted)
+                setattr(cls, name, dataclasses.field(default=default, metadata={"spec": spec}))
 
 
 _SPECS: dict[type[Any], tuple[FieldSpec, ...]] = {}

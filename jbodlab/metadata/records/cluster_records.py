@@ -51,11 +51,11 @@ class RegisterBrokerRecord(Record, api_key=0, highest_version=4):
     end_points: tuple[BrokerEndpoint, ...] = field("listeners of the broker")
     features: tuple[BrokerFeature, ...] = field("features that the broker supports")
     rack: str | None = field("rack of the broker, or null")
-    fenced: bool = field("whether it is out of service: it leads nothing", default=True)
+    fenced: bool = field("whether the broker is fenced: it may lead nothing", default=True)
     in_controlled_shutdown: bool = field("whether the broker has asked to be shut down", since=1)
-    log_dirs: Directories = field("ids of those that are online; KIP-858", since=3, tag=0)
+    log_dirs: Directories = field("ids of the online log directories; KIP-858", since=3, tag=0)
     cordoned_log_dirs: Directories | None = field(
-        "those that get no new replicas; KIP-1066", since=4, tag=1, default=None
+        "log directories that get no new replicas; KIP-1066", since=4, tag=1, default=None
     )
 
 
@@ -66,10 +66,10 @@ class BrokerRegistrationChangeRecord(Record, api_key=17, highest_version=3):
     broker_id: BrokerId = field("id of the broker")
     broker_epoch: BrokerEpoch = field("epoch of the registration that is changed")
     fenced: Int8 = field("-1 unfences the broker, 1 fences it, 0 changes nothing", tag=0)
-    in_controlled_shutdown: Int8 = field("1: it begins, 0: no change", since=1, tag=1)
-    log_dirs: Directories = field("ids of those that are online; empty: no change", since=2, tag=2)
+    in_controlled_shutdown: Int8 = field("1: the shutdown begins, 0: no change", since=1, tag=1)
+    log_dirs: Directories = field("online log directories; empty: no change", since=2, tag=2)
     cordoned_log_dirs: Directories | None = field(
-        "those that get no new replicas; null: no change", since=3, tag=3, default=None
+        "cordoned log directories; null: no change", since=3, tag=3, default=None
     )
 
 

@@ -56,7 +56,9 @@ class SnapshotHeaderRecord(ControlRecord, control_type=3, name="SNAPSHOT_HEADER"
     """First record of a snapshot; the time is 0 in bootstrap files."""
 
     version: Int16 = field("version of this message")
-    last_contained_log_timestamp: Int64 = field("ms since 1970; 0 in bootstrap files")
+    last_contained_log_timestamp: Int64 = field(
+        "time of the last batch, ms since 1970; 0 in bootstrap files"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

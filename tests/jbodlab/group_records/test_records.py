@@ -100,6 +100,16 @@ def test_member_of_the_new_protocol_is_said_to_be_one() -> None:
     assert decode(encode(GroupRecord(key, None))[0], before).value == value
 
 
+def test_struct_that_is_neither_present_nor_null_is_refused() -> None:
+    key = keys.ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    encoded_key, written = encode(GroupRecord(key, values.ConsumerGroupMemberMetadataValue()))
+
+    assert written is not None
+    assert written.endswith(b"\1\0")
+    with pytest.raises(DecodeError, match="presence 2"):
+        decode(encoded_key, written[:-1] + b"\2")
+
+
 def test_offset_with_an_end_has_no_room_for_a_leader_epoch() -> None:
     record = GroupRecord(KEY, OffsetCommitValue(leader_epoch=3, expire_timestamp=9))
 

@@ -8,6 +8,7 @@ import random
 import uuid
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from types import SimpleNamespace
 from typing import Any, get_args, get_origin
 
 import pytest
@@ -151,6 +152,26 @@ def test_struct_of_an_array_may_be_given_as_its_bytes(version: int) -> None:
     mixed = replace(response, topics=(encode(topic_class, first), *others))
 
     assert encode(response_class, mixed) == encode(response_class, response)
+
+
+def test_tagged_struct_of_another_class_is_left_out_at_its_default() -> None:
+    response_class = api_table.response_class(api_table.ApiKey.FETCH, 12)
+    partition_class = api_table.item_class(
+        api_table.item_class(response_class, "responses"), "partitions"
+    )
+    partition = random_entity(partition_class, random.Random(1))
+    tagged = {
+        each.name: default_of(each) for each in fields(partition_class) if tag_of(each) is not None
+    }
+    of_another_class = {
+        name: SimpleNamespace(**{each.name: getattr(value, each.name) for each in fields(value)})
+        for name, value in tagged.items()
+    }
+
+    assert len(tagged) == 3
+    assert encode(partition_class, replace(partition, **of_another_class)) == encode(
+        partition_class, replace(partition, **tagged)
+    )
 
 
 def test_versions_that_do_not_exist_are_refused() -> None:

@@ -24,6 +24,7 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
     TopicRecord,
 )
+from jbodlab.record_batch.varint import uvarint
 from jbodlab.vocabulary.directory_id import MIGRATING
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId
@@ -162,6 +163,15 @@ def test_value_that_does_not_fit_is_refused() -> None:
         frame.encode(ConfigRecord(name="x" * 32_768), 0)
     with pytest.raises(EncodeError):
         frame.encode(ConfigRecord(name=None), 0)  # type: ignore[arg-type]
+
+
+def test_string_that_is_longer_than_kafka_allows_is_refused() -> None:
+    def topic(size: int) -> bytes:
+        return b"\1\2\0" + uvarint(size + 1) + b"x" * size + TOPIC.bytes + b"\0"
+
+    assert frame.decode(topic(32_767)).record == TopicRecord(name="x" * 32_767, topic_id=TOPIC)
+    with pytest.raises(DecodeError, match="32768 bytes"):
+        frame.decode(topic(32_768))
 
 
 def test_empty_list_is_written_where_null_means_no_change() -> None:
