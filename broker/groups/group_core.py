@@ -138,7 +138,7 @@ class GroupCore:
 
         Args:
             event: Of the decision that the records belong to.
-            error: What clients are told of it.
+            error: The error that clients get.
             now_ms: Wall clock.
         """
         match event:
