@@ -33,7 +33,7 @@ IN_PROGRESS_MAX = 100
 """Requests under way. The memory that they take is that of the clients' requests."""
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_SLACK_S = 1.0
-"""Added to the time-out of a request; also the time that is left once the leader has changed."""
+"""Given to the leader beyond the time-out that it was told, and when it leads no longer."""
 ANSWER_MAX_S = 30.0
 """However long the client would wait, connecting included: one that stands must not hold all of
 these requests up."""

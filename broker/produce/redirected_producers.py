@@ -27,7 +27,7 @@ from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.vocabulary.ids import TopicPartition
 
 REMEMBERED_S = 10.0
-"""How long a redirection is remembered; longer than any client keeps wrong metadata."""
+"""How long a client is taken for told; longer than any of them keeps metadata that are wrong."""
 
 REMEMBERED_MAX = 10_000
 """Partitions of clients; the oldest are forgotten, and told again."""
