@@ -34,7 +34,7 @@ class CoordinatorService(Generic[C, Record]):
     Args:
         topic: Name of the internal topic.
         registry: The replicas of this broker.
-        cache: The metadata that clients are told.
+        cache: The metadata that clients get.
         context: What its shards have in common.
     """
 
@@ -80,7 +80,7 @@ class CoordinatorService(Generic[C, Record]):
             shard.committed(high_watermark)
 
     def run(self, decide: Callable[[C], Decision[Record]]) -> None:
-        """Have every core decide on what no client asked for, such as a change of the metadata."""
+        """Let every core decide on an event that is no request, such as a metadata change."""
         for shard in self._shards.values():
             shard.run(decide)
 

@@ -6,11 +6,11 @@ anything else run in between: check that the log takes `records` as one batch; a
 the decision with the offset of its first record to `Core.apply`; set `timers`; start `work`. When
 the high watermark passes the batch, the shell calls `Core.committed_up_to`, sends `answers`, and
 hands `event` to `Core.committed`. A decision without records is applied at once, and its answers
-and event wait for the newest batch of the shard that is pending then: nobody hears of a state that
-may vanish. `at_once` does away with that wait, for what is read from committed state.
+and event wait for the newest batch of the shard that is pending then: no client gets a state that
+may vanish. Answers that read committed state need no such wait (`at_once`).
 
-Where the log refuses the batch nothing is changed: the decision is not applied. The shell answers
-the ticket of the request, if it is among the answers, with the mapped error, and hands `event` to
+If the log refuses the batch, the shell does not apply the decision. It answers the ticket of the
+request, if that is among the answers, with the mapped error, and hands `event` to
 `Core.refused`. When a batch is not committed within the commit timeout it answers all tickets of
 the decision so, and hands over the event; what was applied stays.
 
@@ -33,7 +33,7 @@ Ticket = NewType("Ticket", int)
 
 
 class Answer(NamedTuple):
-    """What is told to whom."""
+    """A response to a request."""
 
     ticket: Ticket
     response: Any
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 class Timer(NamedTuple):
-    """When a thing is to be looked at again; one for each key, a new time replaces the old."""
+    """A time at which the shell calls `Core.timer`; a new time for a key replaces the old one."""
 
     key: tuple[Hashable, ...]
     at_ms: int | None
@@ -49,7 +49,7 @@ class Timer(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What takes too long for the event loop: the shell runs it beside that, once it is applied."""
+    """A computation that would block the event loop; the shell runs it on a thread once applied."""
 
     event: Any
     """Handed to `Core.worked` with the result."""
@@ -67,12 +67,12 @@ class Producer(NamedTuple):
 class Decision(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
     """What follows from one event; a ticket that is in no answer stays parked.
 
-    A core that changes state without records declares a subclass with fields of its own.
+    A core that also changes state without records declares a subclass with fields for it.
     """
 
     records: tuple[Record, ...] = ()
     producer: Producer | None = None
-    """Whose open transaction the records belong to; None for records that count at once."""
+    """The producer whose open transaction has the records; None for records without one."""
     answers: tuple[Answer, ...] = ()
     timers: tuple[Timer, ...] = ()
     event: Any = None
@@ -153,7 +153,7 @@ class Core(Protocol[Record]):
 
         Args:
             event: Of the decision that the records belong to.
-            error: What clients are told of it.
+            error: The error that clients get.
             now_ms: Wall clock.
         """
         ...

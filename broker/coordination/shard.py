@@ -77,7 +77,7 @@ class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True
     Attributes:
         new_core: Makes the empty state machine of a partition.
         codec: The format of its records.
-        append_errors: Errors of the log as clients are told of them; others stay as they are.
+        append_errors: Error codes of the log, and the codes that clients get instead of them.
         commit_timeout_ms: How long a batch may wait for the high watermark.
     """
 
@@ -131,8 +131,8 @@ class Shard(Generic[C, Record]):
         """Have the core decide a request.
 
         Returns:
-            A future of the answer; its error is a `KafkaError` after `append_errors`. A caller that
-            cancels it is no longer there, of which `Core.connection_closed` is told.
+            A future of the answer; its error is a `KafkaError` after `append_errors`. If the caller
+            cancels it, the shard calls `Core.connection_closed`.
 
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
@@ -169,7 +169,7 @@ class Shard(Generic[C, Record]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def run(self, decide: Callable[[C], Decision[Record]]) -> None:
-        """Have something decided that nobody asked for; one that is loading decides it later."""
+        """Let the core decide on an event that is no request; while loading, `loaded` covers it."""
         if self.state is ShardState.ACTIVE:
             self._in_order(lambda: self._run(decide))
 
@@ -367,7 +367,7 @@ class Shard(Generic[C, Record]):
         return header.base_offset, header.next_offset
 
     def _append_error(self, error: KafkaError) -> KafkaError:
-        """Return an error of the log as clients are told of it; the text is kept."""
+        """Return the error that clients get for an error of the log; the text is kept."""
         code = self._context.append_errors.get(error.code, error.code)
         return KafkaError(code, error.message)
 

@@ -134,13 +134,7 @@ class GroupCore:
                 raise AssertionError(event)
 
     def refused(self, event: Any, error: KafkaError, now_ms: int) -> Decision:
-        """Decide on what follows when records are not written, or not committed in time.
-
-        Args:
-            event: Of the decision that the records belong to.
-            error: What clients are told of it.
-            now_ms: Wall clock.
-        """
+        """Decide on what follows when records are not written, or not committed in time."""
         match event:
             case StableFetch(ticket=ticket) | Deletion(ticket=ticket):
                 return Decision(answers=(Answer(ticket, error),))
@@ -156,13 +150,7 @@ class GroupCore:
                 raise AssertionError(event)
 
     def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
-        """Decide on what was computed beside the event loop, while the shard went on.
-
-        Args:
-            event: Of the work.
-            result: What it returned; None if it failed.
-            now_ms: Wall clock.
-        """
+        """Decide on a target that was computed while the shard went on."""
         return self._consumer.worked(event, result, now_ms)
 
     def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
@@ -192,15 +180,10 @@ class GroupCore:
 
     def parked(self) -> tuple[Ticket, ...]:
         """Return the tickets of requests that wait for other members."""
-        return self._classic.parked() + self._consumer.parked()
+        return self._classic.parked()
 
     def apply(self, decision: Decision, base_offset: int = -1) -> None:
-        """Take over what a decision changes.
-
-        Args:
-            decision: Its records, if it has some, are in the log.
-            base_offset: Offset of the first of them there.
-        """
+        """Change the tables and what has no record as a decision says."""
         end_offset = base_offset + len(decision.records)
         producer_id = None if decision.producer is None else decision.producer.producer_id
         for offset, record in enumerate(decision.records, base_offset):
@@ -214,14 +197,7 @@ class GroupCore:
     def replay(
         self, record: GroupRecord, offset: int, end_offset: int, producer_id: int | None = None
     ) -> None:
-        """Take over a record of the log.
-
-        Args:
-            record: Of a data batch.
-            offset: Its offset.
-            end_offset: Offset behind its batch.
-            producer_id: Of the transaction that the batch is part of; None for no transaction.
-        """
+        """Change the tables as a record of the log says."""
         changes = changes_of(record, offset, self._state.written, producer_id)
         self._state.tables.write(end_offset, changes)
 

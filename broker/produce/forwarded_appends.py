@@ -79,9 +79,9 @@ class ForwardedAppends:
     ) -> asyncio.Task[list[AppendResult]]:
         """Have a leader append; the results are in the order of the entries.
 
-        Where there is no answer they are `NoReply`: a leader that cannot be reached gives
-        NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT is one that was reached and does not answer in
-        time, or breaks the connection. To cancel it leaves open what has come of the batches.
+        Without a response they are `NoReply`: NOT_LEADER_OR_FOLLOWER if the leader cannot be
+        reached, REQUEST_TIMED_OUT if it does not respond in time or closes the connection. If the
+        task is cancelled, the leader may have appended the batches or not.
         """
         loop = asyncio.get_running_loop()
         limit_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)

@@ -1,6 +1,6 @@
 """Appends batches of clients here, or forwards those of redirected clients to the leader.
 
-If a client was told of another leader and sends the batch here again, this broker forwards it. The
+If a client got the hint at another leader and resends the batch here, this broker forwards it. The
 connection starts nothing after such batches until they are answered, so batches of one connection
 reach the leader in order. A client that changes the connection or the broker meanwhile has no order
 in Kafka either.
@@ -76,7 +76,7 @@ class ProduceForwarder:
 
     @property
     def has_redirected(self) -> bool:
-        """Whether a producer was redirected lately; else nothing is forwarded."""
+        """Whether a producer was redirected lately; only such producers' batches are forwarded."""
         return bool(self._redirected)
 
     def append(
@@ -101,7 +101,7 @@ class ProduceForwarder:
     def refused(
         self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None
     ) -> None:
-        """Take notice that a client is told of an error, in the order in which it is told."""
+        """Note an error that a client gets; called in the order of the responses."""
         # A batch without a reply must be resent as well: else the next batch would overtake it.
         is_told = result.error_code in REDIRECTING or isinstance(result, NoReply)
         if sender is not None and is_told:

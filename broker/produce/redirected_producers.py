@@ -1,4 +1,4 @@
-"""Producers that were told of another leader and send the same batch here again.
+"""Producers that got the hint at another leader and resend the same batch here.
 
 Most clients fetch the metadata after NOT_LEADER_OR_FOLLOWER and use the new leader. Some send the
 same batch to the same broker again until a timer makes them fetch the metadata, so nothing of
@@ -96,7 +96,7 @@ class RedirectedProducers:
             self._first.pop(told.first, None)
 
     def forget_old(self, now_s: float) -> None:
-        """Forget whoever was told too long ago; to be called before the others are asked."""
+        """Forget old redirections; callers do so before the other methods."""
         while self._told:
             oldest = next(iter(self._told))
             if now_s < self._told[oldest].until_s:

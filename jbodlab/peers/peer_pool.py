@@ -1,8 +1,8 @@
 """Connections of a server to other nodes, such as the brokers that lead partitions.
 
-A call of its own borrows a connection from the pool, exclusively: no call waits for another one,
-and a failure concerns one call. Where state at the other end belongs to the connection, as a fetch
-session does, a `PeerConnection` keeps one for itself. The pool opens both kinds.
+A call borrows a connection from the pool, exclusively: no call waits for another one, and a failure
+concerns one call. If the other node keeps state for a connection, such as a fetch session, a
+`PeerConnection` keeps that connection for one user. The pool opens both kinds.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PeerConnection:
         name: Of the node, for messages.
         address: Returns where the node is; None while that is not known.
         timeout_s: Longest wait for a response.
-        on_opened: Called before a connection is opened: the node forgets what the last one had.
+        on_opened: Called before a connection is opened; the state of the last one is lost.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class PeerConnection:
         self._connection = await self._pool.open(address)
 
     def close(self) -> None:
-        """Give the connection up, so that the node forgets what was asked for."""
+        """Close the connection, so that the node drops its requests."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -262,10 +262,6 @@ class ConsumerGroups:
                     timers.append(Timer(rebalance_timer(group_id, member_id), due_ms))
             yield Decision(timers=tuple(timers))
 
-    def parked(self) -> tuple[Ticket, ...]:
-        """Return the tickets of all parked requests: none ever is."""
-        return ()
-
     def _is_told(self, group_id: str, member_id: str) -> bool:
         """Whether what a member has is committed, so that it may have heard of it."""
         tables = (self._state.written, self._state.committed)
