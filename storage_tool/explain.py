@@ -10,15 +10,14 @@ from jbodlab.group_records.keys import KEY_TYPES
 from jbodlab.group_records.values import VALUE_TYPES
 from jbodlab.kafka_wire.field_table import field_rows
 from jbodlab.kafka_wire.schema import Struct
-from jbodlab.metadata.records.control_records import CONTROL_TYPES
-from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.registry import BY_NAME
 from jbodlab.vocabulary.errors import FormatError
 
 Row = Mapping[str, str]
 
 RECORDS: Mapping[str, tuple[type[Struct], ...]] = MappingProxyType(
     {
-        **{cls.NAME: (cls,) for cls in (*RECORD_TYPES.values(), *CONTROL_TYPES.values())},
+        **{name: (cls,) for name, cls in BY_NAME.items()},
         **{str(number): (key, VALUE_TYPES[key]) for number, key in sorted(KEY_TYPES.items())},
     }
 )
@@ -29,7 +28,7 @@ def run(record_type: str | None, output: Output) -> None:
     """Print the fields of a record, or the types of all records.
 
     Raises:
-        FormatError: there is no such type.
+        FormatError: no record has this type.
     """
     if record_type is None:
         output.rows([_summary(name) for name in RECORDS])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -68,6 +70,24 @@ def run(words: list[str], text: str = "") -> Done:
         code = main(words)
     assert "Traceback" not in err.getvalue()
     return Done(code, out.buffer.getvalue().decode(), err.getvalue())
+
+
+@contextmanager
+def started(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `jbodlab` as a process of its own, which Ctrl-C ends however the tests were started."""
+    program = "import sys; from jbodlab.cli.program import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run that was put in the background ignores it, and children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @contextmanager

@@ -75,9 +75,12 @@ def follow_bucket(plan: FollowPlan, number: int, rows: Iterator[Row]) -> Followe
             bucket.take(row)
         bucket.finish()
         facts = {table: pa.concat_tables(rows) for table, rows in bucket.held.items()}
-        for table, found in derive_bucket(facts, plan.failures, plan.end).items():
-            writers.write(table, found)
-    return Followed(files=writers.files, rows=bucket.rows)
+        found = bucket.rows
+        # What the partitions have come to takes as much as their facts do.
+        del bucket
+        for table, derived in derive_bucket(facts, plan.failures, plan.end):
+            writers.write(table, derived)
+    return Followed(files=writers.files, rows=found)
 
 
 @dataclass(slots=True)

@@ -9,8 +9,7 @@ from analytics.tables import catalog
 from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import CLUSTER
 from jbodlab.kafka_wire.field_table import field_rows
-from jbodlab.metadata.records.control_records import CONTROL_TYPES
-from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.registry import BY_NAME
 
 _FIELDS_OF_RECORDS = """\
 The `payload` of a record is JSON with these fields; `a[].b` is the field `b` of each struct in the
@@ -38,10 +37,10 @@ def dictionary() -> str:
         if table.name in sql:
             parts.append(f"Derived by [`{table.name}.sql`](../{sql[table.name]}).")
     parts += ["## Fields of records", _FIELDS_OF_RECORDS]
-    for cls in (*RECORD_TYPES.values(), *CONTROL_TYPES.values()):
+    for name, cls in BY_NAME.items():
         assert cls.__doc__ is not None
         rows = [f"| `{row.field}` | {' | '.join(row[1:])} |" for row in field_rows(cls)]
-        parts += [f"### {cls.NAME}", inspect.cleandoc(cls.__doc__)]
+        parts += [f"### {name}", inspect.cleandoc(cls.__doc__)]
         if rows:
             parts.append("\n".join([_HEAD, *rows]))
     return "\n\n".join(parts) + "\n"

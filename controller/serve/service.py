@@ -54,7 +54,8 @@ class Call(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
         request: Its type.
         response: Type of its response.
         decide: Its decision.
-        late: What decides instead when the request has waited too long.
+        late: What decides instead when the request has waited too long, which is half of the
+            interval for heartbeats.
     """
 
     request: type[RequestT]
@@ -222,8 +223,9 @@ def _translated(message: Any) -> Any:
 def failed(request: msgspec.Struct, response: type[msgspec.Struct], error: KafkaError) -> Any:
     """Return the response in which a whole request fails.
 
-    A response without a code of its own has one for each element of the request: its first field
-    is a list that answers the first field of the request. Fields without a default are repeated.
+    Where it has no code at its top, each element of the request has one: the first field of the
+    response is a list that answers the first field of the request. An element of it repeats the
+    fields that it cannot be made without.
     """
     told = {"error_code": error.code, "error_message": error.message}
     answered = fields(response)[0]

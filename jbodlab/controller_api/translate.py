@@ -96,11 +96,13 @@ class _Writer:
         self._numbers = count()
 
     def message(self, hint: Any, descriptor: Descriptor, where: str) -> Codec:
-        """Return the codec of a value that has a message of its own."""
+        """Return the codec of a value for which there is a message."""
         wires = sorted(descriptor.fields, key=lambda each: each.number)
         if typing.get_origin(hint) is not tuple:
             hints = typing.get_type_hints(hint)
-            assert set(hints) == {each.name for each in wires}, f"{hint} is no {descriptor.name}"
+            assert set(hints) == {each.name for each in wires}, (
+                f"the fields of {hint} are not those of {descriptor.name}"
+            )
             paths = {each.name: f".{each.name}" for each in wires}
             begin, named = f"{self._name(hint)}(", True
         elif _is_list(hint):
@@ -137,7 +139,9 @@ class _Writer:
             assert present is hint, f"{wire.full_name} cannot be absent"
             return self._list(typing.get_args(hint)[0], wire, where)
         item = self._item(present, wire, where)
-        assert wire.has_presence is (present is not hint), f"whether {wire.full_name} may be None"
+        assert wire.has_presence is (present is not hint), (
+            f"{wire.full_name} is optional, and its value is not, or the other way round"
+        )
         return _optional(item) if present is not hint else item
 
     def _item(self, hint: Any, wire: FieldDescriptor, where: str) -> Codec:

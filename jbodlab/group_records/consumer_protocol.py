@@ -70,7 +70,7 @@ def decode(cls: type[ProtocolT], data: bytes) -> tuple[ProtocolT, int]:
     known here is left out.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: the bytes do not follow the message's schema.
     """
     if len(data) < _VERSION.size:
         raise BufferUnderflowError(f"{cls.__name__} is cut short")

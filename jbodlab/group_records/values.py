@@ -210,7 +210,7 @@ class CurrentTopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentValue(GroupValue):
-    """What a member has, and what it was told to give up."""
+    """What a member has, and what it has to give up."""
 
     member_epoch: Int32 = field("epoch that the member has reached")
     previous_member_epoch: Int32 = field("epoch of the member before")

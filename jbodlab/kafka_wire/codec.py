@@ -27,7 +27,7 @@ from typing import Any, TypeVar, cast
 from jbodlab.kafka_wire.kinds import FieldSpec, Form, Kind
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.kafka_wire.schema import EncodeError, Struct, fields_in, is_flexible
-from jbodlab.record_batch.varint import read_uvarint, uvarint
+from jbodlab.record_batch.varint import UVARINTS, read_uvarint, uvarint
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
 Write = Callable[[bytes], object]
@@ -51,9 +51,9 @@ StructT = TypeVar("StructT", bound=Struct)
 STRING_BYTES_MAX = 32_767
 PACKERS_MAX = 100
 NULL, PRESENT = b"\xff", b"\x01"
-"""What stands before a struct that may be null."""
+"""Byte before a struct that may be null."""
 ZERO = b"\0"
-"""A size of null, a section without tags, and what stands for a struct in a tag that is null."""
+"""Size of null; a tagged section without tags; null of a tagged field that is a struct."""
 
 
 def encode(cls: EntityClass, value: Any, version: int = 0) -> bytes:
@@ -150,11 +150,11 @@ READING: Mapping[str, Any] = MappingProxyType(
         "unpack_from": struct.unpack_from,
     }
 )
-"""What functions that read refer to."""
+"""Names in functions that read."""
 
 
 class Source:
-    """Source text of one function, and the objects that it refers to by name.
+    """Source text of one function, and the objects that it names.
 
     In functions that read, `d` is the message, `s` its size and `p` the position.
     """
@@ -162,6 +162,7 @@ class Source:
     def __init__(self, cls: EntityClass, version: int = 0, flexible: bool | None = None) -> None:
         self.version = version
         self.flexible = is_flexible(cls, version) if flexible is None else flexible
+        self.is_declared = issubclass(cls, Struct)
         self._title = f"{cls.__module__}.{cls.__name__} v{version}"
         self._lines: list[str] = []
         self.names: dict[str, Any] = {}
@@ -177,7 +178,7 @@ class Source:
         return name
 
     def length(self, indent: int, kind: Kind) -> None:
-        """Read a length into `n`: -1 for null, at most what is left of the message."""
+        """Read a length into `n`: -1 for null, at most the rest of the message."""
         if self.flexible:
             self.line(indent, "n = d[p] - 1; p += 1")
             self.line(indent, "if n > 126: n, p = read_uvarint(d, p - 1); n -= 1")
@@ -199,9 +200,8 @@ class _EncoderSource(Source):
     def __init__(self, cls: EntityClass, version: int) -> None:
         super().__init__(cls, version)
         self.cls = cls
-        self.is_declared = issubclass(cls, Struct)
         self.names = {
-            "uvarint": uvarint,
+            "uvarints": UVARINTS,
             "int16": _INT16.pack,
             "int32": _INT32.pack,
             "tag_section": _tag_section,
@@ -306,25 +306,24 @@ class _EncoderSource(Source):
         tags, field, data = self.name(), self.name(), self.name()
         self.line(indent, f"{tags} = []")
         for spec in tagged:
-            encode_tag = self._tag_encoder(spec.kind)
-            # Compared as bytes, too: a value need not be of the class that the default is of.
-            omitted = self.name(spec.omitted), self.name(encode_tag(spec.omitted))
-            self.line(indent, f"{field} = {value}.{spec.name}")
-            self.line(indent, f"if {field} != {omitted[0]}:")
             if spec.kind.is_flat:
                 null = f"{self._null_size(spec.kind)!r} if {field} is None else "
                 written = null * spec.kind.nullable + self._flat(spec.kind, field)
             else:
-                written = f"{self.name(encode_tag)}({field})"
+                written = f"{self.name(self._tag_encoder(spec.kind))}({field})"
+            # Compared as bytes, too: a value need not be of the class that the default is of.
+            omitted = self.name(eval(written, self.names | {field: spec.omitted}))
+            self.line(indent, f"{field} = {value}.{spec.name}")
+            self.line(indent, f"if {field} != {self.name(spec.omitted)}:")
             self.line(indent + 1, f"{data} = {written}")
-            self.line(indent + 1, f"if {data} != {omitted[1]}: {tags}.append(({spec.tag}, {data}))")
+            self.line(indent + 1, f"if {data} != {omitted}: {tags}.append(({spec.tag}, {data}))")
         if self.is_declared:
             self.line(indent, f"if {unknown}: {tags} = sorted((*{tags}, *{unknown}))")
         self.line(indent, f"write(tag_section({tags}) if {tags} else {ZERO!r})")
 
     def _size(self, value: str, kind: Kind) -> str:
         if self.flexible:
-            return f"uvarint(len({value}) + 1)"
+            return f"uvarints[len({value}) + 1]"
         return f"{'int16' if kind.form is Form.STRING else 'int32'}(len({value}))"
 
     def _null_size(self, kind: Kind) -> bytes:
@@ -352,7 +351,14 @@ class _DecoderSource(Source):
 
     def __init__(self, cls: EntityClass, version: int, flexible: bool | None) -> None:
         super().__init__(cls, version, flexible)
-        self.names = {**READING, "cls": cls, "refuse_null": refuse_null, "DecodeError": DecodeError}
+        self.names = {
+            **READING,
+            "cls": cls,
+            "refuse_null": refuse_null,
+            "refuse_presence": _refuse_presence,
+            "refuse_string": _refuse_long_string,
+            "refuse_tag": _refuse_tag,
+        }
 
     def struct(self, cls: EntityClass) -> None:
         """Read the fields of a struct and make it."""
@@ -371,7 +377,7 @@ class _DecoderSource(Source):
             self.line(1, f"return cls({', '.join(values)}), p")
             return
         self.line(1, "count = d[p]; p += 1")
-        if issubclass(cls, Struct):
+        if self.is_declared:
             # What is absent has the default of the class.
             self.line(1, f"if count == 0: return cls({', '.join(values)}), p")
         self.line(1, "s = len(d)")
@@ -390,12 +396,12 @@ class _DecoderSource(Source):
             self.line(3, "continue")
         forbidden = tuple(spec.tag for spec in found.absent if spec.tag is not None)
         if forbidden:
-            text = f"{cls.__name__} v{self.version} has no tag "
-            self.line(2, f"if tag in {forbidden!r}: raise DecodeError({text!r} + str(tag))")
+            text = f"{cls.__name__} v{self.version}"
+            self.line(2, f"if tag in {forbidden!r}: refuse_tag({text!r}, tag)")
         self.line(2, "if size > s - p: refuse(size, s - p)")
         self.line(2, "unknown.append((tag, d[p:p + size])); p += size")
         values += [f"{spec.name}=f_{spec.name}" for spec in found.tagged]
-        if issubclass(cls, Struct):
+        if self.is_declared:
             values.append("unknown_tags=tuple(unknown)")
         self.line(1, f"return cls({', '.join(values)}), p")
 
@@ -420,7 +426,7 @@ class _DecoderSource(Source):
             self.line(indent, f"{name} = None; n = d[p]; p += 1")
             self.line(indent, f"if n == 1: {read}")
             null = NULL if spec.tag is None else ZERO
-            self.line(indent, f"elif n != {null[0]}: refuse(n, s - p)")
+            self.line(indent, f"elif n != {null[0]}: refuse_presence(n)")
         else:
             self.length(indent, kind)
             if kind.nullable:
@@ -435,7 +441,8 @@ class _DecoderSource(Source):
         if kind.form is Form.BYTES:
             self.line(indent, f"{name} = d[p:p + n]; p += n")
         elif kind.form is Form.STRING:
-            self.line(indent, f"if n > {STRING_BYTES_MAX}: refuse(n, {STRING_BYTES_MAX})")
+            if self.is_declared:
+                self.line(indent, f"if n > {STRING_BYTES_MAX}: refuse_string(n)")
             self.line(indent, f"{name} = d[p:p + n].decode(); p += n")
         else:
             assert kind.element is not None
@@ -480,7 +487,7 @@ def _tag_section(tags: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 class _Packers(dict[int, Callable[..., bytes]]):
-    """What packs so many numbers of one type."""
+    """For a count: the function that packs as many numbers of one type."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -505,3 +512,15 @@ def _string(value: str, flexible: bool, is_limited: bool) -> bytes:
 
 def _refuse_string(size: int) -> None:
     raise EncodeError(f"string of {size} bytes, expected at most {STRING_BYTES_MAX}")
+
+
+def _refuse_long_string(size: int) -> None:
+    raise DecodeError(f"string of {size} bytes, expected at most {STRING_BYTES_MAX}")
+
+
+def _refuse_presence(number: int) -> None:
+    raise DecodeError(f"struct with presence {number}")
+
+
+def _refuse_tag(what: str, tag: int) -> None:
+    raise DecodeError(f"{what} has no tag {tag}")

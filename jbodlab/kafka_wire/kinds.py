@@ -65,9 +65,9 @@ class Kind:
     struct: type[Any] | None = None
     nullable: bool = False
     packed: str = "{0}"
-    """Expression for what is packed of a value of fixed size."""
+    """Expression for the part of a value of fixed size that is packed."""
     unpacked: Callable[[Any], object] | None = None
-    """What makes the value of what was unpacked; None where it is the value."""
+    """Converts what was unpacked to the value; None where both are the same."""
 
     @property
     def is_fixed(self) -> bool:
@@ -76,7 +76,7 @@ class Kind:
 
     @property
     def is_flat(self) -> bool:
-        """Return whether there is no struct in it."""
+        """Return whether the kind has no struct in it."""
         return self.struct is None and (self.element is None or self.element.struct is None)
 
 

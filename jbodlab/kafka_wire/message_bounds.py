@@ -2,7 +2,7 @@
 
 kio's native decoder reserves memory for an array before it reads the items. A request of thirty
 bytes that announces 2^31 items makes it reserve 16 GiB, and where that fails the process aborts.
-A broker must survive any bytes, so every length is compared with what is left of the message
+A broker must survive any bytes, so every length is compared with the rest of the message
 first. As the encoder, the walk is one generated function for each class; it builds no objects.
 
 The walk counts too: the items of all arrays together, nested ones and tagged fields included. A

@@ -21,7 +21,7 @@ EntityReader = Callable[[bytes | memoryview, int], tuple[Any, int]]
 """(message, position) -> (entity, position after it); raises DecodeError and nothing else."""
 
 CAUGHT = (SerialError, ValueError, struct.error, IndexError, OverflowError, TypeError)
-"""What kio's decoder and ours raise for bytes that are no such message."""
+"""Errors of kio's decoder and of ours for bytes that do not follow the schema."""
 
 
 def reader(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> EntityReader:

@@ -69,7 +69,7 @@ def field(
         meaning: What its value says, for a reader who knows the record's purpose.
         since: First schema version that has it; in older ones it has its default.
         until: Last schema version that has it; None for all that follow.
-        tag: Tag number if it stands in the tagged section, where it is left out at its default.
+        tag: Tag number of a field of the tagged section, which leaves it out at its default.
         default: Value when absent, if it is not the zero of its type.
         omitted: Value that is left out of the tagged section, if that is not the default.
     """

@@ -8,13 +8,31 @@ from __future__ import annotations
 
 from jbodlab.vocabulary.errors import DecodeError
 
-_TABLE_SIZE = 4096
+_KEPT = 4096
 _UINT32_MAX = 2**32 - 1
+
+
+class _Encoded(dict[int, bytes]):
+    """Unsigned varints by their number; the small ones are kept."""
+
+    def __missing__(self, number: int) -> bytes:
+        encoded = bytearray()
+        while number > 0x7F:
+            encoded.append(number & 0x7F | 0x80)
+            number >>= 7
+        encoded.append(number)
+        return bytes(encoded)
+
+
+UVARINTS = _Encoded()
+"""The unsigned varint of every number: what is written in place saves the call of `uvarint`."""
+
+UVARINTS.update((number, UVARINTS[number]) for number in range(_KEPT))
 
 
 def uvarint(number: int) -> bytes:
     """Return an unsigned varint."""
-    return _TABLE[number] if number < _TABLE_SIZE else _encode(number)
+    return UVARINTS[number]
 
 
 def varint(number: int) -> bytes:
@@ -63,15 +81,3 @@ def read_bits(data: bytes | memoryview, position: int, bytes_max: int = 5) -> tu
         number |= (byte & 0x7F) << shift
         shift += 7
     return number, position + 1
-
-
-def _encode(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_TABLE = tuple(map(_encode, range(_TABLE_SIZE)))

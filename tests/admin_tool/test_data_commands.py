@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -17,7 +15,7 @@ from confluent_kafka.admin import ListConsumerGroupsResult
 from admin_tool import client, groups
 from admin_tool.records import separator, split
 from lab.cluster.ports import HeldPorts
-from tests.command_lines import CommandLines
+from tests.command_lines import CommandLines, started
 
 EVERY_COMMAND = (
     "records produce orders",
@@ -62,25 +60,13 @@ def test_a_server_that_does_not_answer_is_given_up(
 
 @pytest.mark.process
 def test_ctrl_c_while_nobody_answers_is_one_line(silent: socket.socket) -> None:
-    program = "import sys; from jbodlab.cli.program import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, "groups", "list"]
-    with subprocess.Popen(
-        [*command, "--bootstrap-server", address(silent)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A test run that was put in the background ignores it, and children would inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
-        try:
-            silent.settimeout(60)
-            # The first only tries whether somebody is there.
-            silent.accept()[0].close()
-            with silent.accept()[0]:
-                process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=30)
-        finally:
-            process.kill()
+    with started("groups", "list", "--bootstrap-server", address(silent)) as process:
+        silent.settimeout(60)
+        # The first only tries whether somebody is there.
+        silent.accept()[0].close()
+        with silent.accept()[0]:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "jbodlab: interrupted\n")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from admin_tool.kafka_calls import connection
 from admin_tool.kafka_calls.connection import bootstrap_servers
 from jbodlab.cli.program import main
 from lab.cluster.ports import HeldPorts
+from tests.command_lines import started
 
 
 @pytest.fixture
@@ -111,22 +110,10 @@ def test_properties_are_read_before_anything_is_asked(
 
 @pytest.mark.process
 def test_ctrl_c_is_one_line(silent_server: socket.socket, silent: str) -> None:
-    program = "from jbodlab.cli.program import main; raise SystemExit(main())"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, "topics", "list", "--bootstrap-server", silent],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A test run that was put in the background ignores it, and children would inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
-        try:
-            with asked(silent_server):
-                # It waits for an answer.
-                process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=20)
-        finally:
-            process.kill()
+    with started("topics", "list", "--bootstrap-server", silent) as process, asked(silent_server):
+        # It waits for an answer.
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
     # It may have said for what it waits.
     assert err.splitlines()[-1] == "jbodlab: interrupted"

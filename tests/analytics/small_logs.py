@@ -13,7 +13,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.decode.plain_rows import keys_of
 from analytics.derive.bucket import BUCKET_TABLES, FACTS, derive_bucket
-from analytics.derive.cluster import derive_cluster, known_failures
+from analytics.derive.cluster import ClusterSql
 from analytics.derive.log_end import LogEnd, log_end
 from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
@@ -217,23 +217,28 @@ def derived(
 ) -> InMemory:
     """Return all tables, the derived ones made with a bucket for each number of a partition."""
     found = InMemory(base_rows(batches, step_s) | more)
-    failures, end = known_failures(found), log_end(found)
+    end = log_end(found)
+    sql = ClusterSql(found, end)
+    failures = sql.known_failures()
     numbers = pc.unique(found.tables["partition_history"].column("partition"))
     parts = [
-        derive_bucket(
-            {
-                table: found.tables[table.name].filter(pc.field("partition") == number)
-                for table in FACTS
-            },
-            failures,
-            end,
+        dict(
+            derive_bucket(
+                {
+                    table: found.tables[table.name].filter(pc.field("partition") == number)
+                    for table in FACTS
+                },
+                failures,
+                end,
+            )
         )
         for number in numbers
     ]
     for table in BUCKET_TABLES:
         empty = table.schema.empty_table()
         found.tables[table.name] = pa.concat_tables([empty, *(part[table] for part in parts)])
-    found.tables.update((table.name, rows) for table, rows in derive_cluster(found))
+    with sql:
+        found.tables.update((table.name, rows) for table, rows in sql.derive())
     return found
 
 

@@ -19,14 +19,8 @@ from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 from jbodlab.vocabulary.errors import DecodeError
+from tests.jbodlab.metadata.records.strategies import structs
 
-RANGES = {
-    "b": (-(2**7), 2**7 - 1),
-    "h": (-(2**15), 2**15 - 1),
-    "i": (-(2**31), 2**31 - 1),
-    "q": (-(2**63), 2**63 - 1),
-    "H": (0, 2**16 - 1),
-}
 VERSIONS = [
     (cls, version) for cls in RECORD_TYPES.values() for version in range(cls.HIGHEST_VERSION + 1)
 ]
@@ -34,37 +28,8 @@ _NULL = object()
 BY_COLUMNS = [(cls, version) for cls, version in VERSIONS if reads(cls, version)]
 
 
-def _value(kind: Kind) -> st.SearchStrategy[Any]:
-    values: st.SearchStrategy[Any]
-    match kind.form:
-        case Form.FIXED if kind.code == "?":
-            values = st.booleans()
-        case Form.FIXED if kind.code == "d":
-            values = st.floats(allow_nan=False)
-        case Form.FIXED:
-            values = st.integers(*RANGES[kind.code]) | st.integers(0, 3)
-        case Form.UUID:
-            values = st.uuids() | st.just(UUID(int=0))
-        case Form.STRING:
-            values = st.text(max_size=5) | st.just("x" * 200)
-        case Form.BYTES:
-            values = st.binary(max_size=5)
-        case Form.ARRAY:
-            assert kind.element is not None
-            values = st.lists(_value(kind.element), max_size=3).map(tuple)
-        case Form.STRUCT:
-            assert kind.struct is not None
-            values = records_of(kind.struct, 99)
-    return st.none() | values if kind.nullable else values
-
-
-def records_of(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
-    fields = {
-        spec.name: st.just(spec.default) | _value(spec.kind)
-        for spec in field_specs(cls)
-        if spec.since <= version
-    }
-    return st.builds(cls, **fields)
+def records_of(cls: type[Record], version: int) -> st.SearchStrategy[Any]:
+    return structs(cls, version, unknown_tags=st.just(()))
 
 
 @st.composite

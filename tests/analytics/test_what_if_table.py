@@ -10,7 +10,8 @@ import pytest
 from analytics.ask.cluster import Cluster
 from analytics.ask.partition_states import PartitionAt
 from analytics.ask.what_if import Failure, effects
-from analytics.derive.cluster import derive_cluster
+from analytics.derive.cluster import ClusterSql
+from analytics.derive.log_end import log_end
 from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from analytics.derive.what_if import LOSSES
 from analytics.fold.min_insync import AssumedMinIsr
@@ -110,7 +111,8 @@ def what_if(
             "features": [{"feature": ELR_FEATURE, "level": int(has_elr)}],
         }
     )
-    tables.tables.update((table.name, found) for table, found in derive_cluster(tables))
+    with ClusterSql(tables, log_end(tables)) as sql:
+        tables.tables.update((table.name, found) for table, found in sql.derive())
     return tables.all_rows(WHAT_IF)
 
 

@@ -56,11 +56,39 @@ def stage(stages: Stages) -> Stage:
     return stages.of()
 
 
+_scenes = pytest.StashKey[tuple[Stage, Scene]]()
+
+
 @pytest.fixture
-def scene(stage: Stage) -> Iterator[Scene]:
+def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """A scene on that stage, for tests that need nothing else of it."""
-    with stage.scene() as scene:
-        yield scene
+    scene = stage.begin()
+    request.node.stash[_scenes] = stage, scene
+    yield scene
+    # It is not there any more where the test has failed.
+    if request.node.stash.get(_scenes, None):
+        try:
+            scene.tidy_up()
+        except BaseException as error:
+            stage.fail(scene, error)
+            raise
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Let a test that fails take its cluster along, and note what the nodes printed."""
+    has_failed = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
+    if call.when == "call" and has_failed and (found := item.stash.get(_scenes, None)):
+        del item.stash[_scenes]
+        stage, scene = found
+        assert call.excinfo is not None
+        stage.fail(scene, call.excinfo.value)
+
+
+@pytest.fixture
+def cluster(scene: Scene) -> Cluster:
+    """The cluster of that scene."""
+    return scene.cluster
 
 
 @pytest.fixture

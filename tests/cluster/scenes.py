@@ -327,19 +327,26 @@ class Stage:
     @contextmanager
     def scene(self) -> Iterator[Scene]:
         """A scene on the cluster; the invariants hold at its end, after everything was healed."""
-        cluster = self._cluster or self._start()
-        scene = Scene(cluster)
+        scene = self.begin()
         try:
             yield scene
             scene.tidy_up()
         except BaseException as error:
-            for node in (CONTROLLER_ID, *cluster.broker_ids):
-                if folder := os.environ.get("JBODLAB_TEST_OUTPUT"):
-                    Path(folder, f"node-{node}.log").write_text(scene.said(node))
-                error.add_note(f"--- node {node}\n{scene.said(node)[-OUTPUT_CHARS:]}")
-            scene.faults.heal_all()
-            self.close()
+            self.fail(scene, error)
             raise
+
+    def begin(self) -> Scene:
+        """Begin a scene, which ends with `tidy_up` or with `fail`."""
+        return Scene(self._cluster or self._start())
+
+    def fail(self, scene: Scene, error: BaseException) -> None:
+        """End the cluster of a scene that failed; note what its nodes printed."""
+        for node in (CONTROLLER_ID, *scene.cluster.broker_ids):
+            if folder := os.environ.get("JBODLAB_TEST_OUTPUT"):
+                Path(folder, f"node-{node}.log").write_text(scene.said(node))
+            error.add_note(f"--- node {node}\n{scene.said(node)[-OUTPUT_CHARS:]}")
+        scene.faults.heal_all()
+        self.close()
 
     def close(self) -> None:
         """End the cluster."""

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, Producer, TopicPartition
 from tests.cluster.group_stage import committed
 from tests.cluster.harness import Cluster
 from tests.cluster.lab_cluster import set_property
-from tests.cluster.scenes import SETTINGS, Scene, Stage, Stages
+from tests.cluster.scenes import SETTINGS, Scene, Stages
 
 pytestmark = pytest.mark.cluster
 
@@ -88,101 +88,95 @@ def test_each_codec(scene: Scene, codec: str) -> None:
 
 
 @pytest.mark.parametrize("release", [None, (4, 2), (4, 3)])
-def test_kafka_python(stage: Stage, release: tuple[int, int] | None) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+def test_kafka_python(scene: Scene, release: tuple[int, int] | None) -> None:
+    cluster = scene.cluster
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-        # It then does not ask for less than a broker of that release speaks.
-        pinned = {} if release is None else {"api_version": release}
-        topic = f"kafka-python-{release}".translate(str.maketrans("", "", "(), "))
-        scene.create(topic, 1, 3)
-        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), **pinned)
-        for message in messages():
-            producer.send(topic, message)
-        producer.flush(30)
-        producer.close()
-        consumer = KafkaConsumer(
-            bootstrap_servers=cluster.bootstrap.split(","),
-            auto_offset_reset="earliest",
-            group_id=None,
-            consumer_timeout_ms=10_000,
-            **pinned,
+    # It then does not ask for less than a broker of that release speaks.
+    pinned = {} if release is None else {"api_version": release}
+    topic = f"kafka-python-{release}".translate(str.maketrans("", "", "(), "))
+    scene.create(topic, 1, 3)
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), **pinned)
+    for message in messages():
+        producer.send(topic, message)
+    producer.flush(30)
+    producer.close()
+    consumer = KafkaConsumer(
+        bootstrap_servers=cluster.bootstrap.split(","),
+        auto_offset_reset="earliest",
+        group_id=None,
+        consumer_timeout_ms=10_000,
+        **pinned,
+    )
+    consumer.assign([TopicPartition(topic, 0)])
+    found = []
+    for record in consumer:
+        found.append(record.value)
+        if len(found) == COUNT:
+            break
+    consumer.close()
+    assert found == messages()
+
+
+def test_aiokafka(scene: Scene) -> None:
+    cluster = scene.cluster
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+    scene.create("aiokafka", 1, 3)
+
+    async def run() -> list[bytes]:
+        producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, enable_idempotence=True)
+        await producer.start()
+        try:
+            await asyncio.gather(
+                *[await producer.send("aiokafka", message) for message in messages()]
+            )
+        finally:
+            await producer.stop()
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest"
         )
-        consumer.assign([TopicPartition(topic, 0)])
-        found = []
-        for record in consumer:
-            found.append(record.value)
-            if len(found) == COUNT:
-                break
-        consumer.close()
-        assert found == messages()
+        await consumer.start()
+        found: list[bytes] = []
+        try:
+            consumer.assign([TopicPartition("aiokafka", 0)])
+            while len(found) < COUNT:
+                batches = await asyncio.wait_for(consumer.getmany(timeout_ms=5_000), 20)
+                found += [record.value for records in batches.values() for record in records]
+        finally:
+            await consumer.stop()
+        return found
 
-
-def test_aiokafka(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-
-        scene.create("aiokafka", 1, 3)
-
-        async def run() -> list[bytes]:
-            producer = AIOKafkaProducer(
-                bootstrap_servers=cluster.bootstrap, enable_idempotence=True
-            )
-            await producer.start()
-            try:
-                await asyncio.gather(
-                    *[await producer.send("aiokafka", message) for message in messages()]
-                )
-            finally:
-                await producer.stop()
-            consumer = AIOKafkaConsumer(
-                bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest"
-            )
-            await consumer.start()
-            found: list[bytes] = []
-            try:
-                consumer.assign([TopicPartition("aiokafka", 0)])
-                while len(found) < COUNT:
-                    batches = await asyncio.wait_for(consumer.getmany(timeout_ms=5_000), 20)
-                    found += [record.value for records in batches.values() for record in records]
-            finally:
-                await consumer.stop()
-            return found
-
-        assert asyncio.run(run()) == messages()
+    assert asyncio.run(run()) == messages()
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
-def test_kcat(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        scene.create("kcat", 1, 3)
-        text = b"\n".join(messages()) + b"\n"
-        server = ["-b", cluster.bootstrap, "-t", "kcat"]
-        produce = ["kcat", "-P", *server, "-X", "enable.idempotence=true"]
-        subprocess.run(produce, input=text, check=True, timeout=60)
-        consume = ["kcat", "-C", *server, "-o", "beginning", "-e", "-q"]
-        found = subprocess.run(consume, check=True, capture_output=True, timeout=60)
-        assert found.stdout == text
+def test_kcat(scene: Scene) -> None:
+    cluster = scene.cluster
+    scene.create("kcat", 1, 3)
+    text = b"\n".join(messages()) + b"\n"
+    server = ["-b", cluster.bootstrap, "-t", "kcat"]
+    produce = ["kcat", "-P", *server, "-X", "enable.idempotence=true"]
+    subprocess.run(produce, input=text, check=True, timeout=60)
+    consume = ["kcat", "-C", *server, "-o", "beginning", "-e", "-q"]
+    found = subprocess.run(consume, check=True, capture_output=True, timeout=60)
+    assert found.stdout == text
 
 
-def test_kafka_python_administers(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        from kafka.admin import KafkaAdminClient, NewTopic
+def test_kafka_python_administers(scene: Scene) -> None:
+    cluster = scene.cluster
+    from kafka.admin import KafkaAdminClient, NewTopic
 
-        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
-        admin.create_topics([NewTopic("admin", 3, 3)])
-        assert "admin" in admin.list_topics()
-        described = admin.describe_topics(["admin"])
-        assert len(described[0]["partitions"]) == 3
-        brokers = admin.describe_cluster()["brokers"]
-        assert sorted(broker["broker_id"] for broker in brokers) == cluster.broker_ids
-        admin.delete_topics(["admin"])
-        assert "admin" not in admin.list_topics()
-        admin.close()
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+    admin.create_topics([NewTopic("admin", 3, 3)])
+    assert "admin" in admin.list_topics()
+    described = admin.describe_topics(["admin"])
+    assert len(described[0]["partitions"]) == 3
+    brokers = admin.describe_cluster()["brokers"]
+    assert sorted(broker["broker_id"] for broker in brokers) == cluster.broker_ids
+    admin.delete_topics(["admin"])
+    assert "admin" not in admin.list_topics()
+    admin.close()
 
 
 def test_a_consumer_reads_from_the_replica_in_its_rack(stages: Stages) -> None:

@@ -24,7 +24,7 @@ from jbodlab.storage.directory.partition_metadata import write_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.cluster.harness import wait_for
 from tests.cluster.invariants import Ledger
-from tests.cluster.scenes import Scene, Stage
+from tests.cluster.scenes import Scene
 from tests.command_lines import run
 
 pytestmark = pytest.mark.cluster
@@ -122,37 +122,36 @@ def lost_from(scene: Scene, broker: int, segment: Path) -> int:
     return int(found[1])
 
 
-def test_damage_found_at_the_start_after_a_kill_is_copied_from_the_leader(stage: Stage) -> None:
-    with stage.scene() as scene:
-        ledger = filled(scene, [[1, 2, 3]] * len(DAMAGE))
-        flushed(scene, 2, ledger)
-        folders = [folder_of(scene, 2, ledger.topic, n) for n in range(len(DAMAGE))]
-        scene.cluster.node(2).kill()
-        damaged, behind = [], []
-        for (what, damage), folder in zip(DAMAGE.items(), folders, strict=True):
-            _, second, *later = segments(folder)
-            damage(second)
-            damaged.append(second)
-            behind.append(later)
-            if what == "flipped bit":
-                without_recovery_point(folder)
+def test_damage_found_at_the_start_after_a_kill_is_copied_from_the_leader(scene: Scene) -> None:
+    ledger = filled(scene, [[1, 2, 3]] * len(DAMAGE))
+    flushed(scene, 2, ledger)
+    folders = [folder_of(scene, 2, ledger.topic, n) for n in range(len(DAMAGE))]
+    scene.cluster.node(2).kill()
+    damaged, behind = [], []
+    for (what, damage), folder in zip(DAMAGE.items(), folders, strict=True):
+        _, second, *later = segments(folder)
+        damage(second)
+        damaged.append(second)
+        behind.append(later)
+        if what == "flipped bit":
+            without_recovery_point(folder)
 
-        scene.start(2)
-        scene.wait_all_in_sync()
+    scene.start(2)
+    scene.wait_all_in_sync()
 
-        for partition, folder in enumerate(folders):
-            base = names.parse_offset(damaged[partition].name)
-            end = names.parse_offset(behind[partition][0].name)
-            assert base <= lost_from(scene, 2, damaged[partition]) < end
-            for path in (damaged[partition], *behind[partition]):
-                assert path.with_name(path.name + names.DAMAGED_SUFFIX).exists()
-            leader = folder_of(scene, 1, ledger.topic, partition)
-            wait_for(
-                f"the batches of the leader in {folder}",
-                lambda ours=folder, theirs=leader: batches(ours) == batches(theirs),
-            )
-        ledger.produce()
-        scene.check(ledger)
+    for partition, folder in enumerate(folders):
+        base = names.parse_offset(damaged[partition].name)
+        end = names.parse_offset(behind[partition][0].name)
+        assert base <= lost_from(scene, 2, damaged[partition]) < end
+        for path in (damaged[partition], *behind[partition]):
+            assert path.with_name(path.name + names.DAMAGED_SUFFIX).exists()
+        leader = folder_of(scene, 1, ledger.topic, partition)
+        wait_for(
+            f"the batches of the leader in {folder}",
+            lambda ours=folder, theirs=leader: batches(ours) == batches(theirs),
+        )
+    ledger.produce()
+    scene.check(ledger)
 
 
 def jbodlab(*words: str) -> tuple[int, Any, str]:
@@ -199,109 +198,106 @@ def flip_in_place(segment: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, -1], ids=["closed segment", "active segment"])
 def test_bit_rot_is_repaired_from_the_leader_while_the_broker_runs(
-    stage: Stage, number: int, tmp_path: Path
+    scene: Scene, number: int, tmp_path: Path
 ) -> None:
-    with stage.scene() as scene:
-        ledger = filled(scene, [[1, 2, 3], [2, 1, 3]])
-        followed, leading = (folder_of(scene, 2, ledger.topic, n) for n in range(2))
-        for folder in (followed, leading):
-            flip_in_place(segments(folder)[number])
-        where = [*sorted({str(followed.parent), str(leading.parent)}), "--topic", ledger.topic]
-        _, _, found = verify(*where)
+    ledger = filled(scene, [[1, 2, 3], [2, 1, 3]])
+    followed, leading = (folder_of(scene, 2, ledger.topic, n) for n in range(2))
+    for folder in (followed, leading):
+        flip_in_place(segments(folder)[number])
+    where = [*sorted({str(followed.parent), str(leading.parent)}), "--topic", ledger.topic]
+    _, _, found = verify(*where)
 
-        code, repaired, _ = repair(scene, tmp_path, found)
+    code, repaired, _ = repair(scene, tmp_path, found)
 
-        assert code == 1
-        assert repaired[followed]["repaired"], repaired[followed]["refusal"]
-        # Its followers have the records; it is repaired when one of them leads.
-        assert "broker 2 leads" in repaired[leading]["refusal"]
-        assert folder_of(scene, 2, ledger.topic, 0) == followed
-        _, damaged, _ = verify(*where)
-        assert set(damaged) == {leading}
-        leader = folder_of(scene, 1, ledger.topic, 0)
-        wait_for("the batches of the leader", lambda: batches(followed) == batches(leader))
-        ledger.produce()
-        scene.wait_all_in_sync()
-        scene.check(ledger)
+    assert code == 1
+    assert repaired[followed]["repaired"], repaired[followed]["refusal"]
+    # Its followers have the records; it is repaired when one of them leads.
+    assert "broker 2 leads" in repaired[leading]["refusal"]
+    assert folder_of(scene, 2, ledger.topic, 0) == followed
+    _, damaged, _ = verify(*where)
+    assert set(damaged) == {leading}
+    leader = folder_of(scene, 1, ledger.topic, 0)
+    wait_for("the batches of the leader", lambda: batches(followed) == batches(leader))
+    ledger.produce()
+    scene.wait_all_in_sync()
+    scene.check(ledger)
 
 
-def test_a_directory_is_not_repaired_from_another_cluster(stage: Stage, tmp_path: Path) -> None:
-    with stage.scene() as scene:
-        ledger = filled(scene, [[1, 2, 3]])
-        theirs = folder_of(scene, 2, ledger.topic, 0)
-        foreign = tmp_path / theirs.name
-        shutil.copytree(theirs, foreign)
-        meta = MetaProperties(cluster_id="another", node_id=2)
-        meta_properties.write(PosixFileSystem(), tmp_path, meta)
-        flip_bit(segments(foreign)[1])
-        before = sorted(path.name for path in foreign.iterdir())
+def test_a_directory_is_not_repaired_from_another_cluster(scene: Scene, tmp_path: Path) -> None:
+    ledger = filled(scene, [[1, 2, 3]])
+    theirs = folder_of(scene, 2, ledger.topic, 0)
+    foreign = tmp_path / theirs.name
+    shutil.copytree(theirs, foreign)
+    meta = MetaProperties(cluster_id="another", node_id=2)
+    meta_properties.write(PosixFileSystem(), tmp_path, meta)
+    flip_bit(segments(foreign)[1])
+    before = sorted(path.name for path in foreign.iterdir())
 
-        _, _, found = verify(str(tmp_path))
-        code, repaired, said = repair(scene, tmp_path, found)
+    _, _, found = verify(str(tmp_path))
+    code, repaired, said = repair(scene, tmp_path, found)
 
-        assert (code, repaired) == (1, {})
-        assert said.startswith(f"jbodlab: {tmp_path} belongs to cluster another, and at ")
-        assert len(said.splitlines()) == 1
-        assert sorted(path.name for path in foreign.iterdir()) == before
+    assert (code, repaired) == (1, {})
+    assert said.startswith(f"jbodlab: {tmp_path} belongs to cluster another, and at ")
+    assert len(said.splitlines()) == 1
+    assert sorted(path.name for path in foreign.iterdir()) == before
 
-        cluster_id = meta_properties.read(PosixFileSystem(), theirs.parent).cluster_id
-        meta_properties.write(PosixFileSystem(), tmp_path, replace(meta, cluster_id=cluster_id))
-        write_topic_id(PosixFileSystem(), foreign / names.PARTITION_METADATA_FILE, UUID(int=77))
-        code, repaired, _ = repair(scene, tmp_path, found)
-        assert code == 1
-        assert "another topic of this name" in repaired[foreign]["refusal"]
-        assert not list(foreign.glob("*.damaged"))
-        scene.check(ledger)
+    cluster_id = meta_properties.read(PosixFileSystem(), theirs.parent).cluster_id
+    meta_properties.write(PosixFileSystem(), tmp_path, replace(meta, cluster_id=cluster_id))
+    write_topic_id(PosixFileSystem(), foreign / names.PARTITION_METADATA_FILE, UUID(int=77))
+    code, repaired, _ = repair(scene, tmp_path, found)
+    assert code == 1
+    assert "another topic of this name" in repaired[foreign]["refusal"]
+    assert not list(foreign.glob("*.damaged"))
+    scene.check(ledger)
 
 
 def test_bit_rot_is_found_beside_a_running_broker_and_repaired_from_the_leader(
-    stage: Stage, tmp_path: Path
+    scene: Scene, tmp_path: Path
 ) -> None:
-    with stage.scene() as scene:
-        ledger, alone = filled(scene, [[1, 2, 3], [2, 1, 3]]), filled(scene, [[2]])
-        folders = [folder_of(scene, 2, ledger.topic, n) for n in range(2)]
-        folders.append(folder_of(scene, 2, alone.topic, 0))
-        paths = sorted({str(folder.parent) for folder in folders})
-        where = [*paths, "--topic", ledger.topic, "--topic", alone.topic]
-        code, damaged, found = verify(*where)
-        assert (code, damaged) == (0, {})
-        assert all(each["in_use"] for each in found)
-        for folder in folders:
-            flip_bit(segments(folder)[2])
-        segments(folders[0])[1].with_suffix(".timeindex").unlink()
+    ledger, alone = filled(scene, [[1, 2, 3], [2, 1, 3]]), filled(scene, [[2]])
+    folders = [folder_of(scene, 2, ledger.topic, n) for n in range(2)]
+    folders.append(folder_of(scene, 2, alone.topic, 0))
+    paths = sorted({str(folder.parent) for folder in folders})
+    where = [*paths, "--topic", ledger.topic, "--topic", alone.topic]
+    code, damaged, found = verify(*where)
+    assert (code, damaged) == (0, {})
+    assert all(each["in_use"] for each in found)
+    for folder in folders:
+        flip_bit(segments(folder)[2])
+    segments(folders[0])[1].with_suffix(".timeindex").unlink()
 
-        code, damaged, found = verify(*where)
+    code, damaged, found = verify(*where)
 
-        assert code == 1
-        assert set(damaged) == set(folders)
-        for folder in folders:
-            (records,) = [each for each in damaged[folder]["damage"] if not each["in_index"]]
-            assert records["file"] == segments(folder)[2].name
-            assert names.parse_offset(records["file"]) <= records["first_offset"]
-            assert records["first_offset"] <= records["last_offset"]
-        assert [each["file"] for each in damaged[folders[0]]["damage"] if each["in_index"]] == [
-            segments(folders[0])[1].with_suffix(".timeindex").name
-        ]
+    assert code == 1
+    assert set(damaged) == set(folders)
+    for folder in folders:
+        (records,) = [each for each in damaged[folder]["damage"] if not each["in_index"]]
+        assert records["file"] == segments(folder)[2].name
+        assert names.parse_offset(records["file"]) <= records["first_offset"]
+        assert records["first_offset"] <= records["last_offset"]
+    assert [each["file"] for each in damaged[folders[0]]["damage"] if each["in_index"]] == [
+        segments(folders[0])[1].with_suffix(".timeindex").name
+    ]
 
-        assert scene.cluster.node(2).stop() == 0
-        code, repaired, _ = repair(scene, tmp_path, found)
-        assert code == 1
-        for folder in folders[:2]:
-            assert repaired[folder]["repaired"], repaired[folder]["refusal"]
-            assert len(segments(folder)) == 2
-            assert list(folder.glob("*.log.damaged"))
-        # Nobody else has these records.
-        assert "no replica leads" in repaired[folders[2]]["refusal"]
-        assert not list(folders[2].glob("*.damaged"))
+    assert scene.cluster.node(2).stop() == 0
+    code, repaired, _ = repair(scene, tmp_path, found)
+    assert code == 1
+    for folder in folders[:2]:
+        assert repaired[folder]["repaired"], repaired[folder]["refusal"]
+        assert len(segments(folder)) == 2
+        assert list(folder.glob("*.log.damaged"))
+    # Nobody else has these records.
+    assert "no replica leads" in repaired[folders[2]]["refusal"]
+    assert not list(folders[2].glob("*.damaged"))
 
-        scene.start(2)
-        scene.wait_all_in_sync()
-        for partition, folder in enumerate(folders[:2]):
-            leader = folder_of(scene, 1, ledger.topic, partition)
-            wait_for(
-                f"the batches of the leader in {folder}",
-                lambda ours=folder, theirs=leader: batches(ours) == batches(theirs),
-            )
-        _, damaged, _ = verify(*where)
-        assert set(damaged) == {folders[2]}
-        scene.check(ledger)
+    scene.start(2)
+    scene.wait_all_in_sync()
+    for partition, folder in enumerate(folders[:2]):
+        leader = folder_of(scene, 1, ledger.topic, partition)
+        wait_for(
+            f"the batches of the leader in {folder}",
+            lambda ours=folder, theirs=leader: batches(ours) == batches(theirs),
+        )
+    _, damaged, _ = verify(*where)
+    assert set(damaged) == {folders[2]}
+    scene.check(ledger)

@@ -219,27 +219,26 @@ and an exit code. `<` writes a file; later lines name its path as `$NAME`.
 
 @pytest.mark.parametrize("story", STORIES)
 def test_tools_called_one_after_another(
-    story: str, stage: Stage, kafka_tools: KafkaTools, tmp_path: Path
+    story: str, scene: Scene, kafka_tools: KafkaTools, tmp_path: Path
 ) -> None:
-    with stage.scene() as scene:
 
-        def seen(words: str) -> str:
-            name, *arguments = words.split()
-            at = ("--bootstrap-server", scene.cluster.bootstrap)
-            done = kafka_tools.run(TOOL_NAMES[name], *at, *arguments)
-            return " ".join(f"{done.out} {done.err} exit {done.code}".split())
+    def seen(words: str) -> str:
+        name, *arguments = words.split()
+        at = ("--bootstrap-server", scene.cluster.bootstrap)
+        done = kafka_tools.run(TOOL_NAMES[name], *at, *arguments)
+        return " ".join(f"{done.out} {done.err} exit {done.code}".split())
 
-        for sign, words, wanted in calls_of(scene, STORIES[story], tmp_path):
-            call = partial(seen, words)
-            if sign == "~":
-                wait_for(
-                    f"{words}: {wanted}",
-                    lambda call=call, wanted=wanted: has(call(), wanted),
-                    last_seen=call,
-                )
-            else:
-                found = call()
-                assert has(found, wanted), (words, wanted, found)
+    for sign, words, wanted in calls_of(scene, STORIES[story], tmp_path):
+        call = partial(seen, words)
+        if sign == "~":
+            wait_for(
+                f"{words}: {wanted}",
+                lambda call=call, wanted=wanted: has(call(), wanted),
+                last_seen=call,
+            )
+        else:
+            found = call()
+            assert has(found, wanted), (words, wanted, found)
 
 
 def has(found: str, wanted: Wanted) -> bool:

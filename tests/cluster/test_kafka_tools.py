@@ -40,11 +40,6 @@ def scene(stages: Stages) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def cluster(scene: Scene) -> Cluster:
-    return scene.cluster
-
-
-@pytest.fixture
 def tool(cluster: Cluster, kafka_tools: KafkaTools) -> Callable[..., list[str]]:
     """Runs a tool that has to succeed; returns the lines that it printed."""
 

@@ -30,7 +30,7 @@ from tests.cluster.moving import (
     set_move_rate,
     wait_settled,
 )
-from tests.cluster.scenes import Stage
+from tests.cluster.scenes import Scene, Stage
 
 pytestmark = pytest.mark.cluster
 
@@ -57,27 +57,25 @@ def goes_on(load: Load, partitions: int = 1) -> None:
     )
 
 
-def test_leaders_and_followers_move_under_load(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        topic = scene.topic(4, records=0, **SMALL_SEGMENTS).topic
-        with load_on(cluster, topic, 4) as load:
-            for broker in [*cluster.broker_ids, *cluster.broker_ids]:
-                targets = {p: other_dir(cluster, broker, topic, p) for p in range(4)}
-                wanted = {(topic, p): path for p, path in targets.items()}
-                assert alter(cluster, broker, wanted) == {ErrorCode.NONE}
-                wait_for(
-                    "the moves",
-                    lambda targets=targets: all(
-                        (path / f"{topic}-{partition}").is_dir()
-                        for partition, path in targets.items()
-                    ),
-                )
-                wait_settled(cluster, broker, topic)
-                goes_on(load, 4)
-        cluster.wait_isr(topic)
-        for broker in cluster.broker_ids:
-            wait_for("the old copies removed", lambda b=broker: only_current(cluster, b, topic))
+def test_leaders_and_followers_move_under_load(scene: Scene) -> None:
+    cluster = scene.cluster
+    topic = scene.topic(4, records=0, **SMALL_SEGMENTS).topic
+    with load_on(cluster, topic, 4) as load:
+        for broker in [*cluster.broker_ids, *cluster.broker_ids]:
+            targets = {p: other_dir(cluster, broker, topic, p) for p in range(4)}
+            wanted = {(topic, p): path for p, path in targets.items()}
+            assert alter(cluster, broker, wanted) == {ErrorCode.NONE}
+            wait_for(
+                "the moves",
+                lambda targets=targets: all(
+                    (path / f"{topic}-{partition}").is_dir() for partition, path in targets.items()
+                ),
+            )
+            wait_settled(cluster, broker, topic)
+            goes_on(load, 4)
+    cluster.wait_isr(topic)
+    for broker in cluster.broker_ids:
+        wait_for("the old copies removed", lambda b=broker: only_current(cluster, b, topic))
 
 
 def test_killed_at_any_moment_of_a_move(stage: Stage) -> None:

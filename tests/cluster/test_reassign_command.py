@@ -18,11 +18,6 @@ pytestmark = pytest.mark.cluster
 TOPIC = "moved"
 
 
-@pytest.fixture
-def cluster(scene: Scene) -> Cluster:
-    return scene.cluster
-
-
 def written(cluster: Cluster, *partitions: dict[str, object]) -> str:
     """A file that says where partitions shall be."""
     path = cluster.root / "plan.json"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -15,29 +13,16 @@ from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from tests.cluster.group_members import Librdkafka
 from tests.cluster.group_stage import GROUP_SETTINGS, committed
 from tests.cluster.harness import wait_for
-from tests.cluster.scenes import Scene, Stage, Stages
-from tests.command_lines import CommandLines
+from tests.cluster.scenes import Stage, Stages
+from tests.command_lines import CommandLines, started
 
 pytestmark = pytest.mark.cluster
-
-PROGRAM = "import sys; from jbodlab.cli.program import main; sys.exit(main())"
 
 
 @pytest.fixture
 def group_stage(stages: Stages) -> Stage:
     """The brokers of the other scenes with groups."""
     return stages.of(settings=GROUP_SETTINGS)
-
-
-def started(scene: Scene, *arguments: str) -> subprocess.Popen[str]:
-    """A command as a process of its own, which Ctrl-C ends however the tests were started."""
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments, "--bootstrap-server", scene.cluster.bootstrap],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
 
 
 def test_what_is_produced_is_consumed_and_a_group_goes_on_where_it_was(group_stage: Stage) -> None:
@@ -309,13 +294,11 @@ def test_ctrl_c_ends_a_consumer_and_it_leaves_its_group(group_stage: Stage) -> N
         def described() -> str:
             return lines.run("groups describe readers")[1]
 
-        with started(scene, "records", "consume", "orders", "--group", "readers") as process:
-            try:
-                wait_for("a member", lambda: described().startswith("group readers: stable"))
-                process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=30)
-            finally:
-                process.kill()
+        at = ("--bootstrap-server", scene.cluster.bootstrap)
+        with started("records", "consume", "orders", "--group", "readers", *at) as process:
+            wait_for("a member", lambda: described().startswith("group readers: stable"))
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
         assert (process.returncode, out) == (130, "")
         assert err == "0 records\njbodlab: interrupted\n"
         # At once, and not when the session times out.
@@ -327,11 +310,9 @@ def test_a_consumer_whose_reader_has_left_ends_with_141(group_stage: Stage) -> N
         scene.create("orders", 1, 3)
         lines = CommandLines(scene.cluster.bootstrap)
         assert lines.run("records produce orders", text="x\n" * 10)[0] == 0
-        with started(scene, "records", "consume", "orders") as process:
-            try:
-                assert process.stdout is not None
-                process.stdout.close()
-                code = process.wait(timeout=30)
-            finally:
-                process.kill()
+        at = ("--bootstrap-server", scene.cluster.bootstrap)
+        with started("records", "consume", "orders", *at) as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            code = process.wait(timeout=30)
         assert code == 141

@@ -143,13 +143,6 @@ def test_replicas_move_as_a_plan_says(tmp_path: Path) -> None:
     assert said[1] == "orders-0 has the replicas 2/dir-1"
 
 
-def test_a_client_that_sends_nothing_proves_nothing(tmp_path: Path) -> None:
-    done = rehearsed(SENDS_NOTHING, tmp_path)
-
-    assert done.judgement.outcome is Outcome.INCONCLUSIVE
-    assert "no message of writers was acknowledged in time" in " ".join(done.judgement.doubts)
-
-
 def test_what_clients_of_a_former_run_left_in_the_folder_is_not_read(tmp_path: Path) -> None:
     left = tmp_path / "clients" / "writers.bin"
     left.parent.mkdir()

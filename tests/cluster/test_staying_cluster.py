@@ -39,9 +39,9 @@ class Staying:
             "PYTHONPATH": str(REPOSITORY),
         }
 
-    def run(self, *words: str, module: str = "jbodlab") -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", module, *words],
+            [sys.executable, "-m", "jbodlab", *words],
             env=self.environment,
             cwd=self.state_dir,
             stdin=subprocess.DEVNULL,
@@ -134,20 +134,6 @@ def test_a_broker_that_ended_is_started_again(staying: Staying) -> None:
     assert (listed[0]["running"], listed[0]["nodes"]) == (2, 3)
     assert started["broker-2"].startswith("started, pid ")
     assert staying.told("status")["healthy"]
-
-
-def test_a_fault_of_a_process_heals_by_itself_after_its_length(staying: Staying) -> None:
-    staying.told("inject", "kill", "broker-2", "--for", "1s", "--no-wait")
-
-    wait_for("the end of the fault", lambda: not read_faults(staying.journal))
-    wait_for("a healthy cluster", lambda: staying.run("status").returncode == 0)
-
-
-def test_tools_find_the_only_cluster_that_runs(staying: Staying) -> None:
-    listed = staying.run("dirs", "list", module="jbodlab")
-
-    assert listed.returncode == 0, listed.stderr
-    assert "broker-2/disk-1" in listed.stdout
 
 
 def test_a_broker_that_does_not_start_with_a_twin_is_told_of(staying: Staying) -> None:
@@ -252,9 +238,33 @@ def test_a_program_that_is_not_there_is_found_out_before_a_topic_is_made(staying
     assert staying.topics_made() == before
 
 
-def test_a_program_that_ends_too_early_leaves_no_topic(staying: Staying) -> None:
-    done = staying.run("run", "--fail", "broker-1/1", "--after", "5s", "--", "true")
+def test_messages_of_a_topic_that_somebody_deletes_are_unread_and_not_lost(
+    staying: Staying, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    admin = staying.cluster.admin()
+    before = set(admin.list_topics(timeout=5).topics)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "jbodlab", "run", "--fail", "broker-1/1", "--after", "1s",
+         "--output", "json", "--", "sh", "-c", f"touch {begun}; sleep 6"],
+        env=staying.environment,
+        cwd=staying.state_dir,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        wait_for("the program", begun.exists, 90)
+        (topic,) = set(admin.list_topics(timeout=5).topics) - before - {"__consumer_offsets"}
+        admin.delete_topics([topic])[topic].result(10)
+        said, errors = running.communicate(timeout=200)
+    finally:
+        running.kill()
+        running.wait(60)
+    found = json.loads(said)
 
-    assert done.returncode == 75
-    assert "the program ended before the fault was injected" in done.stdout
-    assert staying.topics() == {"__consumer_offsets"}
+    assert found["lost"] == 0, errors
+    assert found["unread"] == found["acknowledged"] > 0
+    assert not found["topic_kept"]
+    assert found["doubts"] == [f"topic {topic} was deleted during the run"]
+    assert running.returncode == 75

@@ -24,11 +24,13 @@ WITH held AS (
     AND l.valid_from_offset < or_never(p.valid_to_offset)
   UNION ALL
   -- A partition may have several replicas offline at once; each counts.
-  SELECT what, NULL, NULL, broker || '/' || topic_id, partition, from_time, is_open, to_time
+  SELECT what, broker, NULL, topic_id, partition, from_time, is_open, to_time
   FROM joined_intervals WHERE what = 'offline_replicas'
 ), spans AS (
   -- A clock that was set back makes an interval end before it began.
-  SELECT what, broker, directory, topic_id, partition, is_open,
+  SELECT what::ENUM('partitions', 'under_replicated', 'not_preferred', 'leaderless',
+      'under_min_isr', 'replicas', 'leaders', 'offline_replicas') AS what,
+    broker, directory, topic_id, partition, is_open,
     stretch(epoch_us(from_time)) AS first,
     CASE WHEN NOT is_open THEN stretch(epoch_us(greatest(from_time, to_time))) END AS behind,
     or_never(
@@ -52,10 +54,10 @@ WITH held AS (
   SELECT what, broker, directory, first, nullif(last, or_never(NULL)) + stretch_us(), 0, count(*)
   FROM visits GROUP BY what, broker, directory, first, last
 )
-SELECT what, broker, directory, make_timestamptz(moment) AS from_time,
-  sum(at_end) AS at_end, sum(ever) AS ever
+SELECT what, CASE WHEN what <> 'offline_replicas' THEN broker END AS broker, directory,
+  make_timestamptz(moment) AS from_time, sum(at_end) AS at_end, sum(ever) AS ever
 FROM (
   SELECT what, broker, directory, first AS moment, at_end, ever FROM counted
   UNION ALL
   SELECT what, broker, directory, behind, -at_end, -ever FROM counted WHERE behind IS NOT NULL
-) GROUP BY what, broker, directory, moment HAVING sum(at_end) <> 0 OR sum(ever) <> 0
+) GROUP BY ALL HAVING sum(at_end) <> 0 OR sum(ever) <> 0

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec.structs import asdict
+
 from broker.api.admin.forwarding import Forwarded, Given
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.requests import (
@@ -33,12 +35,19 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import METADATA_TOPIC, NO_LEADER
+from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset
 
 PREFERRED = 0
 """The only election type before version 1."""
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
+
+NO_QUORUM = DescribeQuorumResponse(
+    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    leader_epoch=LeaderEpoch(-1),
+    high_watermark=Offset(-1),
+)
+"""Of any partition but the one of the metadata log."""
 
 
 def _are_created(
@@ -254,25 +263,8 @@ def _quorum(request: Any, response: DescribeQuorumResponse, image: MetadataImage
 
 
 def _quorum_of(topic: str, partition: int, quorum: DescribeQuorumResponse) -> SimpleNamespace:
-    if (topic, partition) != (METADATA_TOPIC, 0):
-        return SimpleNamespace(
-            partition_index=partition,
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            leader_id=NO_LEADER,
-            leader_epoch=-1,
-            high_watermark=-1,
-            current_voters=(),
-            observers=(),
-        )
-    return SimpleNamespace(
-        partition_index=partition,
-        error_code=ErrorCode.NONE,
-        leader_id=quorum.leader_id,
-        leader_epoch=quorum.leader_epoch,
-        high_watermark=quorum.high_watermark,
-        current_voters=quorum.current_voters,
-        observers=quorum.observers,
-    )
+    found = quorum if (topic, partition) == (METADATA_TOPIC, 0) else NO_QUORUM
+    return SimpleNamespace(partition_index=partition, **asdict(found))
 
 
 def _accepted(results: Iterable[Any]) -> list[Any]:
@@ -294,8 +286,7 @@ def _by_topic(results: Iterable[Any], name: str, partitions: str, index: str) ->
     """Group results of partitions as Kafka does; named are the fields of its arrays."""
     topics: dict[str, list[SimpleNamespace]] = {}
     for each in results:
-        fields = {field: getattr(each, field) for field in each.__struct_fields__}
-        row = SimpleNamespace(**fields, **{index: each.partition})
+        row = SimpleNamespace(**asdict(each), **{index: each.partition})
         topics.setdefault(each.topic, []).append(row)
     return [SimpleNamespace(**{name: topic, partitions: rows}) for topic, rows in topics.items()]
 

@@ -2,8 +2,8 @@
 
 A request becomes the value of `controller_api.requests` whose fields have the same names. The
 response of the controller becomes a response of the client's version in the same way, and is sent
-when the metadata of this broker has what the controller decided. What names do not say stands in
-the row of the API: see `forwarded`.
+when the metadata of this broker has what the controller decided. The row of an API in `forwarded`
+has the exceptions.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _readers(kind: type[msgspec.Struct], entity_class: EntityClass) -> tuple[tup
 def _reader(hint: Any) -> Read:
     """Return what makes a value of a type from what kio has in its place.
 
-    A struct in an array may stand for a tuple with its fields, or for its only field.
+    Where a value has a tuple, kio may have a struct with the same fields, or with that one field.
     """
     arguments = typing.get_args(hint)
     if NoneType in arguments:

@@ -26,8 +26,8 @@ class BrokerEndpoint(Struct):
     """One listener of a broker or controller; the name is unique among its listeners."""
 
     name: str = field("name of the listener")
-    host: str = field("host name that clients are told")
-    port: UInt16 = field("port that clients are told")
+    host: str = field("host name for clients")
+    port: UInt16 = field("port for clients")
     security_protocol: Int16 = field("0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL")
 
 

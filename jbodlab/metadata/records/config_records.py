@@ -28,7 +28,7 @@ def unserved_resource(resource_type: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord(Record, api_key=4):
-    """A config is set, or deleted when the value is None."""
+    """A config is set, or deleted when the value is null."""
 
     resource_type: Int8 = field("2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group")
     resource_name: str = field("topic, group or id of a broker; empty: all brokers")
@@ -46,7 +46,7 @@ class FeatureLevelRecord(Record, api_key=12):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaEntity(Struct):
-    """One part of whom a quota is for; the name is None for the default entity."""
+    """One part of whom a quota is for; the name is null for the default entity."""
 
     entity_type: str = field("user, client-id or ip")
     entity_name: str | None = field("name of the entity; null: its default")

@@ -27,7 +27,7 @@ END_TRANSACTION_TYPES: Mapping[int, str] = MappingProxyType({0: "ABORT", 1: "COM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRecord(Struct):
-    """Base of what stands in the control batches of the metadata log."""
+    """Base of the records in control batches of the metadata log."""
 
     CONTROL_TYPE: ClassVar[int] = -1
     NAME: ClassVar[str] = ""

@@ -11,6 +11,7 @@ from jbodlab.metadata.records import (
     security_records,
     topic_records,
 )
+from jbodlab.metadata.records.control_records import CONTROL_TYPES, ControlRecord
 from jbodlab.metadata.records.schema import Record
 
 _MODULES = (cluster_records, config_records, security_records, topic_records)
@@ -24,3 +25,9 @@ RECORD_TYPES: Mapping[int, type[Record]] = MappingProxyType(
     }
 )
 """Every type that Kafka 4.4 knows, by the number in the envelope; 6, 13 and 16 are unused."""
+
+BY_NAME: Mapping[str, type[Record] | type[ControlRecord]] = MappingProxyType(
+    {cls.NAME: cls for cls in RECORD_TYPES.values()}
+    | {cls.NAME: cls for cls in CONTROL_TYPES.values()}
+)
+"""Data and control records of the metadata log by the names that the dump has for them."""

@@ -9,7 +9,7 @@ from jbodlab.kafka_wire.schema import Struct
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(Struct):
-    """Base of what stands in the data batches of the metadata log."""
+    """Base of the records in data batches of the metadata log."""
 
     API_KEY: ClassVar[int] = -1
     NAME: ClassVar[str] = ""

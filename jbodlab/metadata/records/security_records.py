@@ -18,10 +18,10 @@ class AccessControlEntryRecord(Record, api_key=18):
 
     id: UUID = field("id of the entry")
     resource_type: Int8 = field("code of the resource type, such as 2 topic, 3 group, 4 cluster")
-    resource_name: str = field("name of the resource; * stands for all")
+    resource_name: str = field("name of the resource, or * for all")
     pattern_type: Int8 = field("3 the name itself, 4 all names with this prefix")
     principal: str = field("who the entry is for, such as User:alice")
-    host: str = field("address the principal comes from; * stands for all")
+    host: str = field("address that the principal connects from, or * for all")
     operation: Int8 = field("code of the operation, such as 3 READ, 4 WRITE")
     permission_type: Int8 = field("2 DENY, 3 ALLOW")
 
@@ -57,7 +57,7 @@ class RemoveUserScramCredentialRecord(Record, api_key=22):
 class DelegationTokenRecord(Record, api_key=10):
     """A delegation token; timestamps in ms."""
 
-    owner: str = field("principal that the token stands for")
+    owner: str = field("principal that the token authenticates")
     requester: str = field("principal that asked for the token")
     renewers: tuple[str, ...] = field("principals that may renew the token")
     issue_timestamp: Int64 = field("when the token was issued, ms since 1970")

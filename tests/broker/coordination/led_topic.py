@@ -53,7 +53,9 @@ class LedTopic(Generic[S]):
         self.coordinator = new_service(self.host, self.cache, lambda: round(loop.time() * 1000))
         self.host.manager.leaderships[name] = self.coordinator
         self.publisher = MetadataPublisher(self.cache)
-        self.publisher.publish_to(before=[self.host.manager.roles], after=[])
+        self.publisher.publish_to(
+            internal_listeners=[self.host.manager.roles], listeners_after_clients=[]
+        )
         self.metadata = Metadata(self.publisher)
 
     async def start(self, *others: Record, isr: Sequence[int] = (1, 2), leader: int = 1) -> None:

@@ -79,7 +79,9 @@ class Cluster(LedTopic[GroupCoordinator]):
             return GroupCoordinator(GROUP_METADATA_TOPIC, host.registry, cache, context)
 
         super().__init__(root, GROUP_METADATA_TOPIC, new_service)
-        self.publisher.publish_to(before=[self.host.manager.roles], after=[self.coordinator])
+        self.publisher.publish_to(
+            internal_listeners=[self.host.manager.roles], listeners_after_clients=[self.coordinator]
+        )
 
     async def start(self, *others: Record, **fields: Any) -> None:
         orders = partition_record((2,), (D2,), topic_id=ORDERS)

@@ -7,12 +7,13 @@ replay of the log gives; parked requests have one ticket each and are not answer
 from __future__ import annotations
 
 import copy
+import struct
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from broker.coordination.core import Ticket
+from broker.coordination.core import Ticket, Work
 from broker.groups.decision import Decision
 from broker.groups.group_core import GroupCore
 from broker.groups.replay import changes_of
@@ -44,38 +45,53 @@ START_MS = 1_000_000
 SETTINGS = GroupSettings()
 
 
-class FixedTopics:
-    """Topics with a number of partitions each; their ids are made of their names."""
+class FakeTopics:
+    """Topics that a test makes and takes away."""
 
-    def __init__(self, **partitions: int) -> None:
-        self.partitions = partitions
-        self.ids = {name: TopicId(named_uuid(name)) for name in partitions}
+    def __init__(self, **counts: int) -> None:
         self.version = 0
+        self.names_version = 0
+        self._created: set[str] = set()
+        self._topics: dict[str, tuple[TopicId, list[frozenset[str]]]] = {}
+        for name, partitions in counts.items():
+            self.create(name, partitions)
 
-    def frozen(self) -> FixedTopics:
-        return copy.deepcopy(self)
+    def create(self, name: str, count: int, racks: Iterable[Iterable[str]] = ()) -> None:
+        """Create a topic, or anew; its first id is made of its name."""
+        self.version += 1
+        self.names_version = self.version
+        of_partitions = [frozenset(each) for each in racks] or [frozenset[str]()] * count
+        text = f"{name} {self.version}" if name in self._created else name
+        self._created.add(name)
+        self._topics[name] = (TopicId(named_uuid(text)), of_partitions)
 
-    def names(self) -> Iterable[str]:
-        return self.ids
-
-    def topic_id(self, name: str) -> TopicId | None:
-        return self.ids.get(name)
-
-    def topic_name(self, topic_id: TopicId) -> str | None:
-        return next((name for name, each in self.ids.items() if each == topic_id), None)
-
-    def partition_count(self, name: str) -> int:
-        return self.partitions.get(name, 0)
-
-    def racks(self, name: str, partition: int) -> frozenset[str]:
-        return frozenset()
+    def grow(self, name: str, count: int) -> None:
+        self.version += 1
+        topic_id, _ = self._topics[name]
+        self._topics[name] = (topic_id, [frozenset()] * count)
 
     def delete(self, name: str) -> None:
-        del self.ids[name], self.partitions[name]
+        self.version += 1
+        self.names_version = self.version
+        del self._topics[name]
 
-    def create(self, name: str, partitions: int, topic_id: str) -> None:
-        self.partitions[name] = partitions
-        self.ids[name] = TopicId(named_uuid(topic_id))
+    def frozen(self) -> FakeTopics:
+        return copy.deepcopy(self)
+
+    def names(self) -> list[str]:
+        return list(self._topics)
+
+    def topic_id(self, name: str) -> TopicId | None:
+        return self._topics[name][0] if name in self._topics else None
+
+    def topic_name(self, topic_id: TopicId) -> str | None:
+        return next((name for name, each in self._topics.items() if each[0] == topic_id), None)
+
+    def partition_count(self, name: str) -> int:
+        return len(self._topics[name][1]) if name in self._topics else 0
+
+    def racks(self, name: str, partition: int) -> frozenset[str]:
+        return self._topics[name][1][partition]
 
 
 class Bench:
@@ -91,23 +107,30 @@ class Bench:
     def __init__(
         self,
         settings: GroupSettings = SETTINGS,
-        topics: FixedTopics | None = None,
+        topics: FakeTopics | None = None,
         log: list[tuple[GroupRecord, int]] | None = None,
         now_ms: int = START_MS,
+        *,
+        replicates: bool = True,
     ) -> None:
         self.settings = settings
-        self.topics = topics or FixedTopics(t=4, u=4)
+        self.topics = topics or FakeTopics(t=4, u=4)
         ids = count(1)
+        self.configs: dict[str, Mapping[str, str]] = {}
         self.shard = GroupCore(
-            settings, self.topics, lambda: f"{now_ms}-{next(ids)}", lambda _group: {}
+            settings,
+            self.topics,
+            lambda: f"{now_ms}-{next(ids)}",
+            lambda group: self.configs.get(group, {}),
         )
         self.now_ms = now_ms
         self.log: list[tuple[GroupRecord, int]] = []
         self.high_watermark = 0
-        self.replicates = True
+        self.replicates = replicates
         self.refusal: KafkaError | None = None
         self.answers: dict[Ticket, Any] = {}
         self.timers: dict[tuple[Hashable, ...], int] = {}
+        self.works: list[Work] = []
         self.next_ticket = 1
         self._waiting: deque[tuple[int, Decision]] = deque()
         self._replay = Tables()
@@ -115,7 +138,8 @@ class Bench:
         for offset, (record, end_offset) in enumerate(log or ()):
             self.shard.replay(record, offset, end_offset)
             self.log.append((record, end_offset))
-        self.replicate()
+        if replicates:
+            self.replicate()
         self.carry_out(self.shard.loaded(now_ms))
 
     def ask(self, request: Request) -> Ticket:
@@ -129,8 +153,10 @@ class Bench:
         """Send a request that is answered at once."""
         return self.answers[self.ask(request)]
 
-    def carry_out(self, decision: Decision, ticket: Ticket | None = None) -> None:
-        """Do what a decision says."""
+    def carry_out(
+        self, decision: Decision, ticket: Ticket | None = None, *, at_once: bool = False
+    ) -> None:
+        """Do what a decision says; with `at_once` its answers wait for no batch but its own."""
         if decision.at_once:
             assert not decision.records
             assert decision.event is None
@@ -154,6 +180,11 @@ class Bench:
                 self.timers.pop(key, None)
             else:
                 self.timers[key] = at_ms
+        if decision.work is not None:
+            self.works.append(decision.work)
+        if at_once and not decision.records:
+            self._done(decision)
+            return
         self._waiting.append((end_offset, decision))
         self.check()
         if self.replicates:
@@ -164,25 +195,30 @@ class Bench:
         self.high_watermark = len(self.log)
         self.shard.committed_up_to(self.high_watermark)
         while self._waiting and self._waiting[0][0] <= self.high_watermark:
-            _, decision = self._waiting.popleft()
-            self._send(decision)
-            if decision.event is not None:
-                self.carry_out(self.shard.committed(decision.event, self.now_ms))
+            self._done(self._waiting.popleft()[1])
 
     def commit_in_time_failed(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         """Let the time be over in which what waits should have been committed."""
-        while self._waiting:
-            _, decision = self._waiting.popleft()
+        late, self._waiting = self._waiting, deque()
+        for _, decision in late:
             for ticket, _ in decision.answers:
-                self.answers.setdefault(ticket, KafkaError(error))
+                self.answers[ticket] = KafkaError(error)
+        for _, decision in late:
             if decision.event is not None:
-                self.carry_out(self.shard.refused(decision.event, KafkaError(error), self.now_ms))
+                refused = self.shard.refused(decision.event, KafkaError(error), self.now_ms)
+                self.carry_out(refused, at_once=True)
+
+    def work(self) -> None:
+        """Do all that is to be computed beside the event loop."""
+        works, self.works = self.works, []
+        for event, run in works:
+            self.carry_out(self.shard.worked(event, run(), self.now_ms))
 
     def advance(self, delay_ms: int) -> None:
         """Let time pass; timers fire in order."""
         end_ms = self.now_ms + delay_ms
         while self.timers:
-            key = min(self.timers, key=lambda each: self.timers[each])
+            key = min(self.timers, key=lambda each: (self.timers[each], repr(each)))
             if self.timers[key] > end_ms:
                 break
             self.now_ms = max(self.now_ms, self.timers.pop(key))
@@ -213,6 +249,11 @@ class Bench:
         assert len(set(parked)) == len(parked)
         assert not set(parked) & (self.answers.keys() | self.waiting())
 
+    def _done(self, decision: Decision) -> None:
+        self._send(decision)
+        if decision.event is not None:
+            self.carry_out(self.shard.committed(decision.event, self.now_ms))
+
     def _send(self, decision: Decision) -> None:
         for ticket, response in decision.answers:
             assert ticket not in self.answers
@@ -237,15 +278,34 @@ def compacted(log: list[tuple[int, GroupRecord]], below: int) -> list[tuple[int,
     ]
 
 
-def subscription(*topics: str) -> bytes:
-    """Return a member's metadata, version 0."""
-    parts = [b"\0\0", len(topics).to_bytes(4, "big")]
-    for topic in topics:
-        parts += (len(topic).to_bytes(2, "big"), topic.encode())
-    return b"".join((*parts, b"\xff\xff\xff\xff"))
+def subscription(
+    *topics: str,
+    version: int = 3,
+    owned: Mapping[str, Iterable[int]] | None = None,
+    user_data: bytes | None = None,
+    rack: str | None = None,
+) -> bytes:
+    """Return metadata of a protocol as clients write them."""
+    parts = [struct.pack(">hi", version, len(topics)), *map(_text, topics)]
+    parts.append(struct.pack(">i", -1 if user_data is None else len(user_data)))
+    parts.append(user_data or b"")
+    if version >= 1:
+        parts.append(struct.pack(">i", len(owned or {})))
+        for topic, each in (owned or {}).items():
+            numbers = tuple(each)
+            parts += (_text(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
+    if version >= 2:
+        parts.append(struct.pack(">i", 1))
+    if version >= 3:
+        parts.append(struct.pack(">h", -1) if rack is None else _text(rack))
+    return b"".join(parts)
 
 
-RANGE = (JoinProtocol("range", subscription("t")),)
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+RANGE = (JoinProtocol("range", subscription("t", version=0)),)
 
 
 def join(member_id: str = "", *, group: str = "g", **fields: Any) -> JoinGroup:

@@ -191,7 +191,7 @@ class _Scenario:
     def _join(self, names: list[str], fields: Fields) -> None:
         (name,) = names
         member_id, _ = self._member(name, fields)
-        topics = subscription(*str(fields.pop("topics", "t")).split(","))
+        topics = subscription(*str(fields.pop("topics", "t")).split(","), version=0)
         protocols = str(fields.pop("protocols", "range")).split(",")
         fields["protocols"] = tuple(JoinProtocol(each, topics) for each in protocols)
         values = {"version": 3, "client_id": name, **fields}

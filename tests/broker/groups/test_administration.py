@@ -18,7 +18,7 @@ from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import (
     RANGE,
     Bench,
-    FixedTopics,
+    FakeTopics,
     beat,
     commit,
     fetched,
@@ -155,7 +155,7 @@ def test_deleted_group_is_gone_after_a_failover_too() -> None:
 def with_small_batches(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A shard whose batches hold two records; groups g and h have five and two offsets."""
     monkeypatch.setattr("broker.groups.administration.RECORDS_MAX", 2)
-    bench = Bench(topics=FixedTopics(t=5))
+    bench = Bench(topics=FakeTopics(t=5))
     for group, count in (("g", 5), ("h", 2)):
         for partition in range(count):
             bench.ask(commit(1, group=group, partition=partition))

@@ -159,8 +159,8 @@ def test_topic_deleted_recreated(with_id: bool) -> None:
     bench = Bench()
     topic_id = {} if with_id else {"topic_id": zero_topic()}
     bench.ask(commit(1, **topic_id))
-    bench.topics.create("t", 1, "another t")
-    bench.ask(commit(2, partition=1, topic_id=bench.topics.ids["t"]))
+    bench.topics.create("t", 1)
+    bench.ask(commit(2, partition=1, topic_id=bench.topics.topic_id("t")))
 
     bench.carry_out(bench.shard.topics_deleted({"t"}))
 
@@ -174,7 +174,7 @@ def test_topic_deleted_while_the_shard_was_down(is_created_again: bool) -> None:
     bench.ask(commit(2, topic="u"))
     bench.topics.delete("t")
     if is_created_again:
-        bench.topics.create("t", 1, "another t")
+        bench.topics.create("t", 1)
 
     after = bench.fail_over()
     after.advance(0)

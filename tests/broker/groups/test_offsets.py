@@ -27,7 +27,7 @@ from tests.broker.groups.bench import (
     RANGE,
     START_MS,
     Bench,
-    FixedTopics,
+    FakeTopics,
     commit,
     fetched,
     join,
@@ -272,7 +272,7 @@ def test_topic_created_anew_has_no_offset_of_the_old_one() -> None:
     bench = Bench()
     bench.ask(commit(1))
 
-    bench.topics.create("t", 4, "another t")
+    bench.topics.create("t", 4)
 
     assert fetch(bench).committed_offset == -1
     assert fetched(bench) == {}
@@ -360,7 +360,7 @@ def test_repetition_of_what_nobody_knows_is_answered_as_usual(
 
 
 def test_topics_are_looked_up_when_they_are_needed() -> None:
-    bench = Bench(topics=FixedTopics())
+    bench = Bench(topics=FakeTopics())
     bench.topics.create("t", 1, "t")
     bench.ask(commit(1))
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
+from broker.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
 from broker.produce.redirected_producers import (
-    REMEMBERED_MAX,
-    REMEMBERED_S,
     RedirectedProducers,
     Sender,
 )
@@ -86,7 +85,7 @@ def test_a_client_may_come_back_over_another_connection_and_that_is_the_one_that
     assert is_resending(redirected, ALSO_A, P0, batch(b"1"), 1)
     assert is_resending(redirected, ALSO_A, P0, batch(b"2"), 1)
     assert not is_resending(redirected, A, P0, batch(b"2"), 1), "under way since before it was told"
-    assert not is_resending(redirected, ALSO_A, P0, batch(b"2"), REMEMBERED_S + 1)
+    assert not is_resending(redirected, ALSO_A, P0, batch(b"2"), REDIRECTS_REMEMBERED_S + 1)
 
 
 def test_a_connection_whose_first_batch_came_back_over_another_one_is_told_anew() -> None:
@@ -105,10 +104,10 @@ def test_a_connection_whose_first_batch_came_back_over_another_one_is_told_anew(
 def test_after_some_time_a_client_is_told_again() -> None:
     redirected = RedirectedProducers()
     redirected.refused(A, P0, batch(), 0)
-    redirected.refused(A, P0, batch(), REMEMBERED_S / 2)
-    assert is_resending(redirected, A, P0, batch(), REMEMBERED_S - 1)
+    redirected.refused(A, P0, batch(), REDIRECTS_REMEMBERED_S / 2)
+    assert is_resending(redirected, A, P0, batch(), REDIRECTS_REMEMBERED_S - 1)
 
-    assert not is_resending(redirected, A, P0, batch(), REMEMBERED_S)
+    assert not is_resending(redirected, A, P0, batch(), REDIRECTS_REMEMBERED_S)
     assert not redirected
 
 
@@ -121,8 +120,8 @@ def test_who_came_back_and_was_refused_nevertheless_has_to_come_back_again() -> 
 
     assert not is_resending(redirected, A, P0, batch(b"2"), 6)
     assert is_resending(redirected, A, P0, batch(b"1"), 6)
-    assert is_resending(redirected, A, P0, batch(b"2"), REMEMBERED_S + 4)
-    assert not is_resending(redirected, A, P0, batch(b"2"), REMEMBERED_S + 5)
+    assert is_resending(redirected, A, P0, batch(b"2"), REDIRECTS_REMEMBERED_S + 4)
+    assert not is_resending(redirected, A, P0, batch(b"2"), REDIRECTS_REMEMBERED_S + 5)
 
 
 def test_who_is_right_to_ask_here_is_told_anew_when_that_has_changed() -> None:
@@ -150,20 +149,20 @@ def test_nobody_is_known_after_some_time_in_which_nobody_came_back() -> None:
     redirected = RedirectedProducers()
     redirected.refused(A, P0, batch(), 0)
 
-    redirected.forget_old(REMEMBERED_S - 1)
+    redirected.forget_old(REDIRECTS_REMEMBERED_S - 1)
     assert redirected
-    redirected.forget_old(REMEMBERED_S)
+    redirected.forget_old(REDIRECTS_REMEMBERED_S)
     assert not redirected
 
 
 def test_of_too_many_the_oldest_are_forgotten() -> None:
     redirected = RedirectedProducers()
-    for number in range(REMEMBERED_MAX + 1):
+    for number in range(REDIRECTS_REMEMBERED_MAX + 1):
         redirected.refused(A, TopicPartition("t", number), batch(), 0)
 
     assert not is_resending(redirected, A, P0, batch(), 1)
     assert is_resending(redirected, A, P1, batch(), 1)
-    assert is_resending(redirected, A, TopicPartition("t", REMEMBERED_MAX), batch(), 1)
+    assert is_resending(redirected, A, TopicPartition("t", REDIRECTS_REMEMBERED_MAX), batch(), 1)
 
 
 def test_who_is_told_again_does_not_keep_others_longer() -> None:
@@ -173,8 +172,8 @@ def test_who_is_told_again_does_not_keep_others_longer() -> None:
         assert is_resending(redirected, A, partition, batch(), now_s)
     redirected.refused(A, P0, batch(), 5)
 
-    assert not is_resending(redirected, A, P1, batch(), REMEMBERED_S + 1)
-    assert is_resending(redirected, A, P0, batch(), REMEMBERED_S + 1)
+    assert not is_resending(redirected, A, P1, batch(), REDIRECTS_REMEMBERED_S + 1)
+    assert is_resending(redirected, A, P0, batch(), REDIRECTS_REMEMBERED_S + 1)
 
 
 def test_a_batch_that_is_refused_again_does_not_keep_others_longer() -> None:
@@ -183,5 +182,5 @@ def test_a_batch_that_is_refused_again_does_not_keep_others_longer() -> None:
     redirected.refused(A, P1, batch(), 1)
     redirected.refused(ALSO_A, P0, batch(), 5)
 
-    assert not is_resending(redirected, A, P1, batch(), REMEMBERED_S + 1)
-    assert is_resending(redirected, A, P0, batch(), REMEMBERED_S + 1)
+    assert not is_resending(redirected, A, P1, batch(), REDIRECTS_REMEMBERED_S + 1)
+    assert is_resending(redirected, A, P0, batch(), REDIRECTS_REMEMBERED_S + 1)

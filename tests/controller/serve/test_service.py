@@ -253,7 +253,7 @@ def test_what_cannot_be_translated_is_refused_and_not_decided(name: str, message
 
 
 def test_a_request_larger_than_grpc_takes_by_itself_is_taken() -> None:
-    # Two hundred thousand directory ids, or assignments, are no more than this.
+    # A hundred thousand assignments, or more directory ids, are no more than this.
     request = PureController().registration(1, "A1", cluster_id="x" * 5_000_000)
 
     async def scenario() -> None:

@@ -40,6 +40,8 @@ OF_PATHS_ALONE = frozenset({"exists", "is_dir", "unlink", "read_bytes", "rmdir",
 
 EXCEPTIONS = {
     "jbodlab/runtime/machine.py",
+    # What the process may use, before it is a server.
+    "broker/resources.py",
     "jbodlab/storage/directory/posix_filesystem.py",
     # Programs in the command line, not servers: a property file, where the lab keeps its own, and
     # where our packages are.

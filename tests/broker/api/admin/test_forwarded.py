@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from broker.api.admin.forwarded import FORWARDED
 from jbodlab.controller_api import requests
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicId
+from tests.builders import PureController
 from tests.waiting import called
 
 CREATE, DELETE, ADD_PARTITIONS, ELECT = 19, 20, 37, 43
@@ -148,13 +151,30 @@ def test_a_controller_that_is_away_for_a_moment_is_asked_again(run: Callable[...
     run(scenario)
 
 
+def test_a_deleted_topic_is_known_until_neither_its_name_nor_its_id_finds_it() -> None:
+    pure = PureController()
+    pure.add_broker(1, "A1")
+    before = pure.state.image
+    pure.create("t", (1,))
+    there = pure.state.image
+    topic_id = there.topics.by_name["t"].topic_id
+    arrived = FORWARDED[ApiKey.DELETE_TOPICS].arrived
+    assert arrived is not None
+
+    for name, given_id, first in (("t", None, there), (None, topic_id, before)):
+        deleted = requests.DeletedTopic(name=name, topic_id=given_id)
+        response = requests.DeleteTopicsResponse(responses=(deleted,))
+        assert not arrived(None, response, first, there)
+        assert arrived(None, response, first, before)
+
+
 @pytest.mark.parametrize("version", [1, 5, 6])
 def test_deletion_waits_until_the_topic_is_gone_here(
     run: Callable[..., None], version: int
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         kio = import_module(f"kio.schema.delete_topics.v{version}.request")
-        topic_id = cluster.publish_topic("t")
+        topic_id = TopicId(cluster.publish_topic("t"))
         cluster.controller.results["DeleteTopics"] = requests.DeleteTopicsResponse(
             responses=(
                 requests.DeletedTopic(name="t", topic_id=None),
@@ -186,7 +206,7 @@ def test_deletion_waits_until_the_topic_is_gone_here(
         response = await call
         assert [(r.name, int(r.error_code)) for r in response.responses] == [("t", 0), ("u", 3)]
         second = (
-            requests.TopicToDelete(topic_id=TopicId(topic_id))
+            requests.TopicToDelete(topic_id=topic_id)
             if version >= 6
             else requests.TopicToDelete(name="u")
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from broker.groups.consumer.group import MemberState
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.broker.groups.consumer.rig import REBALANCE_MS, FakeTopics, Rig
+from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.rig import REBALANCE_MS, Rig
 from tests.broker.groups.consumer.test_offsets import commit
 
 
@@ -32,13 +33,13 @@ def test_848_slow_revoker() -> None:
     rig.join("c")
     rig.beat("slow")
     for _ in range(5):
-        rig.pass_ms(5_000)
+        rig.advance(5_000)
         rig.beat("slow")
         for member_id in "bc":
             rig.beat(member_id)
             assert rig.current(member_id).state == MemberState.UNRELEASED
 
-    rig.pass_ms(REBALANCE_MS - 25_000)
+    rig.advance(REBALANCE_MS - 25_000)
     rig.settle("b", "c")
 
     assert rig.beat("slow", 1) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -68,7 +69,7 @@ def test_848_failover_mid_reconcile() -> None:
     rig.join("b")
     told = rig.beat("a").assignment
 
-    rig.fail_over()
+    rig.load()
 
     assert rig.current("a").state == MemberState.UNREVOKED
     assert rig.beat("b", 2).assignment is None
@@ -92,11 +93,11 @@ def test_848_static() -> None:
 def test_848_regex() -> None:
     rig = Rig(FakeTopics(aa=1))
     rig.join("a", subscribed_topic_regex="a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     rig.beat("a")
     rig.topics.create("ab", 1)
     for _ in range(3):
-        rig.pass_ms(5_000)
+        rig.advance(5_000)
         rig.beat("a")
 
     assert rig.current("a").assigned.keys() == rig.ids(0, topic="aa") | rig.ids(0, topic="ab")

@@ -8,7 +8,8 @@ import pytest
 
 from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.broker.groups.consumer.rig import FakeTopics, Rig
+from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.rig import Rig
 
 LATER: dict[str, Any] = {"rebalance_timeout_ms": -1, "subscribed_topic_names": None}
 
@@ -41,10 +42,10 @@ def rig() -> Rig:
     ],
 )
 def test_wrong_joins_are_refused(rig: Rig, fields: dict[str, Any], error: ErrorCode) -> None:
-    before = len(rig.log)
+    before = len(rig.records)
 
     assert rig.join("n", **fields) == error
-    assert len(rig.log) == before
+    assert len(rig.records) == before
 
 
 def test_join_says_that_the_member_owns_nothing(rig: Rig) -> None:
@@ -90,7 +91,7 @@ def test_old_version_is_given_a_member_id() -> None:
 
     answer = rig.join("", version=0)
 
-    assert answer.member_id == "new-1"
+    assert answer.member_id == "1000000-1"
     assert rig.join("", version=1) == ErrorCode.INVALID_REQUEST
 
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 from broker.groups.consumer.responses import DescribedConsumerGroup, TopicPartitions
 from broker.groups.requests import ConsumerGroupDescribe, ListGroups
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig, classic_join
+from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 
 
 def describe(rig: Rig, group_id: str = GROUP) -> DescribedConsumerGroup:
-    response = rig.ask(ConsumerGroupDescribe(group_ids=(group_id,)))
+    response = rig.answer(ConsumerGroupDescribe(group_ids=(group_id,)))
     (group,) = response.groups
     return group
 
@@ -41,7 +42,7 @@ def test_states_follow_from_members_and_epochs() -> None:
     rig.join("b")
     assert describe(rig).group_state == "Assigning"
 
-    rig.pass_ms(1_000)
+    rig.advance(1_000)
     rig.beat("b")
     assert describe(rig).group_state == "Reconciling"
     rig.settle()
@@ -50,7 +51,7 @@ def test_states_follow_from_members_and_epochs() -> None:
     rig.beat("a", -1)
     rig.beat("b", -1)
     assert describe(rig).group_state == "Empty"
-    listed = rig.ask(ListGroups()).groups
+    listed = rig.answer(ListGroups()).groups
     assert [(each.group_state, each.group_type) for each in listed] == [("Empty", "Consumer")]
 
 
@@ -64,7 +65,7 @@ def test_member_that_has_not_come_since_the_last_target_is_not_there_yet() -> No
 
 def test_unknown_and_classic_groups_are_not_found() -> None:
     rig = Rig()
-    rig.park(classic_join(version=3))
+    rig.ask(classic_join(version=3))
 
     for group_id in (GROUP, "other"):
         group = describe(rig, group_id)
@@ -100,7 +101,7 @@ def test_what_is_not_committed_is_not_described() -> None:
     rig.join("a")
     rig.shard.committed_up_to(0)
     other = Rig(rig.topics)
-    for offset, record in enumerate(rig.log):
+    for offset, record in enumerate(rig.records):
         other.shard.replay(record, offset, offset + 1)
 
     assert describe(other).error_code == ErrorCode.GROUP_ID_NOT_FOUND

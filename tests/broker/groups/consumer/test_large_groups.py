@@ -9,7 +9,8 @@ import pytest
 from broker.groups.requests import DeleteGroups
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig
+from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.rig import GROUP, Rig
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +104,7 @@ def test_target_of_a_group_that_was_deleted_meanwhile_is_thrown_away(
 ) -> None:
     for member_id in "ab":
         rig.beat(member_id, -1)
-    (deleted,) = rig.ask(DeleteGroups(groups_names=(GROUP,))).results
+    (deleted,) = rig.answer(DeleteGroups(groups_names=(GROUP,))).results
     assert deleted.error_code is ErrorCode.NONE
     if is_there_again:
         rig.join("a")
@@ -146,7 +147,7 @@ def test_target_that_was_not_written_is_computed_again(
 def test_next_leader_computes_anew(rig: Rig) -> None:
     rig.works.clear()
 
-    rig.fail_over()
+    rig.load()
     rig.beat("a")
     rig.work()
 
@@ -168,16 +169,16 @@ def test_classic_member_is_not_told_to_join_before_there_is_something_new() -> N
 def test_interval_between_two_targets_counts_from_the_result() -> None:
     rig = Rig(FakeTopics(t=12), consumer_assignment_interval_ms=1_000)
     rig.join("a")
-    rig.pass_ms(1_000)
+    rig.advance(1_000)
     rig.join("b")
-    rig.pass_ms(700)
+    rig.advance(700)
     rig.work()
     rig.join("c")
 
-    rig.pass_ms(700)
+    rig.advance(700)
     rig.beat("c")
     assert not rig.works
-    rig.pass_ms(700)
+    rig.advance(700)
     rig.beat("c")
     assert len(rig.works) == 1
 

@@ -20,15 +20,16 @@ from broker.groups.state import GroupKind, kind_of
 from broker.groups.tables import Row
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
-from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig, classic_join, subscription
+from tests.broker.groups.bench import FakeTopics, subscription
+from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 
 
 def classic_group(rig: Rig, **shares: tuple[int, ...]) -> int:
     """Make a stable classic group of dynamic members; return its generation."""
     for name in shares:
-        required = rig.ask(classic_join(client_id=name))
-        rig.park(classic_join(required.member_id, client_id=name))
-        rig.pass_ms(0)
+        required = rig.answer(classic_join(client_id=name))
+        rig.ask(classic_join(required.member_id, client_id=name))
+        rig.advance(0)
     for _ in range(5):
         group = _classic(rig)
         ids = {member.client_id: member_id for member_id, member in group.members.items()}
@@ -36,10 +37,10 @@ def classic_group(rig: Rig, **shares: tuple[int, ...]) -> int:
             break
         for member_id, member in group.members.items():
             if member.join is None:
-                rig.park(classic_join(member_id, client_id=member.client_id))
-        rig.pass_ms(1)
+                rig.ask(classic_join(member_id, client_id=member.client_id))
+        rig.advance(1)
     group = _classic(rig)
-    rig.park(
+    rig.ask(
         SyncGroup(
             group_id=GROUP,
             member_id=group.leader or "",
@@ -99,8 +100,8 @@ def test_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets() ->
     rig = Rig(consumer_migration_policy="disabled")
     classic_group(rig, k=(0,))
     leave = LeaveGroup(group_id=GROUP, members=(LeavingMember(id_of(rig, "k")),))
-    rig.ask(leave)
-    rig.pass_ms(1)
+    rig.answer(leave)
+    rig.advance(1)
 
     assert rig.join("a").member_epoch == 1
     assert kind(rig) is GroupKind.CONSUMER
@@ -122,7 +123,7 @@ def test_classic_members_go_on_with_what_they_have(policy: str) -> None:
     assert not rig.shard.tables.written.rows(Row.CLASSIC, GROUP)
     # Told to join, the two give one partition up.
     assert rig.classic_beat(k, generation) == ErrorCode.REBALANCE_IN_PROGRESS
-    rig.fail_over()
+    rig.load()
     assert rig.classic_beat(k, generation) == ErrorCode.REBALANCE_IN_PROGRESS
     for member_id, owned in ((k, (0, 1)), (other, (2, 3))):
         rig.classic_join(member_id, owned={"t": owned})
@@ -136,8 +137,8 @@ def test_what_a_cooperative_member_has_yet_to_give_up_stays_its_own() -> None:
     rig = Rig(FakeTopics(t=2))
     classic_group(rig, k=(0, 1))
     k = id_of(rig, "k")
-    generation = rig.park(classic_join(k, owned={"t": (0, 1)}))
-    rig.park(
+    generation = rig.ask(classic_join(k, owned={"t": (0, 1)}))
+    rig.ask(
         SyncGroup(
             group_id=GROUP,
             member_id=k,
@@ -187,8 +188,8 @@ def test_classic_group_that_cannot_be_upgraded_stays_what_it_is(
     settings: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     rig = Rig(**settings)
-    rig.park(classic_join(version=3, **fields))
-    rig.pass_ms(1)
+    rig.ask(classic_join(version=3, **fields))
+    rig.advance(1)
 
     assert rig.join("a") == ErrorCode.GROUP_ID_NOT_FOUND
     assert kind(rig) is GroupKind.CLASSIC
@@ -203,10 +204,10 @@ def test_heartbeat_to_a_classic_group_finds_no_consumer_group() -> None:
 
 def test_parked_joins_are_told_to_join_again() -> None:
     rig = Rig()
-    join = rig.park(classic_join(version=3, client_id="k"))
-    rig.pass_ms(0)
+    join = rig.ask(classic_join(version=3, client_id="k"))
+    rig.advance(0)
     assert rig.answers[join].generation_id == 1
-    late = rig.park(classic_join(version=3, client_id="l"))
+    late = rig.ask(classic_join(version=3, client_id="l"))
     assert late not in rig.answers
 
     rig.join("a")
@@ -357,10 +358,10 @@ def test_silent_classic_member_is_removed_at_the_end_of_its_own_session() -> Non
     rig.join("a")
     rig.classic_join("k")
     sync(rig, "k")
-    rig.pass_ms(9_999)
+    rig.advance(9_999)
     assert "k" in rig.group().members
 
-    rig.pass_ms(1)
+    rig.advance(1)
 
     assert "k" not in rig.group().members
 
@@ -374,9 +375,9 @@ def test_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None:
     epoch = rig.current("k").epoch
     for _ in range(3):
         assert rig.classic_beat("k", epoch) == ErrorCode.REBALANCE_IN_PROGRESS
-        rig.pass_ms(9_000)
+        rig.advance(9_000)
     rig.classic_beat("k", epoch)
-    rig.pass_ms(3_000)
+    rig.advance(3_000)
 
     assert "k" not in rig.group().members
 
@@ -389,7 +390,7 @@ def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed
     rig.join("b")
     assert sync(rig, "k") == ErrorCode.REBALANCE_IN_PROGRESS
 
-    rig.pass_ms(30_000)
+    rig.advance(30_000)
 
     assert "k" not in rig.group().members
 
@@ -398,11 +399,11 @@ def test_session_of_a_classic_member_is_its_own_after_a_load_too() -> None:
     rig = Rig()
     rig.join("a")
     rig.classic_join("k")
-    rig.fail_over()
+    rig.load()
 
-    rig.pass_ms(9_999)
+    rig.advance(9_999)
     assert "k" in rig.group().members
-    rig.pass_ms(1)
+    rig.advance(1)
     assert rig.group().members.keys() == {"a"}
 
 
@@ -423,11 +424,11 @@ def test_time_to_sync_begins_with_the_join() -> None:
     sync(rig, "k")
     rig.join("b")
     rig.classic_beat("k", rig.current("k").epoch)
-    rig.pass_ms(29_000)
+    rig.advance(29_000)
     rig.beat("a")
     rig.classic_join("k", session_timeout_ms=60_000)
 
-    rig.pass_ms(29_000)
+    rig.advance(29_000)
 
     assert "k" in rig.group().members
 
@@ -437,7 +438,7 @@ def test_classic_member_that_never_syncs_is_removed() -> None:
     rig.join("a")
     rig.classic_join("k", session_timeout_ms=60_000)
 
-    rig.pass_ms(30_000)
+    rig.advance(30_000)
 
     assert "k" not in rig.group().members
 
@@ -451,8 +452,8 @@ def test_static_classic_member_takes_the_place_of_one_of_the_new_protocol() -> N
 
     joined = rig.classic_join(group_instance_id="i")
 
-    assert joined.member_id == "i-new-1"
-    assert rig.current("i-new-1").assigned.keys() == had.keys()
+    assert joined.member_id == "i-1000000-1"
+    assert rig.current("i-1000000-1").assigned.keys() == had.keys()
     assert "a" not in rig.group().members
 
 
@@ -482,7 +483,7 @@ def test_members_leave_in_a_batch() -> None:
         LeavingMember("b", "i"),
     )
 
-    response = rig.ask(LeaveGroup(group_id=GROUP, members=leaving))
+    response = rig.answer(LeaveGroup(group_id=GROUP, members=leaving))
 
     assert [each.error_code for each in response.members] == [
         ErrorCode.NONE,
@@ -524,7 +525,7 @@ def test_last_member_of_the_new_protocol_leaves_a_classic_group() -> None:
     assert group.state.value == "PreparingRebalance"
     assert not [key for key in rig.timers if key[0] == "consumer"]
     assert rig.classic_beat("k", epoch) == ErrorCode.REBALANCE_IN_PROGRESS
-    tickets = [rig.park(classic_join(each)) for each in "kl"]
+    tickets = [rig.ask(classic_join(each)) for each in "kl"]
     assert {rig.answers[each].generation_id for each in tickets} == {epoch + 1}
 
 
@@ -546,7 +547,7 @@ def test_last_member_of_the_new_protocol_is_removed_by_its_session() -> None:
     mixed(rig)
 
     for _ in range(5):
-        rig.pass_ms(9_000)
+        rig.advance(9_000)
         for member_id in "kl":
             if kind(rig) is GroupKind.CONSUMER:
                 rig.classic_beat(member_id, rig.current(member_id).epoch)
@@ -560,10 +561,10 @@ def test_last_member_of_the_new_protocol_is_replaced_by_a_classic_one() -> None:
     rig.classic_join("k")
     sync(rig, "k")
 
-    ticket = rig.park(classic_join(group_instance_id="i"))
+    ticket = rig.ask(classic_join(group_instance_id="i"))
 
     assert kind(rig) is GroupKind.CLASSIC
-    other = rig.park(classic_join("k"))
+    other = rig.ask(classic_join("k"))
     assert rig.answers[ticket].generation_id == rig.answers[other].generation_id
 
 
@@ -583,7 +584,7 @@ def test_empty_consumer_group_becomes_a_classic_one() -> None:
     rig.join("a")
     rig.beat("a", -1)
 
-    rig.park(classic_join(version=3))
+    rig.ask(classic_join(version=3))
 
     assert kind(rig) is GroupKind.CLASSIC
     assert not rig.shard.tables.written.rows(Row.EPOCH, GROUP)
@@ -595,9 +596,9 @@ def test_848_upgrade_downgrade_with_failovers() -> None:
     old = [id_of(rig, each) for each in "klm"]
 
     for member_id, new in zip(old, "abc", strict=True):
-        rig.ask(LeaveGroup(group_id=GROUP, members=(LeavingMember(member_id),)))
+        rig.answer(LeaveGroup(group_id=GROUP, members=(LeavingMember(member_id),)))
         rig.join(new)
-        rig.fail_over()
+        rig.load()
         _one_holder_each(rig)
     rig.settle()
     assert [len(rig.current(each).assigned) for each in "abc"] == [2, 2, 2]
@@ -605,7 +606,7 @@ def test_848_upgrade_downgrade_with_failovers() -> None:
     for member_id, new in zip("abc", ("x", "y", "z"), strict=True):
         rig.classic_join(new)
         rig.beat(member_id, -1)
-        rig.fail_over()
+        rig.load()
         if kind(rig) is GroupKind.CONSUMER:
             _one_holder_each(rig)
     assert kind(rig) is GroupKind.CLASSIC

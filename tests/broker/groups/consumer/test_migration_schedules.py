@@ -17,7 +17,8 @@ from broker.groups.state import GroupKind, kind_of
 from broker.groups.subscription import decode_subscription
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig, classic_join
+from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 from tests.broker.groups.consumer.test_schedules import Client, check_group, check_replay
 
 PARTITIONS = 6
@@ -64,7 +65,7 @@ class ClassicClient:
         if not self.is_cooperative:
             self.owned = frozenset()
         owned = {"t": sorted(self.owned)} if self.owned else {}
-        self.waits_for = rig.park(classic_join(self.member_id, client_id=self.name, owned=owned))
+        self.waits_for = rig.ask(classic_join(self.member_id, client_id=self.name, owned=owned))
 
     def _take(self, rig: Rig, response: Any) -> None:
         if isinstance(response, KafkaError):
@@ -75,7 +76,7 @@ class ClassicClient:
             self._start_again(response.error_code)
         elif isinstance(response, JoinGroupResponse):
             self.member_id, self.generation = response.member_id, response.generation_id
-            self.waits_for = rig.park(
+            self.waits_for = rig.ask(
                 SyncGroup(
                     group_id=GROUP,
                     member_id=self.member_id,
@@ -147,14 +148,14 @@ def test_random_migration_keeps_the_invariants(seed: int, is_cooperative: bool) 
             gone_classic = old.pop(random.randrange(len(old)))
             if gone_classic.member_id:
                 leaving = (LeavingMember(gone_classic.member_id),)
-                rig.ask(LeaveGroup(group_id=GROUP, members=leaving))
+                rig.answer(LeaveGroup(group_id=GROUP, members=leaving))
         elif choice < 0.1:
-            rig.fail_over()
+            rig.load()
             epochs.clear()
             for each in old:
                 each.lose_connection()
         elif choice < 0.25:
-            rig.pass_ms(random.choice([100, 1_000, 3_000, 12_000]))
+            rig.advance(random.choice([100, 1_000, 3_000, 12_000]))
         elif new and (not old or random.random() < 0.5):
             client = random.choice(new)
             client.beat(rig, random) if random.random() < 0.6 else client.apply()
@@ -165,7 +166,7 @@ def test_random_migration_keeps_the_invariants(seed: int, is_cooperative: bool) 
     if kind_of(rig.shard.tables.written, GROUP) is GroupKind.CONSUMER:
         check_replay(rig, random)
     for _ in range(80):
-        rig.pass_ms(2_000)
+        rig.advance(2_000)
         for each in old:
             for _ in range(3):
                 each.step(rig)

@@ -18,7 +18,7 @@ def commit(
     rig: Rig, member_id: str, epoch: int, *partitions: int, version: int = 9
 ) -> ErrorCode | dict[int, ErrorCode]:
     """Return one error for all, or those of the partitions."""
-    response = rig.ask(
+    response = rig.answer(
         OffsetCommit(
             group_id=GROUP,
             member_id=member_id,
@@ -36,7 +36,7 @@ def commit(
 
 
 def fetch(rig: Rig, member_id: str | None, epoch: int) -> ErrorCode:
-    response = rig.ask(
+    response = rig.answer(
         OffsetFetch(
             group_id=GROUP,
             member_id=member_id,
@@ -125,7 +125,7 @@ def test_partitions_that_are_to_be_given_up_count_with_their_own_epoch(rig: Rig)
 def test_classic_member_hears_of_its_generation() -> None:
     rig = Rig()
     rig.join("a")
-    rig.ask(classic_join("k"))
+    rig.answer(classic_join("k"))
     epoch = rig.current("k").epoch
 
     assert commit(rig, "k", epoch, version=8) == ErrorCode.NONE

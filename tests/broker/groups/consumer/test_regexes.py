@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from broker.groups.consumer import regexes
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.broker.groups.consumer.rig import FakeTopics, Rig
+from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.rig import Rig
 
 
 def join(rig: Rig, member_id: str, regex: str) -> None:
@@ -22,7 +23,7 @@ def test_expression_matches_nothing_until_it_is_resolved() -> None:
     join(rig, "a", "a.*")
     assert assigned(rig, "a") == set()
 
-    rig.pass_ms(0)
+    rig.advance(0)
 
     assert topics_of(rig, "a.*") == ("aa",)
     rig.beat("a")
@@ -33,7 +34,7 @@ def test_whole_name_must_match() -> None:
     rig = Rig(FakeTopics(a=1, ab=1, ba=1))
     join(rig, "a", "a")
 
-    rig.pass_ms(0)
+    rig.advance(0)
 
     assert topics_of(rig, "a") == ("a",)
 
@@ -41,13 +42,13 @@ def test_whole_name_must_match() -> None:
 def test_new_topic_is_found_within_ten_seconds() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     rig.topics.create("ab", 1)
 
-    rig.pass_ms(5_000)
+    rig.advance(5_000)
     rig.beat("a")
     assert assigned(rig, "a") == {"aa"}
-    rig.pass_ms(5_000)
+    rig.advance(5_000)
     rig.beat("a")
 
     assert assigned(rig, "a") == {"aa", "ab"}
@@ -56,24 +57,24 @@ def test_new_topic_is_found_within_ten_seconds() -> None:
 def test_resolutions_of_a_group_are_ten_seconds_apart() -> None:
     rig = Rig(FakeTopics(aa=1, b=1))
     join(rig, "a", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     join(rig, "b", "b.*")
 
-    rig.pass_ms(9_999)
+    rig.advance(9_999)
     assert "b.*" not in rig.group().regexes
-    rig.pass_ms(1)
+    rig.advance(1)
     assert topics_of(rig, "b.*") == ("b",)
 
 
 def test_expressions_are_resolved_again_after_the_refresh_interval() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     first = rig.group().regexes["a.*"].timestamp
     for _ in range(15):
-        rig.pass_ms(40_000)
+        rig.advance(40_000)
         rig.beat("a")
-    rig.pass_ms(0)
+    rig.advance(0)
 
     assert rig.group().regexes["a.*"].timestamp == first + 600_000
 
@@ -81,12 +82,12 @@ def test_expressions_are_resolved_again_after_the_refresh_interval() -> None:
 def test_same_topics_change_no_epoch() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     epoch = rig.group().epoch
     rig.topics.create("other", 1)
-    rig.pass_ms(10_000)
+    rig.advance(10_000)
     rig.beat("a")
-    rig.pass_ms(0)
+    rig.advance(0)
 
     assert rig.group().regexes["a.*"].version == rig.topics.version
     assert rig.group().epoch == epoch
@@ -95,7 +96,7 @@ def test_same_topics_change_no_epoch() -> None:
 def test_expression_that_is_known_is_used_at_once() -> None:
     rig = Rig(FakeTopics(aa=2))
     join(rig, "a", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     epoch = rig.group().epoch
 
     join(rig, "b", "a.*")
@@ -108,7 +109,7 @@ def test_expression_that_is_known_is_used_at_once() -> None:
 def test_expression_that_nobody_has_any_longer_is_forgotten() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
 
     rig.beat("a", subscribed_topic_regex="")
 
@@ -120,7 +121,7 @@ def test_expression_goes_with_the_last_member_that_has_it() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
     join(rig, "b", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     rig.beat("a", -1)
     assert topics_of(rig, "a.*")
 
@@ -132,7 +133,7 @@ def test_expression_goes_with_the_last_member_that_has_it() -> None:
 def test_names_and_expression_count_together() -> None:
     rig = Rig(FakeTopics(aa=1, t=1))
     rig.join("a", "t", subscribed_topic_regex="a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     rig.beat("a")
 
     assert assigned(rig, "a") == {"aa", "t"}
@@ -141,7 +142,7 @@ def test_names_and_expression_count_together() -> None:
 def test_older_metadata_do_not_take_a_newer_result_back() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
-    rig.pass_ms(0)
+    rig.advance(0)
     rig.topics.delete("aa")
     rig.topics.version = rig.topics.names_version = 0
 
@@ -159,7 +160,7 @@ def test_many_expressions_are_resolved_in_turns(monkeypatch) -> None:
     timer = ("consumer", "regex", "g", "")
     rig.carry_out(rig.shard.timer(timer, rig.now_ms))
     assert rig.group().regexes.keys() == {"a0"}
-    rig.pass_ms(0)
+    rig.advance(0)
 
     assert rig.group().regexes.keys() == {"a0", "a1", "a2"}
 
@@ -168,7 +169,7 @@ def test_pattern_that_python_could_match_for_ever_takes_no_time() -> None:
     rig = Rig(FakeTopics(**{"a" * 200: 1}))
     join(rig, "a", "(a*)*b")
 
-    rig.pass_ms(0)
+    rig.advance(0)
 
     assert topics_of(rig, "(a*)*b") == ()
 
@@ -176,18 +177,18 @@ def test_pattern_that_python_could_match_for_ever_takes_no_time() -> None:
 def test_wrong_expression_of_a_member_changes_nothing() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
-    before = len(rig.log)
+    before = len(rig.records)
 
     assert rig.beat("a", subscribed_topic_regex="[") == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert len(rig.log) == before
+    assert len(rig.records) == before
 
 
 def test_resolution_outlives_a_failover() -> None:
     rig = Rig(FakeTopics(aa=1))
     join(rig, "a", "a.*")
-    rig.fail_over()
+    rig.load()
     rig.beat("a")
 
-    rig.pass_ms(0)
+    rig.advance(0)
 
     assert topics_of(rig, "a.*") == ("aa",)

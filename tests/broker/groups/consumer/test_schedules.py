@@ -17,7 +17,8 @@ from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import ConsumerGroupCurrentMemberAssignmentValue
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicIdPartition
-from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig
+from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.rig import GROUP, Rig
 
 NAMES = ("t", "u", "v")
 
@@ -116,7 +117,7 @@ def check_replay(rig: Rig, random: Random) -> None:
     live = group_of(rig.shard.tables.written, GROUP)
     known = rig.shard._consumer._index.get(GROUP)  # type: ignore[attr-defined]
     assert known == live
-    for log in (rig.log, compacted(rig.log, random)):
+    for log in (rig.records, compacted(rig.records, random)):
         other = Rig(rig.topics)
         for offset, record in enumerate(log):
             other.shard.replay(record, offset, offset + 1)
@@ -166,7 +167,7 @@ def test_random_schedule_keeps_the_invariants(seed: int) -> None:
         elif choice < 0.12 and clients:
             clients.pop(random.randrange(len(clients)))  # Dies without a word.
         elif choice < 0.14:
-            rig.fail_over()
+            rig.load()
         elif choice < 0.16:
             topics.grow("t", topics.partition_count("t") + 1)
         elif choice < 0.17:
@@ -175,7 +176,7 @@ def test_random_schedule_keeps_the_invariants(seed: int) -> None:
             client = random.choice(clients)
             client.topics, client.is_full = random.choice([("t",), ("t", "u"), NAMES]), True
         elif choice < 0.3:
-            rig.pass_ms(random.choice([100, 1_000, 5_000, 20_000]))
+            rig.advance(random.choice([100, 1_000, 5_000, 20_000]))
         elif clients:
             client = random.choice(clients)
             client.beat(rig, random) if random.random() < 0.6 else client.apply()
@@ -188,7 +189,7 @@ def test_random_schedule_keeps_the_invariants(seed: int) -> None:
 def _ends_with_everything_assigned(rig: Rig, clients: list[Client], random: Random) -> None:
     """When nothing more happens, every wanted partition has a member within the time limits."""
     for _ in range(60):
-        rig.pass_ms(3_000)
+        rig.advance(3_000)
         for client in clients:
             client.beat(rig, random)
             client.apply()
@@ -212,15 +213,15 @@ def test_every_prefix_of_a_history_replays_to_the_group_of_then() -> None:
     states = []
     for number in range(3):
         rig.join(f"m{number}", instance_id=f"i{number}")
-        states.append((len(rig.log), rig.group()))
+        states.append((len(rig.records), rig.group()))
         rig.settle()
-        states.append((len(rig.log), rig.group()))
+        states.append((len(rig.records), rig.group()))
     rig.beat("m0", -1)
-    states.append((len(rig.log), rig.group()))
+    states.append((len(rig.records), rig.group()))
 
     for length, expected in states:
         other = Rig(rig.topics)
-        for offset, record in enumerate(rig.log[:length]):
+        for offset, record in enumerate(rig.records[:length]):
             other.shard.replay(record, offset, offset + 1)
         assert other.group() == expected
 
@@ -230,7 +231,7 @@ def test_records_of_a_group_may_come_in_any_order() -> None:
     rig.join("a", instance_id="i")
     rig.join("b")
     rig.settle()
-    newest = {record.key: record for record in rig.log}
+    newest = {record.key: record for record in rig.records}
     expected = rig.group()
 
     for seed in range(20):
@@ -248,10 +249,10 @@ def test_partition_of_two_members_belongs_to_the_later_one_until_the_other_lets_
     rig = Rig(FakeTopics(t=2))
     rig.join("a")
     rig.join("b")
-    first = [record for record in rig.log if record.key.RECORD_TYPE != 8]
-    had = next(r for r in rig.log if r.key.RECORD_TYPE == 8 and r.key.member_id == "a")  # type: ignore[union-attr]
+    first = [record for record in rig.records if record.key.RECORD_TYPE != 8]
+    had = next(r for r in rig.records if r.key.RECORD_TYPE == 8 and r.key.member_id == "a")  # type: ignore[union-attr]
     rig.settle()
-    last = {r.key: r for r in rig.log if r.key.RECORD_TYPE == 8}
+    last = {r.key: r for r in rig.records if r.key.RECORD_TYPE == 8}
     a, b = sorted(last.values(), key=lambda r: r.key.member_id)  # type: ignore[union-attr]
     other = Rig(rig.topics)
     for offset, record in enumerate((*first, had)):
@@ -268,7 +269,7 @@ def test_partitions_without_epochs_have_that_of_the_member() -> None:
     """A broker before KIP-1251 wrote none."""
     rig = Rig(FakeTopics(t=2))
     rig.join("a")
-    has = next(record for record in rig.log if record.key.RECORD_TYPE == 8)
+    has = next(record for record in rig.records if record.key.RECORD_TYPE == 8)
     value = has.value
     assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
     topics = tuple(replace(each, assignment_epochs=()) for each in value.assigned_partitions)

@@ -13,11 +13,11 @@ def test_silent_member_is_removed_at_the_end_of_its_session() -> None:
     rig = Rig()
     rig.join("a")
     rig.join("b")
-    rig.pass_ms(44_999)
+    rig.advance(44_999)
     rig.beat("b")
     assert "a" in rig.group().members
 
-    rig.pass_ms(1)
+    rig.advance(1)
 
     assert rig.group().members.keys() == {"b"}
     assert rig.beat("a", 1) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -27,7 +27,7 @@ def test_heartbeats_begin_the_session_anew() -> None:
     rig = Rig()
     rig.join("a")
     for _ in range(5):
-        rig.pass_ms(40_000)
+        rig.advance(40_000)
         rig.beat("a")
 
     assert "a" in rig.group().members
@@ -38,7 +38,7 @@ def test_static_member_that_is_away_is_removed_at_the_end_of_its_session() -> No
     rig.join("a", instance_id="i")
     rig.beat("a", -2, instance_id="i")
 
-    rig.pass_ms(45_000)
+    rig.advance(45_000)
 
     assert not rig.group().members
 
@@ -48,12 +48,12 @@ def test_member_that_confirms_nothing_is_removed_at_its_rebalance_timeout() -> N
     rig.join("a")
     rig.join("b")
     rig.beat("a")
-    rig.pass_ms(REBALANCE_MS - 1)
+    rig.advance(REBALANCE_MS - 1)
     rig.beat("a")
     rig.beat("b")
     assert rig.current("b").state == MemberState.UNRELEASED
 
-    rig.pass_ms(1)
+    rig.advance(1)
 
     assert rig.group().members.keys() == {"b"}
     assert rig.beat("b").assignment == rig.ids(*range(12))
@@ -71,7 +71,7 @@ def test_confirmation_ends_the_rebalance_timer() -> None:
     assert not rig.shard.timer(timer, rig.now_ms).records
 
     for _ in range(3):
-        rig.pass_ms(20_000)
+        rig.advance(20_000)
         rig.beat("a")
         rig.beat("b")
 
@@ -83,14 +83,14 @@ def test_second_order_to_give_up_begins_the_time_anew() -> None:
     rig.join("a")
     rig.join("b")
     told = rig.beat("a").assignment
-    rig.pass_ms(20_000)
+    rig.advance(20_000)
     rig.join("c")
     rig.beat("a", owned=told)
     assert rig.current("a").state == MemberState.UNREVOKED
 
-    rig.pass_ms(20_000)
+    rig.advance(20_000)
     assert "a" in rig.group().members
-    rig.pass_ms(10_000)
+    rig.advance(10_000)
     assert "a" not in rig.group().members
 
 
@@ -99,7 +99,7 @@ def ordered() -> Rig:
     rig = Rig(consumer_session_timeout_ms=10 * REBALANCE_MS)
     rig.join("a")
     rig.join("b")
-    rig.is_replicated = False
+    rig.replicates = False
     ask(rig)
     assert rig.current("a").state == MemberState.UNREVOKED
     return rig
@@ -109,23 +109,23 @@ def ask(rig: Rig, owned: tuple[OwnedPartitions, ...] | None = None) -> None:
     """Send a heartbeat of `a`, whose answer may have to wait."""
     epoch = rig.current("a").epoch
     who = {"group_id": "g", "member_id": "a", "client_id": "c", "client_host": "/1.2.3.4"}
-    rig.park(ConsumerGroupHeartbeat(**who, member_epoch=epoch, topic_partitions=owned))
+    rig.ask(ConsumerGroupHeartbeat(**who, member_epoch=epoch, topic_partitions=owned))
 
 
 @pytest.mark.parametrize("waits_ms", [1, REBALANCE_MS - 1, REBALANCE_MS + 1])
 def test_time_to_give_up_begins_when_the_order_is_committed(waits_ms: int) -> None:
     rig = ordered()
-    rig.are_late()
-    rig.pass_ms(waits_ms)
-    rig.are_late()
+    rig.commit_in_time_failed()
+    rig.advance(waits_ms)
+    rig.commit_in_time_failed()
     assert "a" in rig.group().members
 
-    rig.is_replicated = True
+    rig.replicates = True
     rig.replicate()
 
-    rig.pass_ms(REBALANCE_MS - 1)
+    rig.advance(REBALANCE_MS - 1)
     assert "a" in rig.group().members
-    rig.pass_ms(1)
+    rig.advance(1)
     assert "a" not in rig.group().members
 
 
@@ -133,7 +133,7 @@ def test_order_that_is_confirmed_before_it_is_committed_begins_no_time() -> None
     rig = ordered()
     ask(rig, ())
 
-    rig.is_replicated = True
+    rig.replicates = True
     rig.replicate()
 
     assert ("consumer", "rebalance", "g", "a") not in rig.timers
@@ -141,29 +141,29 @@ def test_order_that_is_confirmed_before_it_is_committed_begins_no_time() -> None
 
 def test_order_of_a_former_coordinator_that_is_committed_late_gives_the_whole_time() -> None:
     rig = ordered()
-    rig.fail_over()
-    rig.pass_ms(REBALANCE_MS + 1)
+    rig.load()
+    rig.advance(REBALANCE_MS + 1)
     assert "a" in rig.group().members
 
-    rig.is_replicated = True
+    rig.replicates = True
     rig.replicate()
 
-    rig.pass_ms(REBALANCE_MS - 1)
+    rig.advance(REBALANCE_MS - 1)
     assert "a" in rig.group().members
-    rig.pass_ms(1)
+    rig.advance(1)
     assert "a" not in rig.group().members
 
 
 def test_sessions_begin_anew_after_a_load() -> None:
     rig = Rig()
     rig.join("a")
-    rig.pass_ms(40_000)
+    rig.advance(40_000)
 
-    rig.fail_over()
+    rig.load()
 
-    rig.pass_ms(44_999)
+    rig.advance(44_999)
     assert "a" in rig.group().members
-    rig.pass_ms(1)
+    rig.advance(1)
     assert not rig.group().members
 
 
@@ -173,9 +173,9 @@ def test_rebalance_timer_begins_anew_after_a_load() -> None:
     rig.join("b")
     rig.beat("a")
 
-    rig.fail_over()
+    rig.load()
 
-    rig.pass_ms(REBALANCE_MS)
+    rig.advance(REBALANCE_MS)
     assert rig.group().members.keys() == {"b"}
 
 
@@ -200,9 +200,9 @@ def test_session_timeout_and_interval_of_the_group_hold_within_the_bounds() -> N
     }
 
     assert rig.join("a").heartbeat_interval_ms == 15_000
-    rig.pass_ms(49_999)
+    rig.advance(49_999)
     assert rig.group().members
-    rig.pass_ms(1)
+    rig.advance(1)
     assert not rig.group().members
 
 

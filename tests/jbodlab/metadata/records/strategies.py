@@ -29,10 +29,12 @@ def values(kind: Kind, version: int) -> st.SearchStrategy[object]:
     match kind.form:
         case Form.FIXED:
             strategy = _NUMBERS[kind.code]
+            if kind.code not in "?d":
+                strategy |= st.integers(0, 3)
         case Form.UUID:
             strategy = _FEW_IDS | st.uuids()
         case Form.STRING:
-            strategy = st.text(max_size=12)
+            strategy = st.text(max_size=12) | st.just("x" * 200)
         case Form.BYTES:
             strategy = st.binary(max_size=12)
         case Form.ARRAY:
@@ -44,17 +46,23 @@ def values(kind: Kind, version: int) -> st.SearchStrategy[object]:
     return st.none() | strategy if kind.nullable else strategy
 
 
-def structs(cls: type[Struct], version: int) -> st.SearchStrategy[Struct]:
+UNKNOWN_TAGS = st.just(()) | st.lists(
+    st.tuples(st.integers(20, 200), st.binary(max_size=4)), max_size=2, unique_by=lambda t: t[0]
+).map(lambda tags: tuple(sorted(tags)))
+
+
+def structs(
+    cls: type[Struct],
+    version: int,
+    unknown_tags: st.SearchStrategy[tuple[tuple[int, bytes], ...]] = UNKNOWN_TAGS,
+) -> st.SearchStrategy[Struct]:
     """Return values of a struct in one version, some of their fields at the default."""
     fields = {
         spec.name: st.just(spec.default) | values(spec.kind, version)
         for spec in field_specs(cls)
         if spec.since <= version
     }
-    unknown = st.just(()) | st.lists(
-        st.tuples(st.integers(20, 200), st.binary(max_size=4)), max_size=2, unique_by=lambda t: t[0]
-    ).map(lambda tags: tuple(sorted(tags)))
-    return st.builds(cls, unknown_tags=unknown, **fields)
+    return st.builds(cls, unknown_tags=unknown_tags, **fields)
 
 
 def versioned_records() -> st.SearchStrategy[tuple[Record, int]]:
