@@ -21,10 +21,10 @@ from pathlib import Path
 
 from jbodlab.metadata.log.segment_scan import SegmentScan
 from jbodlab.metadata.log.snapshots import DAMAGED_SUFFIX
-from jbodlab.record_batch.record_batch import HEADER_SIZE, BatchHeader, iterate_headers, read_header
+from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import AppendFile, FileSystem
-from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
+from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.vocabulary.limits import COPY_CHUNK_BYTES
 
 INDEX_INTERVAL_BYTES = 4096
@@ -105,17 +105,16 @@ class MetadataSegment:
             CorruptRecordError: the file no longer holds what was written.
         """
         assert self.base_offset <= from_offset < self.end_offset
-        position, first = self._locate(from_offset)
-        data = self._file.pread(max(max_bytes, first.size), position)
-        end = 0
-        try:
-            for at, header in iterate_headers(data):
-                end = at + header.size
-        except DecodeError as error:
-            raise CorruptRecordError(self.path, position + end, str(error)) from error
-        if not end:
-            raise CorruptRecordError(self.path, position, "batch is truncated")
-        return data[:end]
+        reader = SegmentReader(self._file, self.path, self.size, self.end_offset)
+        found = reader.read(
+            from_offset,
+            self._entries.position_before(from_offset),
+            max_bytes=max_bytes,
+            max_offset=None,
+            at_least_one=True,
+            read_ahead=INDEX_INTERVAL_BYTES,
+        )
+        return found.data
 
     def flush(self) -> None:
         """Return when everything appended is on the disk."""
@@ -202,18 +201,6 @@ class MetadataSegment:
             self.end_offset = header.next_offset
             self.size = position + header.size
         return bytes(index_bytes), bytes(time_index_bytes)
-
-    def _locate(self, offset: int) -> tuple[int, BatchHeader]:
-        """Return position and header of the batch that contains an offset."""
-        position = self._entries.position_before(offset)
-        while True:
-            try:
-                header = read_header(self._file.pread(HEADER_SIZE, position))
-            except DecodeError as error:
-                raise CorruptRecordError(self.path, position, str(error)) from error
-            if header.last_offset >= offset:
-                return position, header
-            position += header.size
 
 
 def delete_files(fs: FileSystem, directory: Path, base_offset: int) -> None:
