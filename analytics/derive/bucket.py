@@ -53,7 +53,7 @@ _REPEATED = ("topic", "topic_id", "directory")
 
 
 class _BucketSql(SqlFiles):
-    """Gives texts that repeat to the queries as numbers: to sort by texts takes half as long again."""
+    """Gives texts that repeat to the queries as numbers: texts take half as long again."""
 
     def __init__(self, facts: Mapping[str, pa.Table], failures: pa.Table, end: LogEnd) -> None:
         super().__init__(Scope.BUCKET, GivenTables({**facts, FAILURES.name: failures}), end)

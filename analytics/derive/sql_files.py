@@ -5,7 +5,7 @@ cluster. A query reads tables of facts, and those of other files of its folder, 
 first. Queries share `macros.sql`; besides, `log_end()` is the time of the last record, and
 `stretch_us()` the length of the periods by which changes are counted.
 
-Against arrays in NumPy, a log of a million records costs two of twenty-two seconds of processor
+Against arrays in NumPy, a log of a million records costs a second of twenty of processor
 time more; no second reading of what the buckets wrote is left.
 """
 

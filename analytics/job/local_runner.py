@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
@@ -14,9 +15,10 @@ from analytics.job.runner import Answer, Item, Mapped, Mapper, Reducer, Row
 Buckets = dict[int, list[Row]]
 
 
-class RowsInMemory(Protocol):
+class RowsInMemory(ABC):
     """The half of a runner that does not depend on who does the work: the driver holds all rows."""
 
+    @abstractmethod
     def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
         """Do a piece of work for each item; the rows it yields are kept as Buckets."""
 
@@ -29,9 +31,6 @@ class RowsInMemory(Protocol):
         items = [(bucket, rows.pop(bucket)) for bucket in sorted(rows)]
         return self.map(partial(_of_bucket, work), items).answers
 
-    def close(self) -> None:
-        """Hear that no more work comes."""
-
 
 class LocalRunner(RowsInMemory):
     """Does one piece of work after the other."""
@@ -43,6 +42,9 @@ class LocalRunner(RowsInMemory):
         rows: Buckets = {}
         answers = [_answer(work(item), rows) for item in items]
         return Mapped(answers, rows, rows.clear)
+
+    def close(self) -> None:
+        """Hear that no more work comes."""
 
 
 def add_rows(batches: Iterable[pa.RecordBatch | pa.Table], rows: Buckets) -> Buckets:

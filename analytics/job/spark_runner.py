@@ -39,7 +39,7 @@ class SparkRunner:
 
     def __init__(self, spark: SparkSession, close: Callable[[], object] = int) -> None:
         self.spark = spark
-        self.close = close
+        self._close = close
         self.name = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
 
     def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
@@ -71,6 +71,10 @@ class SparkRunner:
         in_order = rows.repartitionById(buckets, "bucket").sortWithinPartitions("bucket", "first")
         return _answers(in_order.mapInArrow(partial(_reduce, work), schema).toArrow())
 
+    def close(self) -> None:
+        """Hear that no more work comes."""
+        self._close()
+
 
 class SmallSparkRunner(RowsInMemory):
     """Spark's tasks do the work on a small log, whose rows pass through the driver.
@@ -83,7 +87,7 @@ class SmallSparkRunner(RowsInMemory):
 
     def __init__(self, spark: SparkRunner) -> None:
         self._spark = spark
-        self.name, self.close = spark.name, spark.close  # type: ignore[method-assign]
+        self.name = spark.name
 
     def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
         """Do a piece of work for each item."""
@@ -93,6 +97,10 @@ class SmallSparkRunner(RowsInMemory):
         is_row = pc.is_valid(done.column("bucket"))
         rows = add_rows([done.filter(is_row)], {})
         return Mapped(_answers(done.filter(pc.invert(is_row))), rows, rows.clear)
+
+    def close(self) -> None:
+        """Hear that no more work comes."""
+        self._spark.close()
 
 
 def _map(work: Mapper[Item, Answer], items: Sequence[Item], batches: Batches) -> Batches:

@@ -1,7 +1,8 @@
 """What a figure is: one query on the tables, the meaning of its columns, and the rows it gives.
 
-A figure is SQL as DuckDB understands it. Whoever shows a figure shows the query beside it, so that everybody can ask the tables again and get the same. What would
-count the rows of a large table asks a table of counts instead.
+A figure is SQL as DuckDB understands it. Whoever shows a figure shows the query beside it, so that
+everybody can ask the tables again and get the same. What would count the rows of a large table asks
+a table of counts instead.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ def outages_by_cause(span: LogSpan) -> Figure:
         columns=columns(
             "kind cause broker directory outages partitions open longest_ms sum_ms first_time"
         ),
+        note="A partition that has no leader and too few replicas in sync counts in both kinds.",
         is_open=True,
         limit=CAUSES,
     )

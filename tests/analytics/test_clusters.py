@@ -7,6 +7,7 @@ import tarfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,8 @@ from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayOptions, ReplayResult
 from analytics.job.command import answer, replay
+from analytics.job.local_runner import LocalRunner
+from analytics.page.report_figures import Figures, ask_figures
 from analytics.tables.catalog import TABLES
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
@@ -109,6 +112,31 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         files_second=files(output),
         end_of_nodes=end_of_nodes,
     )
+
+
+def test_the_runner_is_closed_before_the_report_of_the_last_cluster(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    class NotingRunner(LocalRunner):
+        def shuffle(self, *given: Any) -> Any:
+            steps.append("shuffle")
+            return super().shuffle(*given)
+
+        def close(self) -> None:
+            steps.append("close")
+
+    def ask(*given: Any) -> Figures:
+        steps.append("report")
+        return ask_figures(*given)
+
+    monkeypatch.setattr("analytics.job.run.ask_figures", ask)
+    monkeypatch.setattr("analytics.job.clusters.CLUSTERS_AT_ONCE_MAX", 1)
+
+    replay(runs.inputs[0], tmp_path, NotingRunner())
+
+    assert steps == ["shuffle", "report", "shuffle", "close", "report"]
 
 
 def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Runs) -> None:

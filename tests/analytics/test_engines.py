@@ -18,7 +18,7 @@ from analytics.job.command import replay
 from analytics.job.local_runner import LocalRunner
 from analytics.job.output import ClusterOutput
 from analytics.job.runner import ROWS, Row, Runner, without_rows
-from analytics.job.spark_runner import SparkRunner
+from analytics.job.spark_runner import SmallSparkRunner, SparkRunner
 from analytics.tables.catalog import TABLES
 from bench.metadata_log_generator import generate
 from tests.analytics.builders import LogBuilder, RandomHistory
@@ -29,9 +29,15 @@ pytestmark = pytest.mark.spark
 BUCKETS = 3
 
 
-@pytest.fixture(params=["local", "spark"])
-def runner(request: pytest.FixtureRequest, spark: SparkSession) -> Runner:
-    return LocalRunner() if request.param == "local" else SparkRunner(spark)
+@pytest.fixture
+def runners(spark: SparkSession) -> dict[str, Runner]:
+    of_any_log = SparkRunner(spark)
+    return {"local": LocalRunner(), "spark": of_any_log, "small": SmallSparkRunner(of_any_log)}
+
+
+@pytest.fixture(params=["local", "spark", "small"])
+def runner(request: pytest.FixtureRequest, runners: dict[str, Runner]) -> Runner:
+    return runners[request.param]
 
 
 def numbers(count: int) -> Iterator[pa.RecordBatch]:
@@ -95,9 +101,15 @@ LOGS: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize(
+    ("log", "engine"), [*((log, "spark") for log in LOGS), ("random", "small")]
+)
 def test_spark_makes_the_tables_that_this_process_makes(
-    log: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: str,
+    engine: str,
+    runners: dict[str, Runner],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     LOGS[log](tmp_path / "log")
     monkeypatch.setattr("analytics.job.run.BYTES_PER_BUCKET", 20_000)
@@ -112,7 +124,7 @@ def test_spark_makes_the_tables_that_this_process_makes(
         remove_others(output)
 
     monkeypatch.setattr(ClusterOutput, "remove_others", note_others)
-    by_spark = replay(tmp_path / "log", tmp_path / "spark", SparkRunner(spark))
+    by_spark = replay(tmp_path / "log", tmp_path / "spark", runners[engine])
     by_this = replay(tmp_path / "log", tmp_path / "local", LOCAL)
 
     assert by_spark.report == by_this.report

@@ -14,7 +14,7 @@ from markupsafe import escape
 from analytics.derive.sql_files import Scope, texts
 from analytics.page.availability_figures import availability, topic_availability
 from analytics.page.figure import ask_all
-from analytics.page.outage_figures import longest_outages
+from analytics.page.outage_figures import longest_outages, outages_by_cause
 from analytics.page.report_figures import names_of_figures
 from analytics.page.report_json import as_json
 from analytics.page.report_page import report_page
@@ -180,8 +180,8 @@ def test_what_overlaps_in_one_partition_is_one_outage(everything: Made, tmp_path
         outage(1, 100, None),
     ]
 
-    figure = longest_outages(everything.figures.span)
-    longest = ask_all([figure], frames(tmp_path, **rows))["longest_outages"]
+    figures = [each(everything.figures.span) for each in (longest_outages, outages_by_cause)]
+    longest, by_cause = ask_all(figures, frames(tmp_path, **rows)).values()
 
     assert [row[:4] for row in longest.rows] == [
         ("orders", 1, "leaderless", "unknown"),
@@ -192,6 +192,12 @@ def test_what_overlaps_in_one_partition_is_one_outage(everything: Made, tmp_path
     assert longest.values("leaderless_ms") == [500_000, 20_000, 10_000]
     assert longest.values("under_min_isr_ms") == [500_000, 30_000, None]
     assert longest.values("to_offset") == [None, 140, 160]
+    # By kind it is one in each.
+    of_both = [row[:6] for row in by_cause.rows if row[1] == "unknown"]
+    assert of_both == [
+        ("under_min_isr", "unknown", None, None, 2, 2),
+        ("leaderless", "unknown", None, None, 2, 2),
+    ]
 
 
 def test_risk_is_counted_by_partition(tmp_path: Path) -> None:

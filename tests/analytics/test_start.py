@@ -20,6 +20,7 @@ WORDS = {
     "why": ["why", "broker", "1", "--input", "x"],
 }
 WITHOUT_SPARK = "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'pytz')))"
+PANDAS = "print('with' if 'pandas' in sys.modules else 'without', 'pandas')"
 START = "from jbodlab.cli.program import main; main({})"
 
 
@@ -60,7 +61,7 @@ def test_a_replay_without_pyspark_says_so_and_is_done_in_its_process(tmp_path: P
         str(tmp_path / "out"),
     ]
     done = subprocess.run(
-        [sys.executable, "-c", f"{WITHOUT_SPARK}; {START.format(['replay', *paths])}"],
+        [sys.executable, "-c", f"{WITHOUT_SPARK}; {START.format(['replay', *paths])}; {PANDAS}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -72,7 +73,7 @@ def test_a_replay_without_pyspark_says_so_and_is_done_in_its_process(tmp_path: P
     line = "jbodlab: PySpark is not installed: the replay runs with --engine local"
     # On a busy machine lines about its progress follow.
     assert done.stderr.splitlines()[0] == line
-    assert done.stdout.endswith("Engine\n  this process\n")
+    assert done.stdout.endswith("Engine\n  this process\nwithout pandas\n")
 
 
 @pytest.mark.process
