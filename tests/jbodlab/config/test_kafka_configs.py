@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from jbodlab.config import kafka_configs, key_table
 from jbodlab.config.key_table import Key
 
 TABLES = (kafka_configs.NODE, kafka_configs.BROKER, kafka_configs.TOPIC, kafka_configs.GROUP)
+ROOT = Path(__file__).parents[3]
+KAFKAS_INTERNAL = {
+    "group.consumer.regex.refresh.interval.ms",
+    "log.initial.task.delay.ms",
+    "unclean.leader.election.interval.ms",
+}
+"""Which Kafka defines, and does not document."""
+
 UPDATE_MODES = {"read-only", "per-broker", "cluster-wide"}
 
 
@@ -48,3 +58,17 @@ def test_settings_of_brokers_say_how_they_are_updated_and_others_what_they_inher
     for table in (kafka_configs.TOPIC, kafka_configs.GROUP):
         for key in table.values():
             assert {name for name, _ in key.synonyms} <= kafka_configs.NODE.keys(), key.name
+
+
+def test_the_settings_that_kafka_does_not_have_are_documented_as_in_the_table() -> None:
+    golden = (ROOT / "tests" / "golden" / "broker_configs_4.3.1.txt").read_text().splitlines()
+    of_kafka = {line.split("|")[0] for line in golden} | KAFKAS_INTERNAL
+
+    rows = [
+        f"| `{name}` | {key.default or 'null'} | {key.meaning} |"
+        for name, key in kafka_configs.NODE.items()
+        if name not in of_kafka
+    ]
+
+    assert rows
+    assert "\n".join(rows) in (ROOT / "docs" / "running.md").read_text()
