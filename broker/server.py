@@ -27,8 +27,8 @@ from broker.dynamic_config import DynamicConfig
 from broker.resources import Wanted, check, memory_limit, open_files_limit
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.outside import Outside
 from jbodlab.vocabulary.errors import JbodlabError
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 8.0
@@ -46,20 +46,20 @@ class BrokerServer:
 
     Args:
         config: The broker's.
-        outside: What it is in; the machine by default.
+        environment: What it is in; the machine by default.
         before_serving: Called once, when all is there that lives as long as the broker.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
-        outside: Outside | None = None,
+        environment: Environment | None = None,
         *,
         before_serving: Callable[[], object] = lambda: None,
     ) -> None:
         self._config = config
         self._before_serving = before_serving
-        self._outside = outside or system_environment()
+        self._environment = environment or system_environment()
         self._failed = asyncio.Event()
         self._failure: str | None = None
         self._is_last_word_wanted = False
@@ -89,7 +89,7 @@ class BrokerServer:
             log_dirs=self._config.log_dirs,
             metadata_log_dir=self._config.metadata_log_dir,
             on_fatal=self._fatal,
-            outside=self._outside,
+            environment=self._environment,
             open_files_max=self._open_files.kept_per_directory,
         )
         self._build(opened)
@@ -122,21 +122,21 @@ class BrokerServer:
         self._link = ControllerLink(
             config,
             opened,
-            outside=self._outside,
+            environment=self._environment,
             on_fatal=self._fatal,
             on_shutdown_required=self._shutdown_required,
         )
         self._disks = Disks(
             config,
             opened,
-            outside=self._outside,
+            environment=self._environment,
             on_degraded=self._link.tell_degraded,
             on_cordoned=self._link.life.directories_cordoned,
         )
         self._replicas = Replicas(
-            config, self._dynamic.values, self._disks, self._link, self._outside
+            config, self._dynamic.values, self._disks, self._link, self._environment
         )
-        self._coordinators = Coordinators(config, self._replicas, self._link, self._outside)
+        self._coordinators = Coordinators(config, self._replicas, self._link, self._environment)
         self._disks.watch(
             self._replicas.manager,
             self._replicas.manager.roles,
@@ -145,7 +145,7 @@ class BrokerServer:
         self._front = Front(
             config,
             opened.cluster_id,
-            outside=self._outside,
+            environment=self._environment,
             open_files=self._open_files,
             dynamic=self._dynamic,
             disks=self._disks,

@@ -17,8 +17,8 @@ from jbodlab.metadata.log import quorum_state, snapshots
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -46,12 +46,14 @@ class OpenedDir(msgspec.Struct, frozen=True, kw_only=True):
     lock: DirectoryLock
 
 
-def open_metadata_dir(config: ControllerConfig, outside: Outside | None = None) -> OpenedDir:
+def open_metadata_dir(
+    config: ControllerConfig, environment: Environment | None = None
+) -> OpenedDir:
     """Open and replay the log in the metadata directory.
 
     Args:
         config: The controller's.
-        outside: Clock and disk; those of the machine by default.
+        environment: Clock and disk; those of the machine by default.
 
     Raises:
         FormatError: the directory is not formatted for this node, or another process uses it.
@@ -59,9 +61,9 @@ def open_metadata_dir(config: ControllerConfig, outside: Outside | None = None) 
         ReplayError, DecodeError: its records are none that lead to a state.
         OSError: the disk.
     """
-    outside = outside or system_environment()
+    environment = environment or system_environment()
     directory = Path(config.node.metadata_log_dir)
-    fs = outside.fs_of(directory)
+    fs = environment.fs_of(directory)
     cluster_id = _cluster_id(config, fs, directory)
     lock = DirectoryLock(fs, directory)
     settings = config.metadata_log
@@ -75,7 +77,7 @@ def open_metadata_dir(config: ControllerConfig, outside: Outside | None = None) 
         epoch_max=old.leader_epoch if old is not None else None,
     )
     loader, replayed_bytes = _load(log)
-    clean(log, settings, outside.wall_ms())
+    clean(log, settings, environment.wall_ms())
     return OpenedDir(
         cluster_id=cluster_id,
         log=log,

@@ -19,9 +19,9 @@ from controller.metrics import ControllerMetrics
 from controller.quorum.log_thread import LogThread
 from controller.serve.service import ControllerService
 from jbodlab.controller_api.transport import RpcServer
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
-from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.supervised import supervised
 
 logger = logging.getLogger(__name__)
@@ -32,13 +32,13 @@ class ControllerServer:
 
     Args:
         config: The controller's.
-        outside: What it is in; the machine by default.
+        environment: What it is in; the machine by default.
     """
 
-    def __init__(self, config: ControllerConfig, outside: Outside | None = None) -> None:
+    def __init__(self, config: ControllerConfig, environment: Environment | None = None) -> None:
         self._config = config
-        self._outside = outside or system_environment()
-        self._incarnation_id = self._outside.new_id()
+        self._environment = environment or system_environment()
+        self._incarnation_id = self._environment.new_id()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until asked to stop.
@@ -49,10 +49,12 @@ class ControllerServer:
             LogDirError: the metadata directory failed while serving.
             OSError: it failed before.
         """
-        rpc_server = self._outside.rpc_server(self._config.listener)
-        log_thread = LogThread(self._outside.threads)
+        rpc_server = self._environment.rpc_server(self._config.listener)
+        log_thread = LogThread(self._environment.threads)
         try:
-            opened = await log_thread.run(partial(open_metadata_dir, self._config, self._outside))
+            opened = await log_thread.run(
+                partial(open_metadata_dir, self._config, self._environment)
+            )
             # Everything that was answered is on the disk, so an error leaves nothing to save.
             await self._serve(opened, log_thread, rpc_server, stop)
             async with asyncio.timeout(CLOSE_DEADLINE_S):
@@ -68,13 +70,13 @@ class ControllerServer:
         rpc_server: RpcServer,
         stop: asyncio.Event,
     ) -> None:
-        config, outside = self._config, self._outside
+        config, environment = self._config, self._environment
         leadership = Leadership(
             config=config,
             incarnation_id=self._incarnation_id,
             opened=opened,
             log_thread=log_thread,
-            outside=outside,
+            environment=environment,
             start_periodic=partial(start_periodic, config),
         )
         await leadership.lead()
@@ -84,14 +86,14 @@ class ControllerServer:
             log_thread=log_thread,
             settings=config.metadata_log,
             appended_bytes=opened.replayed_bytes,
-            threads=outside.threads,
-            monotonic_s=outside.monotonic_s,
+            threads=environment.threads,
+            monotonic_s=environment.monotonic_s,
         )
         service = ControllerService(
             term=lambda: leadership.term,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
-            randomness=outside.random,
-            new_id=outside.new_id,
+            randomness=environment.random,
+            new_id=environment.new_id,
         )
         rpc_server.bind(service)
         metrics = None
@@ -100,7 +102,7 @@ class ControllerServer:
             metrics = MetricsEndpoint(config.metrics, collect)
             await metrics.start()
         watch = watch_metadata_dir(
-            outside.fs_of(metadata_dir := Path(config.node.metadata_log_dir)),
+            environment.fs_of(metadata_dir := Path(config.node.metadata_log_dir)),
             metadata_dir,
             opened.log.directory,
             log_thread,

@@ -18,7 +18,7 @@ from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from jbodlab.controller_api.requests import AlterPartitionRequest, AlterPartitionResponse
 from jbodlab.metadata.log.settings import metadata_log_settings
-from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.environment import Environment
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 
 LAST_WORD_TIMEOUT_S = 1.0
@@ -30,7 +30,7 @@ class ControllerLink:
     Args:
         config: The broker's.
         opened: Its directories.
-        outside: Clocks, choices and ids.
+        environment: Clocks, choices and ids.
         on_fatal: Called with a line when the process has lost what it cannot be without.
         on_shutdown_required: Called with a reason when the process must stop.
     """
@@ -40,14 +40,14 @@ class ControllerLink:
         config: BrokerConfig,
         opened: OpenedLogDirs,
         *,
-        outside: Outside,
+        environment: Environment,
         on_fatal: Callable[[str], None],
         on_shutdown_required: Callable[[str], None],
     ) -> None:
         self._config = config
         log_dirs = opened.log_dirs
         self.cache = MetadataCache(config.node_id, config.inter_broker_listener_name)
-        self.channel = ControllerChannel(outside.connect_rpc(config.controller_address))
+        self.channel = ControllerChannel(environment.connect_rpc(config.controller_address))
         self.life = BrokerLife(
             identity=BrokerIdentity(
                 broker_id=config.node_id,
@@ -56,8 +56,8 @@ class ControllerLink:
                 metadata_log_dir=log_dirs.metadata_dir.directory_id,
                 rack=config.rack,
             ),
-            incarnation_id=outside.new_id(),
-            random=outside.random.random,
+            incarnation_id=environment.new_id(),
+            random=environment.random.random,
             settings=_life_settings(config),
             channel=self.channel,
             online_directories=log_dirs.online_ids,
@@ -71,7 +71,7 @@ class ControllerLink:
             broker_id=config.node_id,
             broker_epoch=self.broker_epoch,
             is_replica=self.cache.is_replica,
-            random=outside.random.random,
+            random=environment.random.random,
         )
         self.registration = RegistrationCheck(
             config.node_id,
@@ -88,8 +88,8 @@ class ControllerLink:
             cluster_id=opened.cluster_id,
             listener=self._publisher,
             on_fatal=on_fatal,
-            monotonic_s=outside.monotonic_s,
-            wall_ms=outside.wall_ms,
+            monotonic_s=environment.monotonic_s,
+            wall_ms=environment.wall_ms,
             settings=metadata_log_settings(config.values),
         )
 

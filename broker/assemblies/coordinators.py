@@ -18,7 +18,7 @@ from jbodlab.group_records.records import GroupRecord
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.config_records import GROUP_RESOURCE
-from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.environment import Environment
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
 
 
@@ -42,11 +42,15 @@ class Coordinators:
         config: The broker's.
         replicas: Theirs are told of their leaders.
         link: To the controller.
-        outside: Clocks and ids.
+        environment: Clocks and ids.
     """
 
     def __init__(
-        self, config: BrokerConfig, replicas: Replicas, link: ControllerLink, outside: Outside
+        self,
+        config: BrokerConfig,
+        replicas: Replicas,
+        link: ControllerLink,
+        environment: Environment,
     ) -> None:
         self._cache = link.cache
         self._settings = config.groups
@@ -57,13 +61,13 @@ class Coordinators:
             link.cache,
             ShardContext(
                 new_core=lambda: GroupCore(
-                    self._settings, topics, lambda: str(outside.new_id()), self._configs_of
+                    self._settings, topics, lambda: str(environment.new_id()), self._configs_of
                 ),
                 codec=records,
                 append_errors=APPEND_ERRORS,
-                wall_ms=outside.wall_ms,
+                wall_ms=environment.wall_ms,
                 commit_timeout_ms=lambda: self._settings.offsets_commit_timeout_ms,
-                threads=outside.threads,
+                threads=environment.threads,
             ),
         )
         replicas.manager.leaderships[GROUP_METADATA_TOPIC] = self.groups

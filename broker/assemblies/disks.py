@@ -21,7 +21,7 @@ from broker.disk.upkeep.probe import LogDirProbe
 from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
 from broker.limits import CLOSE_HANG_DEADLINE_S
 from jbodlab.config.key_table import Values
-from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.environment import Environment
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 
 
@@ -31,7 +31,7 @@ class Disks:
     Args:
         config: The broker's.
         opened: The directories, locked.
-        outside: The clocks.
+        environment: The clocks.
         on_degraded: Called when directories are full or slow, or no longer.
         on_cordoned: Called when other directories are cordoned.
     """
@@ -41,12 +41,12 @@ class Disks:
         config: BrokerConfig,
         opened: OpenedLogDirs,
         *,
-        outside: Outside,
+        environment: Environment,
         on_degraded: Callable[[DegradedLogDirs], None],
         on_cordoned: Callable[[tuple[DirectoryId, ...]], None],
     ) -> None:
         self._config = config
-        self._outside = outside
+        self._environment = environment
         self._opened = opened
         self.log_dirs = opened.log_dirs
         self.cordon = Cordon(lambda: self.log_dirs.all, on_cordoned)
@@ -55,7 +55,7 @@ class Disks:
             self.log_dirs,
             _condition_settings(config),
             on_degraded=on_degraded,
-            monotonic_s=outside.monotonic_s,
+            monotonic_s=environment.monotonic_s,
         )
         self.probe = LogDirProbe(
             self.log_dirs,
@@ -91,13 +91,13 @@ class Disks:
             self._checkpoints.write_log_starts,
             check_interval_ms=config.retention_check_interval_ms,
             initial_delay_ms=config.initial_task_delay_ms,
-            wall_ms=self._outside.wall_ms,
+            wall_ms=self._environment.wall_ms,
         )
         self.cleaner = LogCleaner(
             self.log_dirs,
             logs,
             self._checkpoints.write_cleaner_offsets,
-            outside=self._outside,
+            environment=self._environment,
             settings=CleanerSettings.of(config.values),
         )
         self.revival = LogDirRevival(

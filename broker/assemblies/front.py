@@ -18,8 +18,8 @@ from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
-from jbodlab.runtime.outside import Outside
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
@@ -37,7 +37,7 @@ class Front:
         config: BrokerConfig,
         cluster_id: str,
         *,
-        outside: Outside,
+        environment: Environment,
         open_files: OpenFiles,
         dynamic: DynamicConfig,
         disks: Disks,
@@ -67,8 +67,8 @@ class Front:
                 controller=link.channel,
                 revival=disks.revival,
                 broker_epoch=link.broker_epoch,
-                threads=outside.threads,
-                monotonic_s=outside.monotonic_s,
+                threads=environment.threads,
+                monotonic_s=environment.monotonic_s,
                 configs=dynamic,
                 is_settled=self._cordon_is_registered,
                 auto_create_topics=config.auto_create_topics_enable,
@@ -76,7 +76,7 @@ class Front:
                 traffic=replicas.traffic,
             )
         )
-        self._bounds = _bounds(config, open_files, outside, lambda: link.cache.image.quotas)
+        self._bounds = _bounds(config, open_files, environment, lambda: link.cache.image.quotas)
         self._listeners = [
             Listener(
                 listener.name, listener.host, listener.port, self._apis.dispatcher, self._bounds
@@ -94,7 +94,7 @@ class Front:
             feed=link.feed,
             metadata_failures=link.metadata_failures,
             conditions=disks.conditions,
-            wall_ms=outside.wall_ms,
+            wall_ms=environment.wall_ms,
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
             coordinator=coordinators.groups,
@@ -155,12 +155,12 @@ class Front:
 def _bounds(
     config: BrokerConfig,
     open_files: OpenFiles,
-    outside: Outside,
+    environment: Environment,
     quotas: Callable[[], Quotas],
 ) -> Bounds:
     protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
     return Bounds(
-        outside,
+        environment,
         ConnectionLimits(
             total=open_files.connections,
             waiting=open_files.waiting,

@@ -56,8 +56,8 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.peers.peer_pool import Address
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.loop_clock import loop_ms
-from jbodlab.runtime.outside import Outside
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
 
@@ -84,7 +84,7 @@ class ReplicaManager:
     Args:
         registry: Where the replicas are found.
         settings: This broker's.
-        outside: Clocks, ids and locks.
+        environment: Clocks, ids and locks.
         topics: Settings of topics.
         log_dirs: The directories.
         fetchers: Fetch for followers.
@@ -114,7 +114,7 @@ class ReplicaManager:
         registry: ReplicaRegistry,
         settings: ReplicationSettings,
         *,
-        outside: Outside,
+        environment: Environment,
         topics: SettingsOfTopics,
         log_dirs: LogDirs,
         fetchers: FetcherManager,
@@ -132,15 +132,15 @@ class ReplicaManager:
         self._fetchers = fetchers
         self._propose_isr = propose_isr
         self._loop = asyncio.get_running_loop()
-        self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=outside.wall_ms)
+        self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=environment.wall_ms)
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
         self.leaderships: dict[str, LeadershipListener] = {}
-        self.appends = AppendService(registry, self._loop, outside)
+        self.appends = AppendService(registry, self._loop, environment)
         closest = ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None
         self.fetches = FetchService(registry, self._loop, leader_quota, closest)
         self.sessions = FetchSessions(
-            self.fetches, self._loop, self._clock.now_ms, outside.random_bytes
+            self.fetches, self._loop, self._clock.now_ms, environment.random_bytes
         )
         self.offsets = OffsetQueries(registry)
         self.delete_records = partial(delete_records, registry)
@@ -153,7 +153,7 @@ class ReplicaManager:
             asks_controller=lambda: registry.image.features.metadata_version >= JBOD_LEVEL,
             threads=settings.move_threads or len(log_dirs.all),
             throttle=MoveThrottle(
-                settings.move_rate, clock=outside.monotonic_s, lock=outside.threads.lock()
+                settings.move_rate, clock=environment.monotonic_s, lock=environment.threads.lock()
             ),
             on_moved=on_moved,
         )
@@ -276,7 +276,7 @@ class Replicas:
         values: The settings in force.
         disks: The directories.
         link: To the controller.
-        outside: Clocks and ids.
+        environment: Clocks and ids.
     """
 
     def __init__(
@@ -285,12 +285,12 @@ class Replicas:
         values: Values,
         disks: Disks,
         link: ControllerLink,
-        outside: Outside,
+        environment: Environment,
     ) -> None:
         self._config = config
         self._disks = disks
         self.registry = ReplicaRegistry(config.node_id)
-        self.traffic = Traffic(outside.monotonic_s)
+        self.traffic = Traffic(environment.monotonic_s)
         self._topics = SettingsOfTopics(values)
         self._isr_updates = IsrUpdates(
             config.node_id,
@@ -318,7 +318,7 @@ class Replicas:
                 move_threads=config.move_threads,
                 sends_consumers_away=config.sends_consumers_away,
             ),
-            outside=outside,
+            environment=environment,
             topics=self._topics,
             log_dirs=disks.log_dirs,
             fetchers=fetchers,

@@ -31,7 +31,7 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogsInUse, OwnedLog
 from broker.limits import CLEANER_PAUSE_MIN_S, CLEANER_STOP_S
-from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.compaction.compaction_plan import CleanerDiedError, Compactor, Rate
 from jbodlab.storage.directory import disk_errors
@@ -47,7 +47,7 @@ class LogCleaner:
         log_dirs: The directories.
         in_use: The logs in them.
         write_checkpoint: Writes `cleaner-offset-checkpoint` of a directory.
-        outside: Clocks, threads, and who makes the rounds.
+        environment: Clocks, threads, and who makes the rounds.
         settings: Of this broker.
 
     Attributes:
@@ -60,13 +60,13 @@ class LogCleaner:
         in_use: LogsInUse,
         write_checkpoint: Callable[[LogDir], Awaitable[None]],
         *,
-        outside: Outside,
+        environment: Environment,
         settings: CleanerSettings,
     ) -> None:
         self._log_dirs = log_dirs
         self._in_use = in_use
         self._write_checkpoint = write_checkpoint
-        self._outside = outside
+        self._environment = environment
         self._settings = settings
         self._rounds: dict[LogDir, Round] = {}
         self._changed = asyncio.Event()
@@ -108,12 +108,12 @@ class LogCleaner:
 
     def cleanable(self, log_dir: LogDir) -> list[Candidate]:
         """Return what there is to clean in a directory, due or not, in no order."""
-        return candidates(self._in_use.logs_in(log_dir), self._outside.wall_ms())
+        return candidates(self._in_use.logs_in(log_dir), self._environment.wall_ms())
 
     # Inside
 
     async def _work(self, path: Path) -> None:
-        compactor = self._outside.compactor()
+        compactor = self._environment.compactor()
         try:
             while not self._is_stopped:
                 cleaned = False
@@ -133,7 +133,7 @@ class LogCleaner:
         """Give back what a compactor holds, if it has done something since the last time."""
         if compactor in self._used:
             self._used.discard(compactor)
-            await run_aside(compactor.close, "cleaner rests", self._outside.threads)
+            await run_aside(compactor.close, "cleaner rests", self._environment.threads)
 
     async def _pause(self) -> None:
         if self._is_stopped:
@@ -151,7 +151,7 @@ class LogCleaner:
         if not self._settings.is_enabled:
             return False
         stats = self.stats[path]
-        stats.looked(self._outside.wall_ms())
+        stats.looked(self._environment.wall_ms())
         chosen = await self._choose(log_dir)
         if chosen is None or self._is_stopped or not chosen.log.cleaning.is_free:
             return False
@@ -202,7 +202,7 @@ class LogCleaner:
 
         One whose rounds fail comes behind all others: it must not keep them from theirs.
         """
-        now_ms = self._outside.wall_ms()
+        now_ms = self._environment.wall_ms()
         due = []
         for each in candidates(self._in_use.logs_in(log_dir), now_ms):
             if not each.log.cleaning.is_free or each.log.is_blocked:

@@ -72,7 +72,7 @@ class Round:
         self._map_load_factor = map_load_factor
         self.rate = rate
         self._files = self.log.files
-        self._wall_ms = log_dir.outside.wall_ms
+        self._wall_ms = log_dir.environment.wall_ms
         # Not the upkeep's: who is about to cut the log waits until a round is over.
         self._fs, self._leave = log_dir.side_door()
 
@@ -83,11 +83,11 @@ class Round:
             OSError: the disk failed, or took no more.
             JbodlabError: the directory is offline, the log was removed, or who does the work died.
         """
-        outside, log = self._log_dir.outside, self.log
-        stop = outside.threads.flag()
+        environment, log = self._log_dir.environment, self.log
+        stop = environment.threads.flag()
         log.cleaning.begin(stop)
-        throttle = RateThrottle(stop, self.rate, outside.monotonic_s)
-        begun_s = outside.monotonic_s()
+        throttle = RateThrottle(stop, self.rate, environment.monotonic_s)
+        begun_s = environment.monotonic_s()
         try:
             # What is closed may be on its way to the disk.
             await log.barrier()
@@ -133,7 +133,7 @@ class Round:
             stop.set()
             self._leave()
             log.cleaning.end()
-        return self._over(mapped, before, after, outside.monotonic_s() - begun_s)
+        return self._over(mapped, before, after, environment.monotonic_s() - begun_s)
 
     def _over(self, mapped: Mapped, before: int, after: int, seconds: float) -> RoundStats:
         logger.info(
@@ -174,7 +174,7 @@ class Round:
 
     async def _on_disk(self, work: Callable[[], T]) -> T:
         name = f"compact {self.log.topic_partition}"
-        return await run_aside(work, name, self._log_dir.outside.threads)
+        return await run_aside(work, name, self._log_dir.environment.threads)
 
     def _check(self) -> None:
         if not self.log.cleaning.is_wanted or not self._is_here():

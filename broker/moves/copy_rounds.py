@@ -136,7 +136,7 @@ class CopyRounds:
                 copying = run_aside(
                     partial(copy.copy, source, target, move.position, end),
                     f"move {move.topic_partition}",
-                    move.target.outside.threads,
+                    move.target.environment.threads,
                 )
                 move.aside = copying
                 reached = await asyncio.shield(copying)
@@ -179,7 +179,7 @@ class CopyRounds:
                     is_whole=is_whole,
                 ),
                 f"move {move.topic_partition}",
-                move.target.outside.threads,
+                move.target.environment.threads,
             )
             move.aside = copying
             try:

@@ -191,7 +191,7 @@ class DirectorySwap:
         """
         assert move.future is not None
         undone = move.target.run(
-            partial(make_future, move.future.files, move.target.outside.new_hex())
+            partial(make_future, move.future.files, move.target.environment.new_hex())
         )
         undone.add_done_callback(drop_error)
         move.aside = undone
@@ -204,7 +204,7 @@ class DirectorySwap:
         self._on_event(move, MoveEvent.SWAPPED)
         # Until the copy is on the disk the former replica is kept, under a name that nobody uses.
         source.replica_count -= 1
-        put_away = source.run(partial(_put_away, former.files, source.outside.new_hex()))
+        put_away = source.run(partial(_put_away, former.files, source.environment.new_hex()))
         put_away.add_done_callback(drop_error)
         self._formers.keep(move.topic_partition, former)
         self._on_swapped(source, move.target)
@@ -226,7 +226,7 @@ class DirectorySwap:
             await run_aside(
                 partial(copy.sync, files.directory),
                 f"move {move.topic_partition}",
-                target.outside.threads,
+                target.environment.threads,
             )
             await target.upkeep(partial(target.upkeep_fs.fsync_dir, target.path))
             disk = log.state.disk

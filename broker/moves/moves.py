@@ -225,8 +225,8 @@ class RunningMoves:
             move.source.side_door(),
             move.target.side_door(),
             self.throttle,
-            threads=move.target.outside.threads,
-            monotonic_s=move.target.outside.monotonic_s,
+            threads=move.target.environment.threads,
+            monotonic_s=move.target.environment.monotonic_s,
             is_resumed=move.future is not None,
         )
         logger.info(
@@ -278,7 +278,7 @@ class RunningMoves:
                 if move.future is not None and move.target.is_online:
                     # It may just have been given the name of a current replica.
                     kept = move.target.run(
-                        partial(make_future, move.future.files, move.target.outside.new_hex())
+                        partial(make_future, move.future.files, move.target.environment.new_hex())
                     )
                     kept.add_done_callback(drop_error)
             case MoveInstruction.DELETE_COPY:
@@ -377,7 +377,7 @@ class RunningMoves:
             move.log.config,
             move.target.files,
             log_start_offset=point.segments[0].base_offset,
-            future_hex=move.target.outside.new_hex(),
+            future_hex=move.target.environment.new_hex(),
         )
         move.target.replica_count += 1
         creating = move.target.run(create)

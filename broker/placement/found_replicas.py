@@ -242,7 +242,7 @@ async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:
 
 def _retire(files: LogFiles, log_dir: LogDir) -> None:
     try:
-        files.rename_to(names.delete_dir(files.topic_partition, log_dir.outside.new_hex()))
+        files.rename_to(names.delete_dir(files.topic_partition, log_dir.environment.new_hex()))
     finally:
         files.abandon()
 
@@ -250,7 +250,7 @@ def _retire(files: LogFiles, log_dir: LogDir) -> None:
 def _put_aside(files: LogFiles, log_dir: LogDir) -> None:
     try:
         if not files.is_moved:
-            files.rename_to(names.stray_dir(files.topic_partition, log_dir.outside.new_hex()))
+            files.rename_to(names.stray_dir(files.topic_partition, log_dir.environment.new_hex()))
     finally:
         files.abandon()
 

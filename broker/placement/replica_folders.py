@@ -55,9 +55,9 @@ def create_log(
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} already exists")
     if log_dir.fs.exists(path):
         log_dir.fs.rename(
-            path, log_dir.path / names.delete_dir(topic_partition, log_dir.outside.new_hex())
+            path, log_dir.path / names.delete_dir(topic_partition, log_dir.environment.new_hex())
         )
-    folder = names.delete_dir(topic_partition, log_dir.outside.new_hex())
+    folder = names.delete_dir(topic_partition, log_dir.environment.new_hex())
     log: LoadedLog | None = None
     try:
         log = loaded_log.create_log(
@@ -84,7 +84,7 @@ def create_log(
 
 def withdraw(files: LogFiles, log_dir: LogDir) -> None:
     """Take the name away from a log that was just created; on the directory's thread."""
-    name = names.delete_dir(files.topic_partition, log_dir.outside.new_hex())
+    name = names.delete_dir(files.topic_partition, log_dir.environment.new_hex())
     files.rename_to(name, sync=False)
     files.abandon()
     # The next start does it, too.

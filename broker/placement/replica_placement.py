@@ -262,7 +262,7 @@ class ReplicaPlacement:
     def _retire(
         self, topic_partition: TopicPartition, files: LogFiles, log_dir: LogDir, log: PartitionLog
     ) -> asyncio.Future[Path]:
-        retire = partial(replica_folders.retire, files, log_dir.outside.new_hex())
+        retire = partial(replica_folders.retire, files, log_dir.environment.new_hex())
         renamed = self.writer(log_dir).run_until_room(retire)
         delay_ms = log.config.file_delete_delay_ms
         renamed.add_done_callback(partial(self._retired, topic_partition, delay_ms, log_dir))
@@ -274,7 +274,7 @@ class ReplicaPlacement:
             "%s no longer belongs in this directory; keeping it as a stray", files.directory
         )
         log_dir.replica_count -= 1
-        put_aside = partial(replica_folders.put_aside, files, log_dir.outside.new_hex())
+        put_aside = partial(replica_folders.put_aside, files, log_dir.environment.new_hex())
         renamed = self.writer(log_dir).run_until_room(put_aside)
         self._leaves(topic_partition, log_dir, renamed)
         renamed.add_done_callback(partial(_put_aside_done, topic_partition))

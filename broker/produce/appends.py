@@ -35,7 +35,7 @@ from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Leading
 from broker.replica.waiting import AppendRequest, TimeLimits
 from jbodlab.record_batch.record_batch import BatchHeader
-from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import disk_errors
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -62,16 +62,16 @@ class AppendService:
     Args:
         replicas: Where they go.
         loop: The event loop.
-        outside: Wall clock and threads.
+        environment: Wall clock and threads.
     """
 
     def __init__(
-        self, replicas: ReplicaRegistry, loop: asyncio.AbstractEventLoop, outside: Outside
+        self, replicas: ReplicaRegistry, loop: asyncio.AbstractEventLoop, environment: Environment
     ) -> None:
         self._replicas = replicas
         self._loop = loop
-        self._wall_ms = outside.wall_ms
-        self._checks = CheckThreads(loop, outside.threads)
+        self._wall_ms = environment.wall_ms
+        self._checks = CheckThreads(loop, environment.threads)
         self._time_limits = TimeLimits(loop)
         self._deferred: deque[tuple[AppendRequest, int, int]] = deque()
         """Requests, from which entry on they are left, and their acks; first what goes on first."""

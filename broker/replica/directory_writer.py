@@ -45,7 +45,7 @@ class DirectoryWriter:
         self.log_dir = log_dir
         self.write_checkpoints = write_checkpoints
         self._queue: list[Change] = []
-        self._carrying_out = CarryingOut(log_dir.io_samples, log_dir.outside.monotonic_s)
+        self._carrying_out = CarryingOut(log_dir.io_samples, log_dir.environment.monotonic_s)
         """On the thread only."""
         self._waiting: dict[Change, None] = {}
         """Changes that came back from the thread and wait for room there, in their order."""

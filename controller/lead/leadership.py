@@ -46,7 +46,7 @@ from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.features import NOT_BUILT
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
-from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import names
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
@@ -69,7 +69,7 @@ class Leadership:
         incarnation_id: Of this process.
         opened: The metadata directory; its log is used on `log_thread` only.
         log_thread: The thread of the log.
-        outside: Clocks of the process.
+        environment: Clocks of the process.
         start_periodic: Starts the periodic tasks of an active controller.
     """
 
@@ -80,24 +80,24 @@ class Leadership:
         incarnation_id: UUID,
         opened: OpenedDir,
         log_thread: LogThread,
-        outside: Outside,
+        environment: Environment,
         start_periodic: Callable[[ActiveController], list[asyncio.Task[None]]],
     ) -> None:
-        self.wall_ms = outside.wall_ms
+        self.wall_ms = environment.wall_ms
         self.counts = OperationCounts()
         self._config = config
         self._incarnation_id = incarnation_id
         self._cluster_id = opened.cluster_id
         self._metadata_log = opened.log
         self._log_thread = log_thread
-        self._now_ms = outside.monotonic_ms
+        self._now_ms = environment.monotonic_ms
         self._start_periodic = start_periodic
         self._log = SingleVoterLog(
             opened.log,
             log_thread,
             node_id=config.node.node_id,
             epoch=opened.epoch,
-            wall_ms=outside.wall_ms,
+            wall_ms=environment.wall_ms,
         )
         self._loader = opened.loader
         """The committed state while no term runs."""

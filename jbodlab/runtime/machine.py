@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from jbodlab.runtime.outside import Outside
+from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class MachineThreads:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
-def system_environment() -> Outside:
+def system_environment() -> Environment:
     """Return the clocks, threads, disks and network of this machine."""
-    return Outside(
+    return Environment(
         monotonic_s=time.monotonic,
         wall_ms=lambda: time.time_ns() // 1_000_000,
         random=Random(),

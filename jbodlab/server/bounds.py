@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, new_scratch
 from jbodlab.metadata.image.settings_image import Quotas
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.loop_clock import loop_ms
-from jbodlab.runtime.outside import Outside
 from jbodlab.server.connection_rate import ConnectionRate
 from jbodlab.server.fair_turns import FairTurns
 from jbodlab.server.malloc import MemoryReturn
@@ -26,7 +26,7 @@ class Bounds:
     """Lives on the event loop; made for all listeners of one broker.
 
     Args:
-        outside: Gives the clock, and the thread that returns memory.
+        environment: Gives the clock, and the thread that returns memory.
         limits: Of connections.
         quotas: Returns the quotas of the metadata; those of addresses count here.
         queued_max_request_bytes: Of all requests together; None for no limit.
@@ -35,7 +35,7 @@ class Bounds:
 
     def __init__(
         self,
-        outside: Outside,
+        environment: Environment,
         limits: ConnectionLimits | None = None,
         *,
         quotas: Callable[[], Quotas] = dict,
@@ -52,9 +52,9 @@ class Bounds:
         self.max_request_bytes = max_request_bytes
         self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))
         self.rate = ConnectionRate(quotas, self._loop.time)
-        self.memory_return = MemoryReturn(outside.threads.start)
+        self.memory_return = MemoryReturn(environment.threads.start)
         self.memory = RequestMemory(queued_max_request_bytes, self.memory_return.moved)
-        self.turns = FairTurns(self._loop, outside.monotonic_s)
+        self.turns = FairTurns(self._loop, environment.monotonic_s)
         self.scratch = new_scratch()
         """Where every connection receives; nothing stays there between two of the loop's calls."""
 

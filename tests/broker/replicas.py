@@ -249,7 +249,7 @@ class Host:
                 lag_time_max_ms=lag_time_max_ms,
                 sends_consumers_away=sends_consumers_away,
             ),
-            outside=system_environment(),
+            environment=system_environment(),
             topics=self.topics,
             log_dirs=self.log_dirs,
             fetchers=self.fetchers,

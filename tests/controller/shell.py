@@ -24,16 +24,16 @@ class Shell:
     """Log, thread and leadership, wired as the server does it, without periodic tasks."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        config, outside = config_of(directory, **settings), system_environment()
+        config, environment = config_of(directory, **settings), system_environment()
         self.opened = open_metadata_dir(config)
         self.log: MetadataLog = self.opened.log
-        self.thread = LogThread(outside.threads)
+        self.thread = LogThread(environment.threads)
         self.leadership = Leadership(
             config=config,
             incarnation_id=UUID(int=1),
             opened=self.opened,
             log_thread=self.thread,
-            outside=outside,
+            environment=environment,
             start_periodic=lambda _: [],
         )
         self.running: asyncio.Task[None]

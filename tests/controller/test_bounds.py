@@ -19,8 +19,8 @@ from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.outside import Outside
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, Offset
 from lab.cluster.ports import HeldPorts
@@ -32,12 +32,12 @@ FROM_THE_START = pb.MetadataStreamRequest(cluster_id=CLUSTER_ID, last_fetched_ep
 
 
 @asynccontextmanager
-async def served(tmp_path: Path, outside: Outside | None = None) -> AsyncIterator[Any]:
+async def served(tmp_path: Path, environment: Environment | None = None) -> AsyncIterator[Any]:
     """Run a controller in this process; yields calls to it."""
     stop = asyncio.Event()
     with HeldPorts.hold(1) as held:
         (port,) = held.numbers
-        server = ControllerServer(config_of(format_dir(tmp_path / "metadata"), port), outside)
+        server = ControllerServer(config_of(format_dir(tmp_path / "metadata"), port), environment)
         running = asyncio.create_task(server.run(stop))
         # The first attempt comes before the controller listens.
         soon = [(f"grpc.{name}_reconnect_backoff_ms", 20) for name in ("initial", "min", "max")]
@@ -142,12 +142,12 @@ def test_a_timeout_of_zero_means_not_to_wait_for_the_effect(
     tmp_path: Path, timeout_ms: int, expected: int
 ) -> None:
     # Every look at the clock is 10 ms after the one before.
-    outside = replace(system_environment(), monotonic_s=count(step=0.010).__next__)
+    environment = replace(system_environment(), monotonic_s=count(step=0.010).__next__)
     wish = requests.PartitionToReassign(topic="unknown", partition=0, replicas=brokers(1))
     request = requests.AlterPartitionReassignmentsRequest(partitions=(wish,), timeout_ms=timeout_ms)
 
     async def scenario() -> None:
-        async with served(tmp_path, outside) as stub:
+        async with served(tmp_path, environment) as stub:
             answer = from_proto(await stub.AlterPartitionReassignments(to_proto(request)))
 
             codes = {each.error_code for each in answer.results} | {answer.error_code}

@@ -1,4 +1,4 @@
-"""A controller and a broker run where their `Outside` says, and nowhere else.
+"""A controller and a broker run where their `Environment` says, and nowhere else.
 
 Their directories are at a path that does not exist. The disk that they are handed knows what is
 meant, and the calls of the broker go straight to the controller's service, so whatever took another
@@ -23,8 +23,8 @@ from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import to_proto
 from jbodlab.controller_api.transport import RpcService
 from jbodlab.metadata.log.formatting import format_directories
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.broker.disks import eventually
@@ -105,9 +105,11 @@ async def running(run: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncItera
         await task
 
 
-def format_for(outside: Outside, node_id: int, *names: str) -> list[Path]:
+def format_for(environment: Environment, node_id: int, *names: str) -> list[Path]:
     paths = [NOWHERE / name for name in names]
-    format_directories(paths, cluster_id=CLUSTER_ID, node_id=node_id, level=30, outside=outside)
+    format_directories(
+        paths, cluster_id=CLUSTER_ID, node_id=node_id, level=30, environment=environment
+    )
     return paths
 
 
@@ -115,14 +117,14 @@ def test_a_controller_and_a_broker_find_everything_through_their_outside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     wire = Wire()
-    outside = replace(
+    environment = replace(
         system_environment(),
         fs_of=lambda _path: Elsewhere(tmp_path),
         connect_rpc=lambda _address: wire,
         rpc_server=lambda _listener: wire,
     )
-    (metadata,) = format_for(outside, 100, "controller")
-    log_dirs = format_for(outside, 1, "d1", "d2")
+    (metadata,) = format_for(environment, 100, "controller")
+    log_dirs = format_for(environment, 1, "d1", "d2")
     found, _ = broker_config.from_properties(
         {
             "process.roles": "broker",
@@ -137,8 +139,8 @@ def test_a_controller_and_a_broker_find_everything_through_their_outside(
 
     async def scenario() -> None:
         serves = asyncio.Event()
-        controller = ControllerServer(config_of(metadata), outside)
-        broker = BrokerServer(found, outside, before_serving=serves.set)
+        controller = ControllerServer(config_of(metadata), environment)
+        broker = BrokerServer(found, environment, before_serving=serves.set)
         async with asyncio.timeout(DEADLINE_S), running(controller.run):
             await eventually(lambda: wire.is_open)
             async with running(broker.run):

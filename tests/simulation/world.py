@@ -33,8 +33,8 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage
 from jbodlab.metadata.log.formatting import format_directories
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.log_lines import with_values
-from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import JbodlabError
@@ -295,7 +295,7 @@ class World:
             cluster_id=self.cluster_id,
             node_id=node.id,
             level=self.options.level,
-            outside=self._outside(node, f"format {before}" if before else "format"),
+            environment=self._environment(node, f"format {before}" if before else "format"),
         )
         for path in paths:
             self.disks[path].medium.sync_all()
@@ -321,11 +321,11 @@ class World:
         other.names[names.META_PROPERTIES_FILE] = one.names[names.META_PROPERTIES_FILE]
         other.durable[names.META_PROPERTIES_FILE] = one.names[names.META_PROPERTIES_FILE]
 
-    def _outside(self, node: Node, life: str) -> Outside:
+    def _environment(self, node: Node, life: str) -> Environment:
         seed = f"{self.options.seed}:{node.name}:{life}:{self._devices}"
         loop = self.loop
         views = {path: DiskView(self.disks[path]) for path in node.places}
-        return Outside(
+        return Environment(
             monotonic_s=loop.time,
             wall_ms=lambda: WALL_START_MS + int(loop.time() * 1000) + node.ahead_ms,
             random=Random(f"{seed}:random"),
@@ -353,7 +353,7 @@ class World:
         self.note(f"{node.name} starts")
 
     def _start(self, node: Node, process: Process) -> None:
-        outside = self._outside(node, str(node.lives))
+        environment = self._environment(node, str(node.lives))
         node.stop = asyncio.Event()
         kind: Any = controller.server.ControllerServer
         read: Any = controller_config
@@ -361,7 +361,7 @@ class World:
             kind, read = broker.server.BrokerServer, from_properties
         # What they say stays the same in all its lives.
         node.config = node.config or read(self.properties(node))[0]
-        node.server = kind(node.config, outside)
+        node.server = kind(node.config, environment)
         task = self.loop.create_task(node.server.run(node.stop), name="server")
         self.loop.kept.append((task, node.server))
         task.add_done_callback(lambda done: self._ended(node, process, done))

@@ -28,8 +28,8 @@ from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.directory.no_space import FullError
 from broker.disk.directory.replica_files import ReplicaFiles
 from broker.disk.directory.slowness import IoSamples
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory.filesystem import Disk, FileSystem
 from jbodlab.storage.log.directory_files import DirectoryFiles
 from jbodlab.vocabulary import kafka_uuid
@@ -45,7 +45,7 @@ class LogDir:
 
     Attributes:
         path: As configured.
-        outside: Clocks, ids and threads for whoever works in this directory.
+        environment: Clocks, ids and threads for whoever works in this directory.
         directory_id: None if it was never readable, so that its id is unknown.
         disk: The disk itself.
         fs: The disk as this life of the directory may use it, in the serving queue only; refuses
@@ -68,15 +68,15 @@ class LogDir:
         path: Path,
         directory_id: DirectoryId | None,
         *,
-        outside: Outside | None = None,
+        environment: Environment | None = None,
         fs: Disk | None = None,
         identity: tuple[int, int] | None = None,
         open_files_max: int = OPEN_FILES_MAX,
     ) -> None:
         self.path = path
-        self.outside = outside or system_environment()
+        self.environment = environment or system_environment()
         self.directory_id = directory_id
-        self.disk = fs or self.outside.fs_of(path)
+        self.disk = fs or self.environment.fs_of(path)
         self._fence = Fence()
         self._upkeep_fence = Fence()
         self._checkpoint_fence = Fence()
@@ -218,7 +218,7 @@ class LogDir:
         life = type(self)(
             self.path,
             directory_id,
-            outside=self.outside,
+            environment=self.environment,
             fs=self.disk,
             identity=identity,
             open_files_max=self._open_files_max,
@@ -253,7 +253,7 @@ class LogDir:
     def no_space(self, cause: str) -> None:
         """Take notice that the disk took no more, whatever it had said of its room: it is FULL."""
         if self.is_online:
-            self.space.denied(cause, self.outside.monotonic_s())
+            self.space.denied(cause, self.environment.monotonic_s())
 
     def room_again(self) -> None:
         """Take notice that the disk took all that it had had no room for."""
@@ -271,8 +271,8 @@ class LogDir:
     def _queue(self, name: str) -> DirectoryExecutor:
         return DirectoryExecutor(
             name,
-            threads=self.outside.threads,
-            monotonic_s=self.outside.monotonic_s,
+            threads=self.environment.threads,
+            monotonic_s=self.environment.monotonic_s,
             make_error=self.error,
             on_failure=self._call_failed,
             on_no_space=self.no_space,

@@ -144,7 +144,7 @@ async def _close_directory(
     closed, behind = await log_dir.run(partial(_carry_out, closing))
     unsynced = deque(each for each in closed if not each.sync.is_empty)
     lost: list[_Closing] = []
-    threads = log_dir.outside.threads
+    threads = log_dir.environment.threads
     await asyncio.gather(
         *(
             run_aside(partial(_sync, log_dir, unsynced, lost), f"close {log_dir.path}", threads)

@@ -189,7 +189,7 @@ def _load_directory(
     """Load one directory; on its thread."""
     fs, path = log_dir.fs, log_dir.path
     clean = clean_shutdown.take(fs, path)
-    replicas = _replicas(fs, path, replica_of, is_ours, in_use, log_dir.outside.new_hex)
+    replicas = _replicas(fs, path, replica_of, is_ours, in_use, log_dir.environment.new_hex)
     if not clean:
         _forget_cached(fs, replicas, log_config_of)
     found = {name: _read_checkpoint(fs, path / name) for name in CONTENTS}

@@ -205,7 +205,7 @@ class LogDirRevival:
         if found.lock is not None:
             self._opened.locks[former.path] = found.lock
             if lock is not None:
-                run_aside(lock.close, f"unlock {former.path}", former.outside.threads)
+                run_aside(lock.close, f"unlock {former.path}", former.environment.threads)
         self._back(former, log_dir, logs)
         replicas = sum(not each.log.files.is_future for each in logs)
         await self._schedule_leftovers(log_dir)
@@ -242,11 +242,11 @@ class LogDirRevival:
             },
             held=self._opened.locks.get(former.path),
             lock_it=partial(DirectoryLock, former.disk, former.path),
-            random_bytes=former.outside.random_bytes,
+            random_bytes=former.environment.random_bytes,
         )
         try:
             async with asyncio.timeout(self._inspection_timeout_s):
-                return await run_aside(look, f"inspect {former.path}", former.outside.threads)
+                return await run_aside(look, f"inspect {former.path}", former.environment.threads)
         except TimeoutError as error:
             fence.close()
             reason = str(error) or f"no answer within {self._inspection_timeout_s:g} s"
@@ -297,7 +297,7 @@ class LogDirRevival:
 
     def _give_back(self, former: LogDir, found: Inspected) -> None:
         if found.lock is not None:
-            run_aside(found.lock.release, f"unlock {former.path}", former.outside.threads)
+            run_aside(found.lock.release, f"unlock {former.path}", former.environment.threads)
 
     async def _until(self, condition: Callable[[], bool], timeout_s: float) -> None:
         """Return when a condition holds, or the time is over."""

@@ -29,8 +29,8 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life import clean_shutdown
 from broker.limits import START_DEADLINE_S
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.outside import Outside
 from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import disk_errors, meta_properties
 from jbodlab.storage.directory.directory_lock import DirectoryLock
@@ -77,7 +77,7 @@ async def open_log_dirs(
     log_dirs: Sequence[Path],
     metadata_log_dir: Path,
     on_fatal: Callable[[str], None],
-    outside: Outside | None = None,
+    environment: Environment | None = None,
     open_files_max: int = OPEN_FILES_MAX,
     deadline_s: float = START_DEADLINE_S,
 ) -> OpenedLogDirs:
@@ -88,7 +88,7 @@ async def open_log_dirs(
         log_dirs: `log.dirs`, in configured order.
         metadata_log_dir: One of them, or a separate directory.
         on_fatal: See `LogDirs`.
-        outside: The disks under the directories, and what works in them goes by.
+        environment: The disks under the directories, and what works in them goes by.
         open_files_max: Most `.log` files that each directory keeps open.
         deadline_s: Longest time for a directory to answer; one that does not starts offline.
 
@@ -98,13 +98,13 @@ async def open_log_dirs(
             formatted or cannot be read, or no directory is left.
         ConfigError: a directory is named twice.
     """
-    outside = outside or system_environment()
+    environment = environment or system_environment()
     paths = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     looks = await in_parallel(
-        paths, lambda path: _look(outside.fs_of(path), path), deadline_s, outside.threads
+        paths, lambda path: _look(environment.fs_of(path), path), deadline_s, environment.threads
     )
     _refuse_duplicates(log_dirs, looks)
-    fs = outside.fs_of(metadata_log_dir)
+    fs = environment.fs_of(metadata_log_dir)
     found = meta_properties.read_ensemble(
         fs, log_dirs, metadata_log_dir, look=lambda path: looks[path]().found
     )
@@ -112,10 +112,14 @@ async def open_log_dirs(
     meta_properties.verify_ensemble(ensemble, node_id=node_id)
     normal = ensemble.normal
     entered = await in_parallel(
-        list(normal), lambda path: _enter(outside, path, normal[path]), deadline_s, outside.threads
+        list(normal),
+        lambda path: _enter(environment, path, normal[path]),
+        deadline_s,
+        environment.threads,
     )
     opened = {
-        path: _open(path, outside, open_files_max, ensemble, entered.get(path)) for path in paths
+        path: _open(path, environment, open_files_max, ensemble, entered.get(path))
+        for path in paths
     }
     made = {path: log_dir for path, (log_dir, _) in opened.items()}
     states = {path: state for path, (_, state) in opened.items() if state is not None}
@@ -139,14 +143,14 @@ async def open_log_dirs(
 
 def _open(
     path: Path,
-    outside: Outside,
+    environment: Environment,
     open_files_max: int,
     ensemble: Ensemble,
     entered: Callable[[], _Entered] | None,
 ) -> tuple[LogDir, _Entered | None]:
     """Return a directory, offline unless it was entered."""
     if entered is None:
-        log_dir = LogDir(path, None, outside=outside, open_files_max=open_files_max)
+        log_dir = LogDir(path, None, environment=environment, open_files_max=open_files_max)
         _start_offline(log_dir, ensemble.failed[path])
         return log_dir, None
     try:
@@ -158,7 +162,7 @@ def _open(
         log_dir = LogDir(
             path,
             ensemble.normal[path].directory_id,
-            outside=outside,
+            environment=environment,
             open_files_max=open_files_max,
         )
         _start_offline(log_dir, disk_errors.describe(error))
@@ -166,7 +170,7 @@ def _open(
     log_dir = LogDir(
         path,
         state.directory_id,
-        outside=outside,
+        environment=environment,
         identity=state.identity,
         open_files_max=open_files_max,
     )
@@ -210,14 +214,14 @@ def _look(fs: Disk, path: Path) -> _Look:
     return _Look(fs.canonical(path), meta_properties.look_into(fs, path))
 
 
-def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
+def _enter(environment: Environment, path: Path, meta: MetaProperties) -> _Entered:
     """Do what may fail with one directory alone.
 
     Raises:
         OSError: the directory is not usable.
         FormatError: it is in use, or cannot be given an id.
     """
-    fs = outside.fs_of(path)
+    fs = environment.fs_of(path)
     identity = fs.identity(path)
     if not _says(fs, path, meta):
         # It hung, and another disk was put in its place.
@@ -226,7 +230,7 @@ def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
         )
     fs.listdir(path)
     lock = DirectoryLock(fs, path)
-    meta = with_directory_id(fs, path, meta, outside.random_bytes)
+    meta = with_directory_id(fs, path, meta, environment.random_bytes)
     return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
 
 

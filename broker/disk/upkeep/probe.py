@@ -135,11 +135,11 @@ async def _probed(log_dir: LogDir) -> Look | None:
         finally:
             leave()
 
-    return await run_aside(on_thread, f"probe {log_dir.path}", log_dir.outside.threads)
+    return await run_aside(on_thread, f"probe {log_dir.path}", log_dir.environment.threads)
 
 
 def _timed_probe(log_dir: LogDir, fs: FileSystem) -> Look | None:
-    monotonic_s = log_dir.outside.monotonic_s
+    monotonic_s = log_dir.environment.monotonic_s
     begun_s = monotonic_s()
     probe(fs, log_dir.path, log_dir.identity)
     log_dir.io_samples.note(Work.PROBE, begun_s, monotonic_s())

@@ -17,8 +17,8 @@ from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.features import default_levels
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME, versioned
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.outside import Outside
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
@@ -36,7 +36,7 @@ def format_directories(
     features: Mapping[str, int] | None = None,
     used: set[DirectoryId] | None = None,
     tell: Callable[[Path], None] = lambda _: None,
-    outside: Outside | None = None,
+    environment: Environment | None = None,
 ) -> None:
     """Format directories of one node, creating those that are missing.
 
@@ -48,12 +48,12 @@ def format_directories(
         features: Levels of other features; by default those of a new cluster.
         used: Ids that the node's other directories have.
         tell: Told of each directory before it is formatted.
-        outside: Disks, clock and ids; those of the machine by default.
+        environment: Disks, clock and ids; those of the machine by default.
 
     Raises:
         FormatError: a directory could not be written.
     """
-    outside = outside or system_environment()
+    environment = environment or system_environment()
     levels = default_levels(level) if features is None else features
     records = [
         versioned(FeatureLevelRecord(name=name, feature_level=number), level)
@@ -61,14 +61,14 @@ def format_directories(
     ]
     taken = set(used or ())
     for directory in directories:
-        found = directory_id.random_directory_id(outside.random_bytes)
+        found = directory_id.random_directory_id(environment.random_bytes)
         while found in taken:
-            found = directory_id.random_directory_id(outside.random_bytes)
+            found = directory_id.random_directory_id(environment.random_bytes)
         taken.add(found)
         tell(directory)
         meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=found)
         try:
-            _format_one(directory, meta, records, outside)
+            _format_one(directory, meta, records, environment)
         except OSError as error:
             raise FormatError(
                 f"Error while writing meta.properties file {directory}: {error}"
@@ -76,9 +76,12 @@ def format_directories(
 
 
 def _format_one(
-    directory: Path, meta: MetaProperties, records: Sequence[VersionedRecord], outside: Outside
+    directory: Path,
+    meta: MetaProperties,
+    records: Sequence[VersionedRecord],
+    environment: Environment,
 ) -> None:
-    fs, now_ms = outside.fs_of(directory), outside.wall_ms()
+    fs, now_ms = environment.fs_of(directory), environment.wall_ms()
     _make_directory(fs, directory)
     write_bootstrap(directory / "bootstrap.checkpoint", records, created_ms=now_ms, fs=fs)
     meta_properties.write(fs, directory, meta, comments=_comments(now_ms))

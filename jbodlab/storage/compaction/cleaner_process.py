@@ -189,11 +189,11 @@ def main() -> None:
     """Serve the requests of the parent process until it closes the connection."""
     from jbodlab.runtime.machine import system_environment
 
-    outside = system_environment()
-    outside.threads.lower_priority()
+    environment = system_environment()
+    environment.threads.lower_priority()
     connection = Connection(int(sys.argv[1]))
     rate = Rate()
-    caller = Caller(connection, rate, outside.monotonic_s)
+    caller = Caller(connection, rate, environment.monotonic_s)
     cleaning: CompactionRound | None = None
     while True:
         try:
@@ -207,8 +207,8 @@ def main() -> None:
             if name == "begin":
                 # That of the last round may be large.
                 cleaning = None
-                throttle = RateThrottle(caller, rate, outside.monotonic_s)
-                cleaning = CompactionRound(outside.fs_of(argument.folder), argument, throttle)
+                throttle = RateThrottle(caller, rate, environment.monotonic_s)
+                cleaning = CompactionRound(environment.fs_of(argument.folder), argument, throttle)
                 answer: tuple[Any, ...] = ("done", cleaning.begin())
             else:
                 assert cleaning is not None

@@ -113,7 +113,7 @@ class Compacting:
             self.host.log_dirs,
             self.host.manager,
             self.checkpoints.write_cleaner_offsets,
-            outside=replace(system_environment(), compactor=self._compactor),
+            environment=replace(system_environment(), compactor=self._compactor),
             settings=replace(CleanerSettings(backoff_ms=5), **settings),  # type: ignore[arg-type]
         )
         self.host.log_dirs.add_failure_listener(self.cleaner)

@@ -500,7 +500,7 @@ def test_compact_under_load_of_shard(tmp_path: Path, gate: asyncio.Event) -> Non
             host.log_dirs,
             host.manager,
             write_checkpoint,
-            outside=replace(system_environment(), compactor=Here),
+            environment=replace(system_environment(), compactor=Here),
             settings=CleanerSettings(backoff_ms=5),
         )
         cleaner.start()

@@ -290,7 +290,7 @@ def test_a_directory_stays_full_while_a_log_waits_whatever_the_probe_writes(
     async def test(box: Box) -> None:
         await blocked(box)
         space, disk = box.log_dir.space, box.log_dir.space.disk
-        space.written(box.log_dir.outside.monotonic_s())
+        space.written(box.log_dir.environment.monotonic_s())
         assert disk.denial is not None
 
         await box.make_room()
@@ -298,7 +298,7 @@ def test_a_directory_stays_full_while_a_log_waits_whatever_the_probe_writes(
         await blocked(box)
         box.log.writer.give_up(box.log.files)
         await until(lambda: not box.log.is_blocked)
-        space.written(box.log_dir.outside.monotonic_s() + disk_space.DENIAL_S)
+        space.written(box.log_dir.environment.monotonic_s() + disk_space.DENIAL_S)
         assert disk.denial is None
 
     boxed(tmp_path, test)

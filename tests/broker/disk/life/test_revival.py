@@ -82,7 +82,7 @@ class Broker:
             log_dirs=self.paths,
             metadata_log_dir=self.metadata_dir,
             on_fatal=self.fatal.append,
-            outside=replace(
+            environment=replace(
                 system_environment(), fs_of=lambda path: fs if path == self.paths[1] else FS
             ),
         )

@@ -308,7 +308,9 @@ def test_a_directory_that_does_not_answer_starts_offline_and_the_others_serve(
     opened = opened_now(
         paths,
         tmp_path / "metadata",
-        outside=replace(system_environment(), fs_of=lambda path: disk if path == paths[1] else FS),
+        environment=replace(
+            system_environment(), fs_of=lambda path: disk if path == paths[1] else FS
+        ),
         deadline_s=0.2,
     )
 
@@ -328,7 +330,9 @@ def test_a_directory_whose_meta_properties_cannot_be_read_starts_offline(
     opened = opened_now(
         paths,
         tmp_path / "metadata",
-        outside=replace(system_environment(), fs_of=lambda path: disk if path == paths[1] else FS),
+        environment=replace(
+            system_environment(), fs_of=lambda path: disk if path == paths[1] else FS
+        ),
     )
 
     assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
@@ -352,7 +356,7 @@ def test_a_disk_that_was_replaced_while_the_start_waited_for_it_starts_offline(
     opened = opened_now(
         paths,
         tmp_path / "metadata",
-        outside=replace(
+        environment=replace(
             system_environment(), fs_of=lambda path: Replaced() if path == paths[1] else FS
         ),
     )
@@ -374,7 +378,7 @@ def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> N
         opened_now(
             paths,
             tmp_path / "metadata",
-            outside=replace(
+            environment=replace(
                 system_environment(), fs_of=lambda path: ReadOnly() if path == paths[3] else FS
             ),
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jbodlab.storage.directory.filesystem import Disk
 
 
-class Outside(msgspec.Struct, frozen=True, kw_only=True):
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """Clock, randomness, threads, disks and network of a server; tests pass fakes.
 
     Attributes:

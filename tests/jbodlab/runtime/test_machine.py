@@ -110,7 +110,7 @@ def sources() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(ROOT)), path.read_text()
 
 
-def test_nobody_but_outside_asks_the_machine() -> None:
+def test_nobody_but_the_machine_module_asks_the_machine() -> None:
     found = [
         f"{path}:{line} {name}"
         for path, source in sources()
@@ -167,7 +167,7 @@ def test_the_machine_is_the_default_of_few(name: str) -> None:
 def contract() -> dict[str, Any]:
     """Return the import contract of the servers, as it is checked with every change."""
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (found,) = (each for each in linter["contracts"] if each["id"] == "outside")
+    (found,) = (each for each in linter["contracts"] if each["id"] == "environment")
     return found
 
 
@@ -199,23 +199,23 @@ def test_the_import_contract_finds_a_planted_import(module: str) -> None:
     assert not is_kept("jbodlab.storage.log.planted", module)
 
 
-def test_the_import_contract_lets_outside_ask_the_machine() -> None:
+def test_the_import_contract_lets_the_machine_module_ask_the_machine() -> None:
     assert is_kept("jbodlab.runtime.machine", "time")
     assert is_kept("broker.disk.planted", "jbodlab.runtime.machine")
 
 
 def test_the_machine_gives_other_ids_every_time() -> None:
-    outside = system_environment()
+    environment = system_environment()
 
-    assert len({outside.new_hex() for _ in range(100)}) == 100
-    assert all(len(outside.new_hex()) == 32 for _ in range(100))
-    assert outside.new_id() not in (outside.new_id(), ZERO_UUID)
+    assert len({environment.new_hex() for _ in range(100)}) == 100
+    assert all(len(environment.new_hex()) == 32 for _ in range(100))
+    assert environment.new_id() not in (environment.new_id(), ZERO_UUID)
 
 
 def test_milliseconds_of_the_monotonic_clock_are_whole() -> None:
-    outside = system_environment()
-    before_s = outside.monotonic_s()
+    environment = system_environment()
+    before_s = environment.monotonic_s()
 
-    now_ms = outside.monotonic_ms()
+    now_ms = environment.monotonic_ms()
 
-    assert int(before_s * 1000) <= now_ms <= outside.monotonic_s() * 1000
+    assert int(before_s * 1000) <= now_ms <= environment.monotonic_s() * 1000
