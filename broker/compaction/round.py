@@ -14,7 +14,7 @@ from broker.compaction.stats import RoundStats
 from broker.disk.directory.executor import run_aside
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.logs_in_use import LogsInUse
-from broker.disk.directory.no_space import all_or_lost
+from broker.disk.directory.no_space import fsync_or_fail
 from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
@@ -235,4 +235,4 @@ class Round:
 
 def _prepare(fs: FileSystem, folder: Path, cleaned: Sequence[int]) -> None:
     prepare_swap(fs, folder, cleaned)
-    all_or_lost(partial(fs.fsync_dir, folder))
+    fsync_or_fail(partial(fs.fsync_dir, folder))

@@ -29,7 +29,7 @@ from broker.replica.client_requests import (
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import EMPTY_SLICE, Slice
-from broker.replica.waiting import or_error
+from broker.replica.waiting import fail_on_exception
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -229,7 +229,7 @@ class FetchAnswer:
 
     def _complete(self) -> None:
         if not self._answer.done():
-            with or_error(self._answer):
+            with fail_on_exception(self._answer):
                 self._answer.set_result([self._result(index) for index in range(len(self._found))])
 
     def _result(self, index: int) -> FetchResult:

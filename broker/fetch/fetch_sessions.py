@@ -40,7 +40,7 @@ from broker.replica.client_requests import (
 )
 from broker.replica.partition import Partition
 from broker.replica.waiters import News
-from broker.replica.waiting import or_error
+from broker.replica.waiting import fail_on_exception
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition
@@ -383,7 +383,7 @@ class FetchSession:
         """Read what the active partitions have."""
         if answer.done():
             return
-        with or_error(answer):
+        with fail_on_exception(answer):
             items = list(self.active.values())
             if found is None:
                 found = [self._look(item, news=False) for item in items]
@@ -402,7 +402,7 @@ class FetchSession:
     ) -> None:
         if answer.done():
             return
-        with or_error(answer):
+        with fail_on_exception(answer):
             answer.set_result(self._told(items, results.result()))
 
     def _told(self, items: Sequence[_Item], results: Sequence[FetchResult]) -> SessionFetched:

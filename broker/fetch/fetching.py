@@ -32,7 +32,7 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.tail_cache import EMPTY_SLICE
-from broker.replica.waiting import FetchQueue, WaitingFetch, or_error
+from broker.replica.waiting import FetchQueue, WaitingFetch, fail_on_exception
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -92,7 +92,7 @@ class FetchService:
             self._waiting(params, entries, readable, answer) if params.max_wait_ms > 0 else None
         )
         missing = params.min_bytes
-        with or_error(answer):
+        with fail_on_exception(answer):
             for some in slices(entries, PART_ENTRIES):
                 await self._turns.next()
                 for entry in some:
@@ -133,7 +133,7 @@ class FetchService:
         entries: Sequence[FetchEntry],
         answer: asyncio.Future[list[FetchResult]],
     ) -> None:
-        with or_error(answer):
+        with fail_on_exception(answer):
             found = () if len(entries) > PART_ENTRIES else self._found(params, entries)
             self._answer(params, entries, found, answer)
 

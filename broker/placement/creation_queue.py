@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.no_space import NoSpaceError, all_or_lost
+from broker.disk.directory.no_space import NoSpaceError, fsync_or_fail
 from broker.disk.directory.shortage import ShortageError
 from broker.limits import CREATIONS_PER_CALL
 from broker.placement import replica_folders
@@ -93,7 +93,7 @@ def _create_all(log_dir: LogDir, creates: Sequence[Create]) -> list[LoadedLog | 
             else:
                 raise
     try:
-        all_or_lost(partial(log_dir.fs.fsync_dir, log_dir.path))
+        fsync_or_fail(partial(log_dir.fs.fsync_dir, log_dir.path))
     except (OSError, MemoryError) as error:
         if not disk_errors.is_shortage(error):
             raise

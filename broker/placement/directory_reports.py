@@ -38,7 +38,7 @@ from broker.placement.reported_directory import (
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
-from broker.replica.replica_state import Absent, Creating, Offline, StandIn
+from broker.replica.replica_state import Absent, Creating, DataLoss, Offline
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
@@ -142,13 +142,13 @@ class DirectoryReports:
     def review(self) -> None:
         """Look at all replicas."""
         for partition in list(self._replicas.partitions()):
-            if partition.stand_in is StandIn.POSSIBLE:
+            if partition.data_loss is DataLoss.SUSPECTED:
                 self._note_empty_last_in_sync(partition)
             log = partition.log
             # Nearly all of them are where they should be; thousands are passed over quickly.
             if (
                 log is None
-                or partition.stand_in is StandIn.MUST_NOT_LEAD
+                or partition.data_loss is DataLoss.REPORTED
                 or log.log_dir.directory_id != partition.registration.directory(self._broker_id)
             ):
                 self._report(_key(partition), partition)
@@ -245,7 +245,7 @@ class DirectoryReports:
             counts_as_online=(
                 assigned in (UNASSIGNED, MIGRATING) or self._log_dirs.by_id(assigned) is not None
             ),
-            is_empty_last_in_sync=partition.stand_in is StandIn.MUST_NOT_LEAD,
+            is_empty_last_in_sync=partition.data_loss is DataLoss.REPORTED,
         )
 
     def _was_made_anew(self, partition: Partition) -> bool:
@@ -267,17 +267,17 @@ class DirectoryReports:
         """
         registration, presence = partition.registration, _presence(partition)
         if presence is Presence.IN_CREATION:
-            is_made_anew = partition.stand_in is StandIn.POSSIBLE or (
+            is_made_anew = partition.data_loss is DataLoss.SUSPECTED or (
                 self._is_first and not self._is_new(_key(partition))
             )
         else:
             is_made_anew = presence is Presence.ONLINE and (
-                partition.stand_in is StandIn.POSSIBLE
+                partition.data_loss is DataLoss.SUSPECTED
                 or (self._is_first and self._was_made_anew(partition))
             )
         if (
             is_made_anew
-            and partition.stand_in is not StandIn.MUST_NOT_LEAD
+            and partition.data_loss is not DataLoss.REPORTED
             and partition.is_last_in_sync
             and len(registration.replicas) > 1
             and registration.partition_epoch > 0

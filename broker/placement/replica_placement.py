@@ -67,19 +67,19 @@ class ReplicaPlacement:
         self._budget = TailCacheBudget()
         self._loaded: dict[TopicPartition, tuple[PartitionLog, int]] = {}
         # Logs that have left, until neither a folder nor a checkpoint has their name.
-        self._leaving: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._being_deleted: dict[TopicPartition, asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[PartitionLog | None], None] = {}
         self._creating: dict[TopicPartition, asyncio.Task[PartitionLog | None]] = {}
         self._creations: dict[LogDir, CreationQueue] = {}
         # Directories that were asked for before there was a replica; lost with the process.
-        self._wishes: OrderedDict[TopicPartition, Path] = OrderedDict()
+        self._requested_dirs: OrderedDict[TopicPartition, Path] = OrderedDict()
         # Replicas whose logs were the copies of a move, which may lack records.
-        self._copies: set[TopicPartition] = set()
-        self._waiting: frozenset[TopicPartition] = frozenset()
+        self._promoted_futures: set[TopicPartition] = set()
+        self._only_future_found: frozenset[TopicPartition] = frozenset()
         # Replicas that an earlier process of this broker may have created, reported or not.
-        self._earlier: set[TopicIdPartition] = set()
+        self._maybe_created_before_restart: set[TopicIdPartition] = set()
         # Replicas whose logs were found in directories that have failed since.
-        self._unreachable: dict[TopicPartition, tuple[TopicId, LogDir]] = {}
+        self._in_failed_dir: dict[TopicPartition, tuple[TopicId, LogDir]] = {}
 
     def spread_by_bytes(self, by_bytes: bool) -> None:
         """Spread new replicas by free bytes; else each goes where the fewest are."""
@@ -93,7 +93,7 @@ class ReplicaPlacement:
         the only replica of a partition, although it was assigned to where it was being moved: the
         copy may have been lost with the power. Where there are others, they have its records.
         """
-        self._earlier = {
+        self._maybe_created_before_restart = {
             TopicIdPartition(topic_id, index)
             for topic_id, topic in image.topics.by_id.items()
             for index, state in topic.partitions.items()
@@ -119,13 +119,13 @@ class ReplicaPlacement:
             waiting: Those whose log may be in an offline directory; it is not made anew before
                 that is back.
         """
-        self._copies = set(copies)
-        self._waiting = waiting
+        self._promoted_futures = set(copies)
+        self._only_future_found = waiting
 
     def was_copy(self, topic_partition: TopicPartition) -> bool:
         """Return, once, whether a replica's log was found as nothing but the copy of a move."""
-        if topic_partition in self._copies:
-            self._copies.discard(topic_partition)
+        if topic_partition in self._promoted_futures:
+            self._promoted_futures.discard(topic_partition)
             return True
         return False
 
@@ -145,14 +145,16 @@ class ReplicaPlacement:
         log, high_watermark = found
         if not log.log_dir.is_online:
             if log.files.topic_id is not None:
-                self._unreachable[topic_partition] = (TopicId(log.files.topic_id), log.log_dir)
+                self._in_failed_dir[topic_partition] = (TopicId(log.files.topic_id), log.log_dir)
             return None
         if log.files.topic_id != topic_id:
             # The topic was replaced by another of its name since the logs were loaded.
             self.put_aside(topic_partition, log.files, log.log_dir)
             return None
         # Where it is made anew after its directory was replaced, it is in no other.
-        self._earlier.discard(TopicIdPartition(topic_id, topic_partition.partition))
+        self._maybe_created_before_restart.discard(
+            TopicIdPartition(topic_id, topic_partition.partition)
+        )
         return log, high_watermark
 
     def create(
@@ -170,7 +172,7 @@ class ReplicaPlacement:
         if not self.may_create(topic_partition, topic_id, assigned):
             return None
         targets = self._targets(topic_partition, assigned)
-        self._wishes.pop(topic_partition, None)
+        self._requested_dirs.pop(topic_partition, None)
         # Counted now, so that the next replica of the same delta goes elsewhere.
         self._count(targets)
         targets[0].replica_count += 1
@@ -195,24 +197,25 @@ class ReplicaPlacement:
 
     def wish(self, topic_partition: TopicPartition, path: Path) -> None:
         """Remember the directory in which a replica is to be created; the oldest gives way."""
-        self._wishes[topic_partition] = path
-        self._wishes.move_to_end(topic_partition)
-        if len(self._wishes) > WISHES_MAX:
-            self._wishes.popitem(last=False)
+        self._requested_dirs[topic_partition] = path
+        self._requested_dirs.move_to_end(topic_partition)
+        if len(self._requested_dirs) > WISHES_MAX:
+            self._requested_dirs.popitem(last=False)
 
     def may_create(
         self, topic_partition: TopicPartition, topic_id: TopicId, assigned: DirectoryId
     ) -> bool:
         """Return whether a replica without a log may get a new one."""
-        if topic_partition in self._unreachable:
-            unreachable_id, _ = self._unreachable[topic_partition]
+        if topic_partition in self._in_failed_dir:
+            unreachable_id, _ = self._in_failed_dir[topic_partition]
             if unreachable_id == topic_id:
                 return False
-        if topic_partition in self._waiting and self.log_dirs.any_offline:
+        if topic_partition in self._only_future_found and self.log_dirs.any_offline:
             return False
         if (
             self.log_dirs.any_offline
-            and TopicIdPartition(topic_id, topic_partition.partition) in self._earlier
+            and TopicIdPartition(topic_id, topic_partition.partition)
+            in self._maybe_created_before_restart
         ):
             return False
         return bool(self._targets(topic_partition, assigned))
@@ -221,9 +224,9 @@ class ReplicaPlacement:
         """Drop what is known of a directory that failed, as it is back as another `LogDir`."""
         self._writers.pop(former, None)
         self._creations.pop(former, None)
-        self._unreachable = {
+        self._in_failed_dir = {
             topic_partition: known
-            for topic_partition, known in self._unreachable.items()
+            for topic_partition, known in self._in_failed_dir.items()
             if known[1] is not former
         }
         for topic_partition, (log, _) in list(self._loaded.items()):
@@ -293,7 +296,7 @@ class ReplicaPlacement:
         left = asyncio.get_running_loop().create_task(
             self._left(log_dir, renamed), name=f"{topic_partition} leaves {log_dir.path}"
         )
-        self._leaving[topic_partition] = left
+        self._being_deleted[topic_partition] = left
         left.add_done_callback(partial(self._has_left, topic_partition))
 
     async def _left(self, log_dir: LogDir, renamed: asyncio.Future[Path]) -> None:
@@ -303,8 +306,8 @@ class ReplicaPlacement:
             await self._write_checkpoints(log_dir)
 
     def _has_left(self, topic_partition: TopicPartition, left: asyncio.Task[None]) -> None:
-        if self._leaving.get(topic_partition) is left:
-            del self._leaving[topic_partition]
+        if self._being_deleted.get(topic_partition) is left:
+            del self._being_deleted[topic_partition]
 
     def writer(self, log_dir: LogDir) -> DirectoryWriter:
         """Return the queue of appends of a directory."""
@@ -315,7 +318,7 @@ class ReplicaPlacement:
 
     async def close(self) -> None:
         """Stop creating."""
-        tasks = (*self._tasks, *self._leaving.values())
+        tasks = (*self._tasks, *self._being_deleted.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -338,7 +341,7 @@ class ReplicaPlacement:
                 return ()
         cordoned = {directory for directory, log_dir in online.items() if log_dir.is_cordoned}
         full = {directory for directory, log_dir in online.items() if log_dir.condition.is_full}
-        wished = self._wishes.get(topic_partition)
+        wished = self._requested_dirs.get(topic_partition)
         preferred = next((i for i, d in online.items() if d.path == wished and i not in full), None)
         return tuple(
             online[directory]
@@ -382,7 +385,7 @@ class ReplicaPlacement:
         if earlier is not None:
             # It belongs to a topic of the same name that is deleted as soon as it was created.
             await asyncio.wait([earlier])
-        leaving = self._leaving.get(topic_partition)
+        leaving = self._being_deleted.get(topic_partition)
         if leaving is not None:
             # An earlier topic of the same name still has the name of the directory.
             await asyncio.wait([leaving])

@@ -27,7 +27,7 @@ from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.reported_directory import was_made_anew
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
-from broker.replica.replica_state import ReplicaState, StandIn
+from broker.replica.replica_state import DataLoss, ReplicaState
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -236,4 +236,4 @@ def is_counted_on(partition: Partition) -> bool:
 
 def waits_for_its_own_log(partition: Partition) -> bool:
     """Return whether a replica has an empty log in place of one that may be found."""
-    return partition.is_online and partition.stand_in is StandIn.MUST_NOT_LEAD
+    return partition.is_online and partition.data_loss is DataLoss.REPORTED

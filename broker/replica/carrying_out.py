@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from broker.disk.directory.no_space import WaitsForRoomError, all_or_lost
+from broker.disk.directory.no_space import WaitsForRoomError, fsync_or_fail
 from broker.disk.directory.replica_files import ReplicaLostError
 from broker.disk.directory.slowness import IoSamples, Work
 from jbodlab.storage.directory import disk_errors
@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
     cause: str | None
 
 
-class _Left:
+class _PendingChange:
     """A change, and what is left of it to do."""
 
     __slots__ = ("change", "instructions")
@@ -101,7 +101,7 @@ class CarryingOut:
     def __init__(self, samples: IoSamples, monotonic_s: Callable[[], float]) -> None:
         self._samples = samples
         self._monotonic_s = monotonic_s
-        self._kept: dict[LogFiles, deque[_Left]] = {}
+        self._kept: dict[LogFiles, deque[_PendingChange]] = {}
         self._finished: list[tuple[Change, Exception | None]] = []
         self._cause: str | None = None
 
@@ -111,9 +111,9 @@ class CarryingOut:
         Raises:
             OSError: the disk failed; nothing is known of what has been done, and nothing is kept.
         """
-        by_log: dict[LogFiles, deque[_Left]] = {}
+        by_log: dict[LogFiles, deque[_PendingChange]] = {}
         for change in changes:
-            by_log.setdefault(change.files, deque()).append(_Left(change))
+            by_log.setdefault(change.files, deque()).append(_PendingChange(change))
         begun_s = self._monotonic_s()
         for files, new in by_log.items():
             kept = self._kept.get(files)
@@ -121,14 +121,14 @@ class CarryingOut:
                 self._work(files, new, self._do)
             else:
                 kept.extend(new)
-                self._work(files, kept, self._let_pass)
+                self._work(files, kept, self._run_retention_ahead)
         self._samples.note(Work.APPEND, begun_s, self._monotonic_s())
         return self._outcome()
 
     def try_again(self) -> Outcome:
         """Try again what the disk had no room for; raises as `carry_out`."""
         for files, kept in list(self._kept.items()):
-            self._work(files, kept, self._let_pass)
+            self._work(files, kept, self._run_retention_ahead)
             if files in self._kept:
                 self._work(files, kept, self._do)
         return self._outcome()
@@ -148,8 +148,8 @@ class CarryingOut:
     def _work(
         self,
         files: LogFiles,
-        left: deque[_Left],
-        step: Callable[[LogFiles, deque[_Left]], None],
+        left: deque[_PendingChange],
+        step: Callable[[LogFiles, deque[_PendingChange]], None],
     ) -> None:
         """Do something for one log; what is wrong with it alone does not fail its neighbours."""
         try:
@@ -172,7 +172,7 @@ class CarryingOut:
             files.is_behind = False
             self._kept.pop(files, None)
 
-    def _do(self, files: LogFiles, left: deque[_Left]) -> None:
+    def _do(self, files: LogFiles, left: deque[_PendingChange]) -> None:
         """Carry out as much as there is room for."""
         if len(left) == 1:
             instructions = left[0].instructions
@@ -195,7 +195,7 @@ class CarryingOut:
             change = left[0].change
             if change.sync is not None:
                 try:
-                    all_or_lost(partial(files.sync, files.fs, change.sync))
+                    fsync_or_fail(partial(files.sync, files.fs, change.sync))
                 except (OSError, MemoryError) as error:
                     if not disk_errors.is_shortage(error):
                         raise
@@ -204,7 +204,7 @@ class CarryingOut:
             left.popleft()
             self._finished.append((change, None))
 
-    def _let_pass(self, files: LogFiles, left: deque[_Left]) -> None:
+    def _run_retention_ahead(self, files: LogFiles, left: deque[_PendingChange]) -> None:
         """Carry out in front of what is kept what drops other segments than it writes."""
         segments: set[int] = set()
         snapshots: set[int] = set()
@@ -255,11 +255,11 @@ class CarryingOut:
             )
 
 
-def unless_behind(files: LogFiles, function: Callable[[], T]) -> T:
-    """Do something with the files of a log that must have all there is, on a directory's thread.
+def require_complete(files: LogFiles, function: Callable[[], T]) -> T:
+    """Call a function that needs every batch of a log in its files; on the directory's thread.
 
     Raises:
-        WaitsForRoomError: they have not.
+        WaitsForRoomError: changes of the log still wait for space.
     """
     if files.is_behind:
         raise WaitsForRoomError(files.topic_partition)

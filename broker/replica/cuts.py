@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from broker.disk.directory.log_cleaning import LogCleaning
-from broker.replica.carrying_out import unless_behind
+from broker.replica.carrying_out import require_complete
 from broker.replica.directory_writer import DirectoryWriter
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.storage.log.log_search import cut_point
@@ -26,11 +26,11 @@ async def find_cut(files: LogFiles, writer: DirectoryWriter, request: CutRequest
     Raises:
         WaitsForRoomError: what is to be cut is not all on the disk.
     """
-    active = await writer.run(partial(unless_behind, files, partial(cut_point, files, request)))
+    active = await writer.run(partial(require_complete, files, partial(cut_point, files, request)))
     if request.snapshots is None:
         return CutPoint(request, active, None)
     replay = ProducerReplay(files, request.snapshots, request.segments, active.next_offset)
-    while not await writer.run(partial(unless_behind, files, replay.step)):
+    while not await writer.run(partial(require_complete, files, replay.step)):
         pass
     return CutPoint(request, active, replay.state)
 

@@ -23,13 +23,13 @@ from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import (
     Absent,
     Creating,
+    DataLoss,
     Deleted,
     Following,
     Leading,
     Offline,
     ReplicaEvent,
     ReplicaState,
-    StandIn,
     check_transition,
 )
 from broker.replica.succession import Succession
@@ -81,7 +81,7 @@ class Partition:
         self.registration = registration
         self.settings = settings
         self.state: ReplicaState = Creating()
-        self.stand_in = StandIn.NO
+        self.data_loss = DataLoss.NO
         self.high_watermark = 0
         self.waiters = Waiters()
         self.in_sync = InSyncReplicas(
@@ -211,9 +211,9 @@ class Partition:
 
     def reopen(self) -> None:
         """The directory is back, or may be done without: a log is there or will be created."""
-        self.succession.settle()
+        self.succession.give_up()
         self._become(ReplicaEvent.MAY_RETURN, Creating())
-        self.stand_in = StandIn.NO
+        self.data_loss = DataLoss.NO
         self.high_watermark = 0
 
     def no_log(self) -> None:
@@ -222,12 +222,12 @@ class Partition:
         self.waiters.ready()
 
     def note_made_anew(self) -> None:
-        """The log is made anew, or may lack records: if the ISR is this one alone, it stands in."""
-        self.stand_in = StandIn.POSSIBLE if self.is_last_in_sync else StandIn.NO
+        """The log is new, or may lack records: a loss is suspected if the ISR is this replica alone."""
+        self.data_loss = DataLoss.SUSPECTED if self.is_last_in_sync else DataLoss.NO
 
     def must_not_lead(self) -> None:
-        """The log stands in for one that others relied on; the controller is told it is lost."""
-        self.stand_in = StandIn.MUST_NOT_LEAD
+        """The log replaced one that the ISR relied on; the controller is told that it is lost."""
+        self.data_loss = DataLoss.REPORTED
 
     def apply(self, registration: PartitionRegistration) -> bool:
         """Take over what the metadata says of this partition.
@@ -240,7 +240,7 @@ class Partition:
             return False
         self.registration = registration
         if not self.is_last_in_sync:
-            self.stand_in = StandIn.NO
+            self.data_loss = DataLoss.NO
         new_epoch = registration.leader_epoch > old.leader_epoch
         if self.leader is not None and self.leads_by_metadata:
             self.in_sync.metadata_changed(registration)
@@ -249,7 +249,7 @@ class Partition:
             if self.succession.is_awaited and self.leads_by_metadata:
                 # The controller has not heard of the failure yet.
                 return new_epoch
-            if new_epoch and not self.succession.named():
+            if new_epoch and not self.succession.leader_known():
                 self.waiters.wake_everybody()
             return new_epoch
         if not new_epoch:
@@ -285,7 +285,7 @@ class Partition:
             moved: State of a partition that lives on without this replica; None for a deleted one.
         """
         log = self.log
-        self.succession.end()
+        self.succession.cancel()
         self._give_log_up(ReplicaEvent.REMOVED, Deleted())
         if moved is None:
             self.waiters.refuse_appends(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

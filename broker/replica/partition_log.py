@@ -24,9 +24,9 @@ from typing import TypeVar
 
 from broker.disk.directory.log_cleaning import LogCleaning
 from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.no_space import all_or_lost
+from broker.disk.directory.no_space import fsync_or_fail
 from broker.replica.aborted import find_aborted
-from broker.replica.carrying_out import Change, unless_behind
+from broker.replica.carrying_out import Change, require_complete
 from broker.replica.cuts import about_to_cut, find_cut
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
@@ -262,7 +262,7 @@ class PartitionLog:
         """
         files, log_dir = self.files, self.log_dir
         work = partial(files.sync, log_dir.upkeep_fs, request)
-        future = log_dir.upkeep(partial(unless_behind, files, partial(all_or_lost, work)))
+        future = log_dir.upkeep(partial(require_complete, files, partial(fsync_or_fail, work)))
 
         def done(done: asyncio.Future[None]) -> None:
             if self.files is not files:

@@ -127,15 +127,15 @@ def check_transition(before: ReplicaState, event: ReplicaEvent, after: ReplicaSt
         )
 
 
-class StandIn(Enum):
-    """Whether an empty log took the place of one that the ISR relied on.
+class DataLoss(Enum):
+    """Whether an empty log replaced one that the ISR relied on.
 
-    That one may be on a disk that is gone. Over as soon as the ISR names anybody else, or another
-    log is opened.
+    The old log may be on a disk that is gone. The state ends as soon as the ISR names another
+    replica, or another log is opened.
     """
 
     NO = auto()
-    POSSIBLE = auto()
-    """The ISR is this replica alone, and its log was made anew, or was found to lack records."""
-    MUST_NOT_LEAD = auto()
+    SUSPECTED = auto()
+    """The ISR is this replica alone, and its log is new, or was found to lack records."""
+    REPORTED = auto()
     """Others could have been in sync: the controller is told that the log is lost."""

@@ -22,7 +22,7 @@ class Succession:
     """Whether the clients of a failed leader wait for the next one.
 
     Args:
-        on_over: Called when the wait is over; not called by `end`.
+        on_over: Called when the wait is over; not called by `cancel`.
     """
 
     def __init__(self, on_over: Callable[[], None]) -> None:
@@ -49,19 +49,23 @@ class Succession:
                 async with asyncio.timeout(SUCCESSION_WAIT_MAX_S):
                     await self._over.wait()
 
-    def named(self) -> bool:
-        """The metadata have news: tell them soon; returns whether anybody waits for them."""
+    def leader_known(self) -> bool:
+        """Answer the waiting clients soon, for the metadata name the next leader.
+
+        Returns:
+            Whether a client waits.
+        """
         if self._is_awaited and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(HEAD_START_S, self.settle)
+            self._timer = asyncio.get_running_loop().call_later(HEAD_START_S, self.give_up)
         return self._is_awaited
 
-    def settle(self) -> None:
-        """Wait no longer, whatever has come of it."""
-        if self.end():
+    def give_up(self) -> None:
+        """End the wait without a leader, and call `on_over`."""
+        if self.cancel():
             self._on_over()
 
-    def end(self) -> bool:
-        """Forget the wait; returns whether there was one."""
+    def cancel(self) -> bool:
+        """End the wait silently; returns whether there was one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def or_error(answer: asyncio.Future[Any]) -> Iterator[None]:
-    """Give whoever waits what is raised: nothing would look at the request again."""
+def fail_on_exception(answer: asyncio.Future[Any]) -> Iterator[None]:
+    """Fail the future with what is raised: nothing else would settle the request."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - it is logged where the answer is sent

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker.replica.replica_state import StandIn
+from broker.replica.replica_state import DataLoss
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.record_batch.record_batch import BatchHeader
@@ -340,7 +340,7 @@ def lost_before_written(world: World) -> Iterator[TopicPartition]:
     written &= {each.partition for each in copies(world) if each.is_current and any(each.segments)}
     for partition, state in partitions_of(world.image):
         replicas = [replica_of(world, node, partition) for node in state.isr]
-        is_lost = any(each and each.stand_in is StandIn.MUST_NOT_LEAD for each in replicas)
+        is_lost = any(each and each.data_loss is DataLoss.REPORTED for each in replicas)
         if state.leader < 0 and partition not in written and is_lost:
             yield partition
 

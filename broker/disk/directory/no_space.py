@@ -42,7 +42,7 @@ class WaitsForRoomError(KafkaError):
         )
 
 
-def all_or_lost(function: Callable[[], T]) -> T:
+def fsync_or_fail(function: Callable[[], T]) -> T:
     """Run a sync on a directory's thread; if the disk is full, it has failed.
 
     A sync that fails once cannot be repeated: the page cache drops the pages.

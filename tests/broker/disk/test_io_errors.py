@@ -13,7 +13,7 @@ import pytest
 
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.no_space import NoSpaceError, all_or_lost
+from broker.disk.directory.no_space import NoSpaceError, fsync_or_fail
 from broker.disk.upkeep.probe import LogDirProbe
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.log.log_config import LogConfig
@@ -121,7 +121,7 @@ def test_a_sync_that_finds_no_room_condemns_the_directory(tmp_path: Path) -> Non
         first = log_dirs.all[0]
         disk.error = errno.ENOSPC
         with pytest.raises(LogDirError):
-            await first.upkeep(partial(all_or_lost, log.flush))
+            await first.upkeep(partial(fsync_or_fail, log.flush))
         assert not first.is_online
         log_dirs.stop()
 

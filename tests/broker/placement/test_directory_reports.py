@@ -8,7 +8,7 @@ import pytest
 
 from broker.controller_link.assignments import Assignment
 from broker.placement.directory_reports import DirectoryReports
-from broker.replica.replica_state import Offline, StandIn
+from broker.replica.replica_state import DataLoss, Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.log.loaded_log import create_log
 from jbodlab.storage.log.log_config import LogConfig
@@ -267,7 +267,7 @@ def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after_a_res
 
         # The first is told to be lost already; one that never had a record was never lost.
         first = await host.online()
-        assert first.stand_in is StandIn.MUST_NOT_LEAD
+        assert first.data_loss is DataLoss.REPORTED
         assert dict(reported.sender.reports) == {2: host.directory(0), 3: host.directory(0)}
 
     run(tmp_path, test)

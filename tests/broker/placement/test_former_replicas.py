@@ -18,7 +18,7 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.life.loading import LoadedReplica, load_revived
 from broker.placement.found_replicas import settle
 from broker.replica.partition import Partition
-from broker.replica.replica_state import Leading, StandIn
+from broker.replica.replica_state import DataLoss, Leading
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.directory import names
@@ -319,7 +319,7 @@ def test_former_replica_is_used_where_no_copy_can_come_back(tmp_path: Path) -> N
         assert partition.log is not None
         after.check(partition)
         # If there are others, and they are not in sync, it must not lead: what came since is gone.
-        assert partition.stand_in is StandIn.POSSIBLE
+        assert partition.data_loss is DataLoss.SUSPECTED
         await until(lambda: (after.names(0), after.names(1)) == (["current"], []))
         await after.host.stop()
 

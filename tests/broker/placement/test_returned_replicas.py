@@ -15,7 +15,7 @@ from broker.disk.life.loading import load_revived
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
-from broker.replica.replica_state import Following, Leading, Offline, StandIn
+from broker.replica.replica_state import DataLoss, Following, Leading, Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED
@@ -379,7 +379,7 @@ def test_last_replica_in_sync_that_is_made_anew_must_not_lead_but_its_own_log_ma
         assert replica.log is not None
         assert replica.log.log_dir is life
         assert replica.log.end_offset == 5
-        assert replica.stand_in is StandIn.NO
+        assert replica.data_loss is DataLoss.NO
         assert story.sender.told[0] == here
         await until(lambda: bool(list(empty.log_dir.path.glob("orders-0.*-delete"))))
         assert not (story.host.dirs[1].path / "orders-0").exists()
@@ -410,8 +410,8 @@ def test_replica_that_was_made_anew_must_not_lead_when_its_own_directory_comes_b
         await story.revive()
 
         # It is empty, and an earlier process said that what it should hold is lost.
-        assert story.replica(0).stand_in is StandIn.MUST_NOT_LEAD
-        assert story.replica(1).stand_in is StandIn.NO
+        assert story.replica(0).data_loss is DataLoss.REPORTED
+        assert story.replica(1).data_loss is DataLoss.NO
         assert story.sender.told.get(0) in (None, LOST)
 
     run(tmp_path, test)
