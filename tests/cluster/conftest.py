@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,11 +24,6 @@ def cluster_root() -> Iterator[Path]:
         if isinstance(witness, Cluster) and root in witness.root.parents:
             witness.close()
     remove_folder(root)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _open_file_limit() -> None:
-    assert os.sysconf("SC_OPEN_MAX") >= 256
 
 
 _stages = Stages()
