@@ -69,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         "_bounds",
         "_decoder",
         "_handler",
+        "_has_ended",
         "_has_turn",
         "_held_bytes",
         "_in_progress",
@@ -121,6 +122,8 @@ class Connection(asyncio.BufferedProtocol):
         self._has_turn = False
         """Whether it is served: where there are too many connections, not from the beginning."""
         self._is_serving = True
+        self._has_ended = False
+        """Whether the client sends nothing more."""
         self._reading_paused = False
         self._unmute: asyncio.TimerHandle | None = None
 
@@ -167,6 +170,15 @@ class Connection(asyncio.BufferedProtocol):
         self._decoder.close()
         self._bounds.memory_return.moved(CONNECTION_BYTES)
         self._on_lost(self)
+
+    def eof_received(self) -> bool:
+        """Stay open until the produce requests are appended that came before the client's end.
+
+        A producer with acks=0 waits for no response, and closes once it has sent its batches. Kafka
+        processes them as well (`org.apache.kafka.common.network.Selector`, closing channels).
+        """
+        self._has_ended = True
+        return self._appends_wait()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Say where the next bytes belong."""
@@ -272,6 +284,8 @@ class Connection(asyncio.BufferedProtocol):
                 logger.exception("cannot process a request", extra={"peer": self._session.peer})
                 self.abort()
         self._send()
+        if self._has_ended and self._is_open() and not self._appends_wait():
+            self.close()
         self._update_reading()
         if self._queue and self._in_progress:
             hurry = self._in_progress[0].pending.hurry
@@ -288,6 +302,12 @@ class Connection(asyncio.BufferedProtocol):
             and self._in_progress_bytes + len(frame) <= MAX_PIPELINED_BYTES
             and self._in_progress[-1].pipelined
             and self._handler.is_pipelined(frame)
+        )
+
+    def _appends_wait(self) -> bool:
+        """Whether a produce request has not been appended yet."""
+        return any(each.appends and not each.pipelined for each in self._in_progress) or any(
+            map(self._handler.is_pipelined, self._queue)
         )
 
     def _is_muted(self) -> bool:
@@ -366,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(out)
 
     def _update_reading(self) -> None:
-        if not self._is_open():
+        if not self._is_open() or self._has_ended:
             return
         assert self._transport is not None
         memory = self._bounds.memory

@@ -353,6 +353,23 @@ def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
     run(scenario)
 
 
+def test_produce_requests_of_a_client_that_has_ended_are_started() -> None:
+    async def test() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(request(PRODUCE, "alone"), *(request(PRODUCE, "!silent") for _ in range(3)))
+            client.writer.write_eof()
+            await handler.until(lambda: "alone" in handler.waiting)
+            assert handler.started == ["alone"]
+
+            handler.answer("alone")
+
+            await handler.until(lambda: len(handler.started) == 4)
+            assert await client.receive() == "alone"
+            assert await client.is_closed_by_the_broker()
+
+    run(test)
+
+
 def test_connection_above_the_limit_waits_until_another_one_has_ended() -> None:
     async def scenario() -> None:
         async with serving(total=1) as (listener, handler):
