@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from broker.api.parts import ApiParts
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -21,3 +25,13 @@ class AclsApi(FailsBySchema):
     def answer(self, request: Any, context: RequestContext) -> NoReturn:
         """Refuse."""
         raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+
+
+APIS: tuple[Api[ApiParts], ...] = tuple(
+    Api(key=key, versions=(1, 3), resources=on_cluster(operation), handler=lambda _: AclsApi())
+    for key, operation in (
+        (ApiKey.DESCRIBE_ACLS, AclOperation.DESCRIBE),
+        (ApiKey.CREATE_ACLS, AclOperation.ALTER),
+        (ApiKey.DELETE_ACLS, AclOperation.ALTER),
+    )
+)

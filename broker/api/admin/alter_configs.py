@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from broker.api.admin.forwarding import Deadline, Forwarded, ForwardedApi
 from broker.api.cluster.own_configs import OwnConfigs, check_broker
+from broker.api.parts import ApiParts
 from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import kafka_configs, key_table
@@ -26,8 +27,11 @@ from jbodlab.controller_api.requests import (
     IncrementalAlterConfigsRequest,
     Request,
 )
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from jbodlab.server.api import MAX_CHANGED_ITEMS, Api
+from jbodlab.server.resources import AclOperation, on_configs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId
@@ -133,3 +137,23 @@ def _in_order(
     """Return the controller's answers in the order asked; one that was named twice has one."""
     by_resource = {(each.resource_type, each.resource_name): each for each in responses}
     return [by_resource[each.resource_type, each.resource_name] for each in resources]
+
+
+def _api(
+    key: ApiKey, versions: tuple[int, int], request: type[Request[AlterConfigsResponse]]
+) -> Api[ApiParts]:
+    return Api(
+        key=key,
+        versions=versions,
+        max_items=MAX_CHANGED_ITEMS,
+        resources=on_configs(AclOperation.ALTER_CONFIGS),
+        handler=lambda parts: AlterConfigsApi(
+            request, parts.controller, parts.cache, parts.broker_id, parts.configs, parts.is_settled
+        ),
+    )
+
+
+APIS = (
+    _api(ApiKey.ALTER_CONFIGS, (0, 2), AlterConfigsRequest),
+    _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), IncrementalAlterConfigsRequest),
+)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
 from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -123,3 +127,13 @@ def _matches(entities: QuotaEntities, components: Iterable[ComponentData], *, st
         if component.match_type == DEFAULT and name is not None:
             return False
     return not (strict and names)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        versions=(0, 1),
+        resources=on_cluster(AclOperation.DESCRIBE_CONFIGS),
+        handler=lambda parts: DescribeClientQuotasApi(parts.cache),
+    ),
+)

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from broker.api.admin.forwarding import Forwarded, Given
+from broker.api.admin.forwarding import Forwarded, ForwardedApi, Given
+from broker.api.parts import ApiParts
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.requests import (
     AlterClientQuotasResponse,
@@ -33,6 +34,8 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.server.api import MAX_CHANGED_ITEMS, MAX_REQUEST_ITEMS, Api
+from jbodlab.server.resources import AclOperation, Resource, Resources, on_cluster, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset
@@ -291,40 +294,107 @@ def _by_topic(results: Iterable[Any], name: str, partitions: str, index: str) ->
     return [SimpleNamespace(**{name: topic, partitions: rows}) for topic, rows in topics.items()]
 
 
-FORWARDED: dict[ApiKey, Forwarded[Any, Any]] = {
-    # A topic and its first partition are a record each.
-    ApiKey.CREATE_TOPICS: Forwarded(
-        request=CreateTopicsRequest, arrived=_are_created, records_each=2
+def _deleted_topics(request: Any) -> Iterable[Resource]:
+    """Return the topics; versions before 6 have an array of names."""
+    field = "topics" if hasattr(request, "topics") else "topic_names"
+    return on_topics(AclOperation.DELETE, field)(request)
+
+
+def _api(
+    key: ApiKey,
+    versions: tuple[int, int],
+    resources: Resources,
+    row: Forwarded[Any, Any],
+    max_items: int = MAX_REQUEST_ITEMS,
+) -> Api[ApiParts]:
+    return Api(
+        key=key,
+        versions=versions,
+        max_items=max_items,
+        resources=resources,
+        handler=lambda parts: ForwardedApi(row, parts.controller, parts.cache),
+    )
+
+
+APIS = (
+    _api(
+        ApiKey.CREATE_TOPICS,
+        (2, 7),
+        on_topics(AclOperation.CREATE),
+        # A topic and its first partition are a record each.
+        Forwarded(request=CreateTopicsRequest, arrived=_are_created, records_each=2),
+        MAX_CHANGED_ITEMS,
     ),
-    ApiKey.DELETE_TOPICS: Forwarded(
-        request=requests.DeleteTopicsRequest,
-        arrived=_are_deleted,
-        asked=_to_delete,
-        records_each=1,
+    _api(
+        ApiKey.DELETE_TOPICS,
+        (1, 6),
+        _deleted_topics,
+        Forwarded(
+            request=requests.DeleteTopicsRequest,
+            arrived=_are_deleted,
+            asked=_to_delete,
+            records_each=1,
+        ),
+        MAX_CHANGED_ITEMS,
     ),
-    ApiKey.CREATE_PARTITIONS: Forwarded(request=CreatePartitionsRequest, arrived=_have_grown),
-    ApiKey.ELECT_LEADERS: Forwarded(
-        request=ElectLeadersRequest,
-        arrived=_are_elected,
-        asked=_to_elect,
-        told=_elected,
-        failed=_election_failed,
+    _api(
+        ApiKey.CREATE_PARTITIONS,
+        (0, 3),
+        on_topics(AclOperation.ALTER),
+        Forwarded(request=CreatePartitionsRequest, arrived=_have_grown),
+        MAX_CHANGED_ITEMS,
     ),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Forwarded(
-        request=AlterPartitionReassignmentsRequest,
-        arrived=_are_reassigned,
-        asked=_to_reassign,
-        told=_reassigned,
+    _api(
+        ApiKey.ELECT_LEADERS,
+        (0, 2),
+        on_cluster(AclOperation.ALTER),
+        Forwarded(
+            request=ElectLeadersRequest,
+            arrived=_are_elected,
+            asked=_to_elect,
+            told=_elected,
+            failed=_election_failed,
+        ),
     ),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: Forwarded(
-        request=requests.ListPartitionReassignmentsRequest, asked=_to_list, told=_listed
+    _api(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        (0, 1),
+        on_cluster(AclOperation.ALTER),
+        Forwarded(
+            request=AlterPartitionReassignmentsRequest,
+            arrived=_are_reassigned,
+            asked=_to_reassign,
+            told=_reassigned,
+        ),
     ),
-    ApiKey.ALTER_CLIENT_QUOTAS: Forwarded(
-        request=requests.AlterClientQuotasRequest, arrived=_reaches_offset
+    _api(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        (0, 0),
+        on_cluster(AclOperation.DESCRIBE),
+        Forwarded(request=requests.ListPartitionReassignmentsRequest, asked=_to_list, told=_listed),
     ),
-    ApiKey.UPDATE_FEATURES: Forwarded(
-        request=UpdateFeaturesRequest, arrived=_are_levels, asked=_levels, told=_updated
+    _api(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        (0, 1),
+        on_cluster(AclOperation.ALTER_CONFIGS),
+        Forwarded(request=requests.AlterClientQuotasRequest, arrived=_reaches_offset),
     ),
-    ApiKey.UNREGISTER_BROKER: Forwarded(request=UnregisterBrokerRequest, arrived=_is_unregistered),
-    ApiKey.DESCRIBE_QUORUM: Forwarded(request=requests.DescribeQuorumRequest, told=_quorum),
-}
+    _api(
+        ApiKey.UPDATE_FEATURES,
+        (0, 2),
+        on_cluster(AclOperation.ALTER),
+        Forwarded(request=UpdateFeaturesRequest, arrived=_are_levels, asked=_levels, told=_updated),
+    ),
+    _api(
+        ApiKey.UNREGISTER_BROKER,
+        (0, 0),
+        on_cluster(AclOperation.ALTER),
+        Forwarded(request=UnregisterBrokerRequest, arrived=_is_unregistered),
+    ),
+    _api(
+        ApiKey.DESCRIBE_QUORUM,
+        (0, 2),
+        on_cluster(AclOperation.DESCRIBE),
+        Forwarded(request=requests.DescribeQuorumRequest, told=_quorum),
+    ),
+)

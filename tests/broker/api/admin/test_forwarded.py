@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.api.admin.forwarded import FORWARDED
+from broker.api.admin import forwarded
 from jbodlab.controller_api import requests
-from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicId
 from tests.builders import PureController
@@ -158,8 +157,7 @@ def test_a_deleted_topic_is_known_until_neither_its_name_nor_its_id_finds_it() -
     pure.create("t", (1,))
     there = pure.state.image
     topic_id = there.topics.by_name["t"].topic_id
-    arrived = FORWARDED[ApiKey.DELETE_TOPICS].arrived
-    assert arrived is not None
+    arrived = forwarded._are_deleted
 
     for name, given_id, first in (("t", None, there), (None, topic_id, before)):
         deleted = requests.DeletedTopic(name=name, topic_id=given_id)
