@@ -10,8 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.derive.bucket_rows import BucketRows
-from analytics.derive.log_end import LogEnd
+from analytics.derive.log_end import LogEnd, TableRows
 from analytics.derive.sql_files import Scope, SqlFiles, texts
 from analytics.derive.what_if import kind_losses
 from analytics.store.questions import Readable
@@ -22,7 +21,7 @@ CLUSTER_TABLES = tuple(each for each in DERIVED_TABLES if each.name in texts(Sco
 """The tables that concern several buckets."""
 
 
-class Tables(Readable, BucketRows, Protocol):
+class Tables(Readable, TableRows, Protocol):
     """The tables of one cluster."""
 
 

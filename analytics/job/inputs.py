@@ -8,6 +8,7 @@ not changed stay packed until something of their cluster is read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import chain
 
@@ -34,7 +35,7 @@ def unpack_archives(
         ReplayInputError: one cannot be read, or holds no metadata log.
     """
     work = without_rows(partial(_unpack, scratch))
-    with runner.map(work, list(enumerate(archives))) as unpacked:
+    with closing(runner.map(work, list(enumerate(archives)))) as unpacked:
         return list(chain.from_iterable(unpacked.answers))
 
 
@@ -61,5 +62,5 @@ def read_layouts(runner: Runner, clusters: Mapping[str, Sequence[LogCopy]]) -> d
     copies = [tuple(each) for each in clusters.values()]
     if len(copies) == 1:
         return dict(zip(clusters, map(layout_of, copies), strict=True))
-    with runner.map(without_rows(layout_of), copies) as found:
+    with closing(runner.map(without_rows(layout_of), copies)) as found:
         return dict(zip(clusters, found.answers, strict=True))

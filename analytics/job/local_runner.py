@@ -29,7 +29,7 @@ class RowsInMemory(ABC):
         rows: Buckets = mapped.rows
         assert all(bucket < buckets for bucket in add_rows([more], rows))
         items = [(bucket, rows.pop(bucket)) for bucket in sorted(rows)]
-        return self.map(partial(_of_bucket, work), items).answers
+        return self.map(partial(of_bucket, work), items).answers
 
 
 class LocalRunner(RowsInMemory):
@@ -39,8 +39,8 @@ class LocalRunner(RowsInMemory):
 
     def map(self, work: Mapper[Item, Answer], items: Sequence[Item]) -> Mapped[Answer]:
         """Do a piece of work for each item."""
-        rows: Buckets = {}
-        answers = [_answer(work(item), rows) for item in items]
+        answers: list[Answer] = []
+        rows = add_rows((row for item in items for row in _steps(work(item), answers)), {})
         return Mapped(answers, rows, rows.clear)
 
     def close(self) -> None:
@@ -55,18 +55,16 @@ def add_rows(batches: Iterable[pa.RecordBatch | pa.Table], rows: Buckets) -> Buc
     return rows
 
 
-def _answer(steps: Generator[pa.RecordBatch, None, Answer], rows: Buckets) -> Answer:
-    while True:
-        try:
-            add_rows([next(steps)], rows)
-        except StopIteration as end:
-            answer: Answer = end.value
-            return answer
+def _steps(
+    work: Generator[pa.RecordBatch, None, Answer], answers: list[Answer]
+) -> Iterator[pa.RecordBatch]:
+    answers.append((yield from work))
 
 
-def _of_bucket(
+def of_bucket(
     work: Reducer[Answer], item: tuple[int, list[Row]]
 ) -> Generator[pa.RecordBatch, None, Answer]:
+    """Do a piece of work for a bucket."""
     yield from ()
     bucket, rows = item
     return work(bucket, _in_order(rows))

@@ -12,7 +12,7 @@ All tables are in the scratch folder then; `job.clusters` puts them in their pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from analytics.ask.broker_logs import FailureAt, LogLine, joined
 from analytics.bytes.layout import Layout
 from analytics.derive.bucket import BUCKET_TABLES, FACTS
 from analytics.derive.cluster import ClusterSql
-from analytics.derive.log_end import LogEnd, log_end
+from analytics.derive.log_end import log_end
 from analytics.fold.cluster_keys import EpochPart, controller_epochs
 from analytics.fold.key_history import Row
 from analytics.fold.min_insync import AssumedMinIsr
@@ -126,7 +126,7 @@ class _Run:
         tables = self.output.tables(BUCKET_TABLES)
         with ExitStack() as opened:
             self.progress.stage("reading the log")
-            with self._scan() as scanned:
+            with closing(self._scan()) as scanned:
                 files = [file for one in scanned.answers for file in one.files]
                 self.output.accept((t.RECORDS, t.SNAPSHOT_RECORDS), files)
                 others = all_others(scanned.answers)
@@ -139,14 +139,24 @@ class _Run:
                 more = small.topic_rows(seen.wide, self.buckets)
                 end = log_end(tables)
                 sql = opened.enter_context(ClusterSql(tables, end))
-                plan = self._follow_plan(seen, history, sql.known_failures(), end)
+                plan = FollowPlan(
+                    syncs=self.syncs,
+                    # What lies before the snapshot that the replay starts from has no known begin.
+                    dropped=(Dropped(0, self.layout.replay_from), *seen.dropped),
+                    replay_from=self.layout.replay_from,
+                    brokers=broker_states(history.get("broker", ())),
+                    parts=self.output.parts(),
+                    assumed_min_isr=self.options.assumed,
+                    failures=sql.known_failures(),
+                    end=end,
+                )
                 work = partial(follow_bucket, plan)
                 followed = self.runner.shuffle(scanned, more, self.buckets, work)
             release_runner()
             self.progress.stage("writing tables")
             files = [file for one in followed for file in one.files]
             self.output.accept((*FACTS, *BUCKET_TABLES), files)
-            self._write_topics(seen, others, history, followed)
+            self._write_topics(seen, others, history, followed, sql)
             self.progress.stage("deriving tables")
             for table, rows in sql.derive():
                 self.output.put(table, rows)
@@ -173,35 +183,17 @@ class _Run:
         output.put(t.CONTROLLER_EPOCHS, controller_epochs(parts, controllers))
         output.put(t.LOGS, [self._log()])
 
-    def _follow_plan(
-        self,
-        seen: Overview,
-        history: Mapping[str, Sequence[Row]],
-        failures: pa.Table,
-        end: LogEnd,
-    ) -> FollowPlan:
-        return FollowPlan(
-            syncs=self.syncs,
-            # What lies before the snapshot that the replay starts from has no known begin.
-            dropped=(Dropped(0, self.layout.replay_from), *seen.dropped),
-            replay_from=self.layout.replay_from,
-            brokers=broker_states(history.get("broker", ())),
-            parts=self.output.parts(),
-            assumed_min_isr=self.options.assumed,
-            failures=failures,
-            end=end,
-        )
-
     def _write_topics(
         self,
         seen: Overview,
         others: pa.Table,
         history: Mapping[str, Sequence[Row]],
         followed: Sequence[Followed],
+        sql: Questions,
     ) -> None:
         found = by_kind(row for one in followed for row in one.rows)
         self.output.put(t.TOPIC_HISTORY, found.get("topic", ()))
-        self.output.put(t.TOPICS, topics(found, self.output.tables()))
+        self.output.put(t.TOPICS, topics(found, sql))
         read = others.filter(pc.is_valid(others.column("problem")))
         columns = ("file", "position", "offset", "problem", "message")
         problems = read.select(columns).rename_columns(t.PROBLEMS.schema.names).to_pylist()
@@ -250,15 +242,14 @@ _COUNTS = """
 """
 
 
-def topics(found: Mapping[str, Sequence[Row]], tables: StoredTables) -> list[Row]:
+def topics(found: Mapping[str, Sequence[Row]], sql: Questions) -> list[Row]:
     """Return the topics that still exist.
 
     Args:
         found: Rows of the kinds `topic` and `min_isr`.
-        tables: With that of the partitions.
+        sql: Knows the partitions.
     """
-    with Questions(tables) as questions:
-        counts = {row["topic_id"]: row for row in questions.named_rows(_COUNTS)}
+    counts = {row["topic_id"]: row for row in sql.named_rows(_COUNTS)}
     min_isr = {row["topic_id"]: row for row in _still(found.get("min_isr", ()))}
     none: Row = {"partitions": 0}
     names = ("min_insync_replicas", "min_insync_replicas_from")

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
@@ -49,23 +48,12 @@ class Mapped(Generic[Answer]):
     Attributes:
         answers: In the order of the items.
         rows: What the runner has kept of the rows.
-        release: Gives back what the rows take.
+        close: Gives back what the rows take.
     """
 
     answers: Sequence[Answer]
     rows: Any
-    release: Callable[[], object] = int
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
+    close: Callable[[], object] = int
 
 
 class Runner(Protocol):

@@ -18,8 +18,8 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.errors import ReplayInputError
-from analytics.job.local_runner import RowsInMemory, add_rows
-from analytics.job.runner import ROWS, Answer, Item, Mapped, Mapper, Reducer, Row
+from analytics.job.local_runner import RowsInMemory, add_rows, of_bucket
+from analytics.job.runner import ROWS, Answer, Item, Mapped, Mapper, Reducer
 from analytics.store.arrow_alone import use_arrow_alone
 from analytics.tables.spark_schema import spark_schema
 
@@ -68,7 +68,7 @@ class SparkRunner:
         # Of a table without a chunk PySpark does not know the types.
         added = self.spark.createDataFrame(more.combine_chunks() if len(more) else [], schema)
         rows = added if mapped.rows is None else mapped.rows.union(added)
-        in_order = rows.repartitionById(buckets, "bucket").sortWithinPartitions("bucket", "first")
+        in_order = rows.repartitionById(buckets, "bucket").sortWithinPartitions("bucket")
         return _answers(in_order.mapInArrow(partial(_reduce, work), schema).toArrow())
 
     def close(self) -> None:
@@ -112,12 +112,7 @@ def _map(work: Mapper[Item, Answer], items: Sequence[Item], batches: Batches) ->
 def _reduce(work: Reducer[Answer], batches: Batches) -> Batches:
     rows = (row for batch in batches for row in batch.to_pylist())
     for bucket, own in groupby(rows, itemgetter("bucket")):
-        yield from _closed(bucket, partial(_reduced, work, bucket, own))
-
-
-def _reduced(work: Reducer[Answer], bucket: int, rows: Iterator[Row]) -> Generator[Any, None, Any]:
-    yield from ()
-    return work(bucket, rows)
+        yield from _closed(bucket, partial(of_bucket, work, (bucket, list(own))))
 
 
 def _closed(number: int, work: Callable[[], Generator[pa.RecordBatch, None, Any]]) -> Batches:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from analytics.derive.bucket_rows import BucketRows
-from analytics.derive.log_end import log_span
+from analytics.derive.log_end import TableRows, log_span
 from analytics.derive.log_span import LogSpan
 from analytics.page.conditions import known_figures, named_values
 from analytics.page.figure import Answer, ask_all
@@ -50,7 +49,7 @@ class Asked:
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
-class ReportTables(BucketRows, Readable, Protocol):
+class ReportTables(TableRows, Readable, Protocol):
     """What figures are asked of: every table of `tables.catalog`, from one replay."""
 
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import sys
-from importlib.abc import MetaPathFinder
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError(name=fullname)
 
 
 def use_arrow_alone() -> None:
@@ -20,7 +15,12 @@ def use_arrow_alone() -> None:
     With the first array that it makes, pyarrow looks for pandas, once. To import it takes as long
     as all else that a replay imports. Who wants a DataFrame of pandas still gets it.
     """
-    finder = _NoPandas()
+
+    def refuse(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+    finder: Any = SimpleNamespace(find_spec=refuse)
     sys.meta_path.insert(0, finder)
     try:
         pa.array([None])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import uuid
 from dataclasses import dataclass
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -76,12 +75,7 @@ class PartWriters:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for writer in self.writers.values():
             writer.close()
 

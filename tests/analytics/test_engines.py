@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def joined(bucket: int, rows: Iterator[Row]) -> tuple[int, bytes]:
 def test_rows_of_a_bucket_come_together_in_order(runner: Runner) -> None:
     more = pa.Table.from_pylist([{"bucket": 1, "first": 9, "blob": b"last"}], ROWS)
 
-    with runner.map(numbers, [7, 0, 2]) as mapped:
+    with closing(runner.map(numbers, [7, 0, 2])) as mapped:
         found = runner.shuffle(mapped, more, BUCKETS, joined)
 
     assert mapped.answers == [7, 0, 2]
@@ -63,7 +64,7 @@ def test_rows_of_a_bucket_come_together_in_order(runner: Runner) -> None:
 
 
 def test_without_items_the_rows_of_the_driver_are_shuffled(runner: Runner) -> None:
-    with runner.map(numbers, []) as mapped:
+    with closing(runner.map(numbers, [])) as mapped:
         assert runner.shuffle(mapped, ROWS.empty_table(), BUCKETS, joined) == []
 
 

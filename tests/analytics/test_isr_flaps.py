@@ -113,7 +113,7 @@ def test_dictionaries_that_differ_from_chunk_to_chunk_are_one() -> None:
     no_failures = FAILURES.schema.empty_table()
 
     found = [
-        derive_bucket({ISR_CHANGES: changes}, no_failures, end)[ISR_FLAPS].sort_by(
+        dict(derive_bucket({ISR_CHANGES: changes}, no_failures, end))[ISR_FLAPS].sort_by(
             [(name, "ascending") for name in ISR_FLAPS.order]
         )
         for changes in (pa.concat_tables(chunks), whole)
