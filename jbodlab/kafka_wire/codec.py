@@ -215,6 +215,7 @@ class _EncoderSource(Source):
     def struct(self, indent: int, cls: EntityClass, value: str) -> None:
         """Write the fields of a struct."""
         found = fields_in(cls, self.version)
+        assert self.flexible or not found.tagged
         for spec in found.absent:
             self.line(indent, f"if {value}.{spec.name} != {self.name(spec.default)}:")
             text = f"{cls.__name__} v{self.version} has no {spec.name}"

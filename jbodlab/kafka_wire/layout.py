@@ -70,7 +70,7 @@ def kind_of(annotation: Any, kafka_type: str | None = None) -> Kind:
     if kafka_type == "error_code":
         return Kind(Form.FIXED, 0, "h", packed="{0}.value", unpacked=inner)
     kind = KINDS[TYPES[inner]] if kafka_type is None else _KIO_KINDS[kafka_type]
-    return kind if kind.is_fixed else replace(kind, nullable=optional or kafka_type == "records")
+    return kind if kind.is_fixed else replace(kind, nullable=optional)
 
 
 def _milliseconds(value: int) -> datetime.timedelta:

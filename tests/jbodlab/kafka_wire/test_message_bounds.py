@@ -78,3 +78,13 @@ def test_null_array_that_must_be_present_is_refused() -> None:
         check(struct.pack(">ibi", -1, 0, -1), 0)
 
     bounds_check(request_class(ApiKey.METADATA, 1))(struct.pack(">i", -1), 0)
+
+
+def test_tagged_field_that_does_not_fill_its_size_is_refused() -> None:
+    fetch = request_class(ApiKey.FETCH, 12)
+    body = bytes(25) + b"\1\1\1" + b"\1\0"
+    bounds_check(fetch)(body + b"\2\2c", 0)
+
+    for tag in (b"\3\2cx", b"\1\2c"):
+        with pytest.raises(DecodeError):
+            bounds_check(fetch)(body + tag, 0)
