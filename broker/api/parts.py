@@ -9,10 +9,10 @@ import msgspec
 
 from broker.api.cluster.own_configs import OwnConfigs
 from broker.api.groups.coordinators import GroupCoordinators
-from broker.api.ports import Revival
 from broker.client_quotas import ClientQuotas
 from broker.controller_link.channel import ControllerChannel
 from broker.disk.directory.log_dir import LogDir
+from broker.disk.life.revival import LogDirRevival
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
 from broker.fetch.offset_queries import OffsetQueries
@@ -55,7 +55,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     move_requests: RequestedMoves
     groups: GroupCoordinators
     controller: ControllerChannel
-    revival: Revival
+    revival: LogDirRevival
     broker_epoch: Callable[[], BrokerEpoch]
     """Epoch of the current registration."""
     threads: Threads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.api.admin.brokers_only import BrokersOnly
 from broker.api.parts import ApiParts
-from broker.api.ports import Revival
+from broker.disk.life.revival import LogDirRevival
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
 from jbodlab.server.answer import Later, RequestContext, in_background
@@ -28,7 +28,7 @@ class ReviveLogDirResponse(Response, frozen=True, kw_only=True):
 class ReviveLogDirApi(FailsBySchema):
     """Asks the revival; it goes on although the client may not wait for its end."""
 
-    def __init__(self, revival: Revival) -> None:
+    def __init__(self, revival: LogDirRevival) -> None:
         self._revival = revival
 
     def answer(self, request: ReviveLogDirRequest, context: RequestContext) -> Later:

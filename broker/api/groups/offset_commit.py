@@ -15,6 +15,7 @@ from uuid import UUID
 from broker.api.groups.coordinators import GroupCoordinators, check_group_id
 from broker.api.parts import ApiParts
 from broker.groups import requests
+from broker.groups.responses import PartitionResponse
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
@@ -33,19 +34,12 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM = 10
 
 
-class PartitionResult(NamedTuple):
-    """Result for one partition."""
-
-    partition_index: int
-    error_code: ErrorCode
-
-
 class TopicResult(NamedTuple):
     """The partitions of one topic, named as in the request."""
 
     name: str
     topic_id: UUID | None
-    partitions: tuple[PartitionResult, ...]
+    partitions: tuple[PartitionResponse, ...]
 
 
 class OffsetCommitResponse(Response, frozen=True, kw_only=True):
@@ -83,7 +77,9 @@ class _Asked:
                 getattr(topic, "name", ""),
                 getattr(topic, "topic_id", None),
                 tuple(
-                    PartitionResult(each.partition_index, _code(found, each.partition_index, codes))
+                    PartitionResponse(
+                        each.partition_index, _code(found, each.partition_index, codes)
+                    )
                     for each in topic.partitions
                 ),
             )
