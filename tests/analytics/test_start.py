@@ -24,6 +24,17 @@ PANDAS = "print('with' if 'pandas' in sys.modules else 'without', 'pandas')"
 START = "from jbodlab.cli.program import main; main({})"
 
 
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "needs"),
@@ -37,14 +48,7 @@ def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
         f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         f"from jbodlab.cli.program import main; sys.exit(main({WORDS[command]}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
+    done = run(code)
 
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
@@ -54,20 +58,9 @@ def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
 
 @pytest.mark.process
 def test_a_replay_without_pyspark_says_so_and_is_done_in_its_process(tmp_path: Path) -> None:
-    paths = [
-        "--input",
-        str(FIXTURES / "3.9.2-admin/controller"),
-        "--results",
-        str(tmp_path / "out"),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", f"{WITHOUT_SPARK}; {START.format(['replay', *paths])}; {PANDAS}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
+    log, out = str(FIXTURES / "3.9.2-admin/controller"), str(tmp_path / "out")
+    paths = ["--input", log, "--results", out]
+    done = run(f"{WITHOUT_SPARK}; {START.format(['replay', *paths])}; {PANDAS}")
 
     assert done.returncode == 0, done.stderr
     line = "jbodlab: PySpark is not installed: the replay runs with --engine local"
