@@ -70,10 +70,10 @@ class Measured:
         self, request: Any, context: RequestContext, answer: Answer, begun_s: float
     ) -> int:
         """Take the time from the client's account; returns how long the client has to wait."""
-        is_passed_on = isinstance(answer, Later) and answer.is_passed_on
+        is_forwarded = isinstance(answer, Later) and answer.is_forwarded
         if (
             not self._quotas.are_set
-            or is_passed_on
+            or is_forwarded
             or asking_replica(request, context, self._cache) >= 0
         ):
             return 0

@@ -31,7 +31,7 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-FORWARDING_CLIENT = "__passed_on"
+FORWARDING_CLIENT = "__forwarder"
 """Client id of a broker that forwards batches to another one."""
 
 VERSION = 12

@@ -60,7 +60,7 @@ class Later(msgspec.Struct, frozen=True):
     hurry: Callable[[], None] | None = None
     overlaps: bool = True
     """Whether the next request of a kind that may overlap may start meanwhile."""
-    is_passed_on: bool = False
+    is_forwarded: bool = False
     """Whether another broker sends the request for a client, to whose quotas that one looks."""
 
 

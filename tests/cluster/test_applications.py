@@ -190,7 +190,7 @@ def _ends(load: Load) -> dict[int, int]:
     return ends
 
 
-def test_a_writer_that_never_asks_for_another_leader_is_passed_on_to_it(stage: Stage) -> None:
+def test_a_writer_that_never_asks_for_another_leader_is_forwarded_to_it(stage: Stage) -> None:
     try:
         command = PROGRAMS["kafka-go"].command()
     except NoKafkaError as error:

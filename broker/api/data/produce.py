@@ -98,8 +98,8 @@ class ProduceApi:
         appending = self._forwarder.append(sender, entries, acks, milliseconds(request.timeout))
         forwarded = appending.forwarded
         throttle_ms = 0
-        is_passed_on = self._is_passed_on(context)
-        if not is_passed_on:
+        is_forwarded = self._is_forwarded(context)
+        if not is_forwarded:
             throttle_ms = self._quotas.throttle(
                 PRODUCER_RATE, context.header.client_id, context.session, size
             )
@@ -107,7 +107,7 @@ class ProduceApi:
         # The next request must find all of this one appended. Of many batches only the first are,
         # and none of those that are passed on.
         overlaps = len(entries) <= APPENDED_AT_ONCE and not forwarded
-        return Later(appending.future, finish, overlaps=overlaps, is_passed_on=is_passed_on)
+        return Later(appending.future, finish, overlaps=overlaps, is_forwarded=is_forwarded)
 
     def failure(
         self, request: ProduceRequest, context: RequestContext, error: KafkaError
@@ -155,7 +155,7 @@ class ProduceApi:
             return _no_answer(results)
         return self._response(request, context, results, throttle_ms)
 
-    def _is_passed_on(self, context: RequestContext) -> bool:
+    def _is_forwarded(self, context: RequestContext) -> bool:
         """Return whether another broker sends it for a client; any client can take its id."""
         return context.header.client_id == FORWARDING_CLIENT and self._cache.is_for_brokers(
             context.listener_name
@@ -163,7 +163,7 @@ class ProduceApi:
 
     def _sender(self, context: RequestContext) -> Sender | None:
         """Return who has to be sent away before anything is passed on; nothing is for a broker."""
-        if self._is_passed_on(context):
+        if self._is_forwarded(context):
             return None
         session = context.session
         return Sender(session, session.peer, context.header.client_id)

@@ -181,7 +181,7 @@ def test_what_was_under_way_when_the_first_was_refused_is_refused_too(
     run_two(test)
 
 
-def test_nothing_of_a_connection_starts_before_what_is_passed_on_is_answered(
+def test_nothing_of_a_connection_starts_before_what_is_forwarded_is_answered(
     run_two: Callable[[Test], None],
 ) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
@@ -546,7 +546,7 @@ def test_who_is_led_here_again_is_appended_here(run_two: Callable[[Test], None])
 
 
 @pytest.mark.parametrize("leader_id", [-1, 4])
-def test_without_a_leader_that_lives_nothing_is_passed_on(
+def test_without_a_leader_that_lives_nothing_is_forwarded(
     run_two: Callable[[Test], None], leader_id: int
 ) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
