@@ -215,8 +215,12 @@ def test_first_find_creates(group_stage: Stage) -> None:
         topic = scene.cluster.image().topics.by_name[GROUP_METADATA_TOPIC]
         assert len(topic.partitions) == COORDINATORS
         assert {len(each.replicas) for each in topic.partitions.values()} == {3}
-        listed = scene.cluster.admin().list_topics(timeout=30).topics
-        assert GROUP_METADATA_TOPIC in listed
+        admin = scene.cluster.admin()
+        # Another broker may answer, which hears of the topic a moment later.
+        wait_for(
+            "the topic in a list",
+            lambda: GROUP_METADATA_TOPIC in admin.list_topics(timeout=30).topics,
+        )
 
 
 def test_find_with_few_brokers(cluster_root: Path) -> None:
