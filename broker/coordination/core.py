@@ -7,7 +7,8 @@ the decision with the offset of its first record to `Core.apply`; set `timers`; 
 the high watermark passes the batch, the shell calls `Core.committed_up_to`, sends `answers`, and
 hands `event` to `Core.committed`. A decision without records is applied at once, and its answers
 and event wait for the newest batch of the shard that is pending then: no client gets a state that
-may vanish. Answers that read committed state need no such wait (`at_once`).
+may vanish. After a load that is the end of the loaded log: below `min.insync.replicas` a read times
+out as well. Answers that read committed state need no such wait (`at_once`).
 
 If the log refuses the batch, the shell does not apply the decision. It answers the ticket of the
 request, if that is among the answers, with the mapped error, and hands `event` to

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jbodlab.kafka_wire.kinds import Form, Kind
+from jbodlab.kafka_wire.schema import Struct, field_specs
 from jbodlab.metadata.image.image_writer import losses
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.metadata.records import frame
+from jbodlab.metadata.records import metadata_version as levels
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
@@ -49,6 +53,7 @@ from jbodlab.vocabulary.ids import (
     PartitionEpoch,
     TopicId,
 )
+from tests.jbodlab.metadata.records import every_record
 from tests.snapshot_files import image_records
 
 DIRECTORIES = tuple(DirectoryId(UUID(int=number << 96)) for number in range(1, 9))
@@ -309,3 +314,49 @@ def test_order_is_the_one_of_kafkas_snapshots() -> None:
     assert [version for record, version in written if record.NAME == "PARTITION_RECORD"] == [2]
     producer_ids = next(record for record, _ in written if isinstance(record, ProducerIdsRecord))
     assert (producer_ids.broker_id, producer_ids.broker_epoch) == (-1, -1)
+
+
+OF_A_SNAPSHOT = (
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    TopicRecord,
+    PartitionRecord,
+    ConfigRecord,
+    ClientQuotaRecord,
+    ZkMigrationStateRecord,
+    AccessControlEntryRecord,
+    UserScramCredentialRecord,
+    DelegationTokenRecord,
+)
+"""Not ProducerIdsRecord, of which a snapshot has the next id alone, nor FeatureLevelRecord."""
+
+
+def set_in_all(cls: type[Struct], version: int) -> Any:
+    """Return a value with something in each field, and one element in each array."""
+    return cls(**{spec.name: value_of(spec.kind, version) for spec in field_specs(cls)})
+
+
+def value_of(kind: Kind, version: int) -> Any:
+    match kind.form:
+        case Form.ARRAY:
+            assert kind.element is not None
+            return (value_of(kind.element, version),)
+        case Form.STRUCT:
+            assert kind.struct is not None
+            return set_in_all(kind.struct, version)
+    return every_record.values(kind, version)[0]
+
+
+@pytest.mark.parametrize("kind", OF_A_SNAPSHOT, ids=lambda kind: kind.NAME)
+def test_every_field_of_a_record_survives_image_and_snapshot(kind: type[Record]) -> None:
+    telling = set_in_all(kind, kind.HIGHEST_VERSION)
+    if isinstance(telling, ClientQuotaRecord):
+        telling = replace(telling, remove=False)
+    delta = MetadataDelta(EMPTY)
+    delta.replay(FeatureLevelRecord(name=levels.FEATURE_NAME, feature_level=levels.LATEST), 0)
+    if kind is PartitionRecord:
+        delta.replay(TopicRecord(name="t", topic_id=telling.topic_id), 1)  # type: ignore[attr-defined]
+
+    delta.replay(telling, 2)
+
+    assert telling in [record for record, _ in image_records(delta.apply(2, 1, 1))]
