@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -123,6 +125,24 @@ def _group(item: pytest.Item) -> str:
 def _turn(item: pytest.Item) -> int:
     marks = [item.get_closest_marker(name) is not None for name in COSTLY]
     return marks.index(True) if True in marks else len(COSTLY)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop of a test that is a coroutine function, and of its fixtures."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function on the loop of its `runner`."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    runner = pyfuncitem._request.getfixturevalue("runner")
+    names = pyfuncitem._fixtureinfo.argnames
+    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

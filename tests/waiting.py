@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
 
 if TYPE_CHECKING:
     from broker.disk.directory.log_dir import LogDir
@@ -63,6 +65,17 @@ async def pass_by(seconds: float, step_s: float = 0.01) -> None:
     for _ in range(round(seconds / step_s)):
         set_forward(step_s)
         await turns(5)
+
+
+def runner_on(*loop_factories: Callable[[], asyncio.AbstractEventLoop]) -> Any:
+    """Return the fixture `runner` of a module whose tests run on each of these loops."""
+
+    @pytest.fixture(name="runner", params=loop_factories, autouse=True)
+    def runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            yield runner
+
+    return runner
 
 
 def run_adjustable(main: Coroutine[Any, Any, T]) -> T:

@@ -62,6 +62,12 @@ class Shell:
     async def until_active(self) -> None:
         await self.until(lambda: self.leadership.is_active)
 
+    async def stop(self) -> None:
+        self.running.cancel()
+        with suppress(asyncio.CancelledError, LogDirError):
+            await self.running
+        await self.close()
+
     async def close(self) -> None:
         with suppress(OSError):
             await self.thread.run(self.log.close)
@@ -77,10 +83,7 @@ async def shell(directory: Path, **settings: str) -> AsyncIterator[Shell]:
             await result.lead()
             yield result
     finally:
-        result.running.cancel()
-        with suppress(asyncio.CancelledError, LogDirError):
-            await result.running
-        await result.close()
+        await result.stop()
 
 
 @contextmanager

@@ -53,92 +53,81 @@ async def served(tmp_path: Path, environment: Environment | None = None) -> Asyn
             await running
 
 
-def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.serve.service.STREAMS_MAX", 2)
 
-    async def scenario() -> None:
-        async with served(tmp_path) as stub:
-            streams = [stub.MetadataStream(FROM_THE_START) for _ in range(2)]
-            for stream in streams:
+    async with served(tmp_path) as stub:
+        streams = [stub.MetadataStream(FROM_THE_START) for _ in range(2)]
+        for stream in streams:
+            assert (await stream.read()).records
+
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await stub.MetadataStream(FROM_THE_START).read()
+        assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert error.value.details() == "the limit of 2 open metadata streams is reached"
+
+        # One that ends makes room.
+        streams.pop().cancel()
+        while True:
+            stream = stub.MetadataStream(FROM_THE_START)
+            try:
                 assert (await stream.read()).records
-
-            with pytest.raises(grpc.aio.AioRpcError) as error:
-                await stub.MetadataStream(FROM_THE_START).read()
-            assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert error.value.details() == "the limit of 2 open metadata streams is reached"
-
-            # One that ends makes room.
-            streams.pop().cancel()
-            while True:
-                stream = stub.MetadataStream(FROM_THE_START)
-                try:
-                    assert (await stream.read()).records
-                except grpc.aio.AioRpcError:
-                    await asyncio.sleep(0.01)
-                else:
-                    break
-            for each in (*streams, stream):
-                each.cancel()
-
-    asyncio.run(scenario())
+            except grpc.aio.AioRpcError:
+                await asyncio.sleep(0.01)
+            else:
+                break
+        for each in (*streams, stream):
+            each.cancel()
 
 
-def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jbodlab.controller_api.grpc_server.CALLS_MAX", 3)
 
-    async def scenario() -> None:
-        async with served(tmp_path) as stub:
-            streams = [stub.MetadataStream(FROM_THE_START) for _ in range(3)]
-            for stream in streams:
-                await stream.read()
+    async with served(tmp_path) as stub:
+        streams = [stub.MetadataStream(FROM_THE_START) for _ in range(3)]
+        for stream in streams:
+            await stream.read()
 
-            with pytest.raises(grpc.aio.AioRpcError) as error:
-                await stub.DescribeQuorum(pb.DescribeQuorumRequest())
-            assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            for stream in streams:
-                stream.cancel()
-
-    asyncio.run(scenario())
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await stub.DescribeQuorum(pb.DescribeQuorumRequest())
+        assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        for stream in streams:
+            stream.cancel()
 
 
-def test_a_flood_of_requests_does_not_keep_heartbeats_out(
+async def test_a_flood_of_requests_does_not_keep_heartbeats_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.lead.active_controller.QUEUED_OPERATIONS_MAX", 1)
 
-    async def scenario() -> None:
-        async with served(tmp_path) as stub:
-            registration = to_proto(PureController().registration(1, "A1,A2"))
-            beat = requests.BrokerHeartbeatRequest(
-                broker_id=BrokerId(1),
-                broker_epoch=(await stub.BrokerRegistration(registration)).broker_epoch,
-                current_metadata_offset=Offset(1 << 40),
-            )
+    async with served(tmp_path) as stub:
+        registration = to_proto(PureController().registration(1, "A1,A2"))
+        beat = requests.BrokerHeartbeatRequest(
+            broker_id=BrokerId(1),
+            broker_epoch=(await stub.BrokerRegistration(registration)).broker_epoch,
+            current_metadata_offset=Offset(1 << 40),
+        )
 
-            async def create(number: int) -> requests.CreatedTopic:
-                topic = requests.NewTopic(name=f"t{number}", assignments=((0, brokers(1)),))
-                request = requests.CreateTopicsRequest(topics=(topic,))
-                answer = from_proto(await stub.CreateTopics(to_proto(request)))
-                created: requests.CreatedTopic = answer.topics[0]
-                return created
+        async def create(number: int) -> requests.CreatedTopic:
+            topic = requests.NewTopic(name=f"t{number}", assignments=((0, brokers(1)),))
+            request = requests.CreateTopicsRequest(topics=(topic,))
+            answer = from_proto(await stub.CreateTopics(to_proto(request)))
+            created: requests.CreatedTopic = answer.topics[0]
+            return created
 
-            assert not (await stub.BrokerHeartbeat(to_proto(beat))).is_fenced
-            calls = [asyncio.create_task(create(number)) for number in range(50)]
-            answers = await asyncio.gather(
-                *(stub.BrokerHeartbeat(to_proto(beat)) for _ in range(20))
-            )
-            created = await asyncio.gather(*calls)
+        assert not (await stub.BrokerHeartbeat(to_proto(beat))).is_fenced
+        calls = [asyncio.create_task(create(number)) for number in range(50)]
+        answers = await asyncio.gather(*(stub.BrokerHeartbeat(to_proto(beat)) for _ in range(20)))
+        created = await asyncio.gather(*calls)
 
-            assert {(each.error_code, each.is_fenced) for each in answers} == {(0, False)}
-            full = (ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
-            outcomes = {(each.error_code, each.error_message) for each in created}
-            assert outcomes == {(ErrorCode.NONE, ""), full}
-
-    asyncio.run(scenario())
+        assert {(each.error_code, each.is_fenced) for each in answers} == {(0, False)}
+        full = (ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
+        outcomes = {(each.error_code, each.error_message) for each in created}
+        assert outcomes == {(ErrorCode.NONE, ""), full}
 
 
 @pytest.mark.parametrize(("timeout_ms", "expected"), [(0, 3), (-1, 3), (5, 7), (60_000, 3)])
-def test_a_timeout_of_zero_means_not_to_wait_for_the_effect(
+async def test_a_timeout_of_zero_means_not_to_wait_for_the_effect(
     tmp_path: Path, timeout_ms: int, expected: int
 ) -> None:
     # Every look at the clock is 10 ms after the one before.
@@ -146,11 +135,8 @@ def test_a_timeout_of_zero_means_not_to_wait_for_the_effect(
     wish = requests.PartitionToReassign(topic="unknown", partition=0, replicas=brokers(1))
     request = requests.AlterPartitionReassignmentsRequest(partitions=(wish,), timeout_ms=timeout_ms)
 
-    async def scenario() -> None:
-        async with served(tmp_path, environment) as stub:
-            answer = from_proto(await stub.AlterPartitionReassignments(to_proto(request)))
+    async with served(tmp_path, environment) as stub:
+        answer = from_proto(await stub.AlterPartitionReassignments(to_proto(request)))
 
-            codes = {each.error_code for each in answer.results} | {answer.error_code}
-            assert codes - {ErrorCode.NONE} == {expected}
-
-    asyncio.run(scenario())
+        codes = {each.error_code for each in answer.results} | {answer.error_code}
+        assert codes - {ErrorCode.NONE} == {expected}

@@ -6,7 +6,6 @@ then is done by the next event of the same kind, or when the next controller beg
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from functools import cache, partial
 from pathlib import Path
@@ -210,38 +209,35 @@ def test_deleting_too_many_topics_at_once_is_refused() -> None:
     assert list(controller.state.image.topics.by_name) == names[-1:]
 
 
-def test_large_results_reach_the_log_and_their_readers(tmp_path: Path) -> None:
+async def test_large_results_reach_the_log_and_their_readers(tmp_path: Path) -> None:
     topic = VersionedRecord(TopicRecord(name="many", topic_id=TOPIC), 0)
     partitions = tuple(VersionedRecord(record, 1) for record in partition_records())
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m", level=22)) as it:
-            pure = PureController(level=22)
+    async with shell(format_dir(tmp_path / "m", level=22)) as it:
+        pure = PureController(level=22)
 
-            async def ask(decide: partial[object]) -> None:
-                await it.controller.submit(decide)  # type: ignore[arg-type]
-                pure.state = it.controller.state
+        async def ask(decide: partial[object]) -> None:
+            await it.controller.submit(decide)  # type: ignore[arg-type]
+            pure.state = it.controller.state
 
-            for broker, dirs in ((1, "A1,A2"), (2, "B1")):
-                await ask(partial(register_broker, pure.registration(broker, dirs)))
-                await ask(partial(heartbeat, pure.sign_of_life(broker)))
+        for broker, dirs in ((1, "A1,A2"), (2, "B1")):
+            await ask(partial(register_broker, pure.registration(broker, dirs)))
+            await ask(partial(heartbeat, pure.sign_of_life(broker)))
 
-            def create(state: ControllerState, now_ms: int) -> object:
-                from controller.decide.state import ControllerResult
+        def create(state: ControllerState, now_ms: int) -> object:
+            from controller.decide.state import ControllerResult
 
-                return ControllerResult(response=None, records=(topic, *partitions), atomic=True)
+            return ControllerResult(response=None, records=(topic, *partitions), atomic=True)
 
-            await ask(create)  # type: ignore[arg-type]
-            await ask(partial(heartbeat, pure.sign_of_life(1, offline_log_dirs="A1")))
-            assert leaders(it.controller.state) == {(2, (2,), 1, 1)}
+        await ask(create)  # type: ignore[arg-type]
+        await ask(partial(heartbeat, pure.sign_of_life(1, offline_log_dirs="A1")))
+        assert leaders(it.controller.state) == {(2, (2,), 1, 1)}
 
-            loader = MetadataLoader()
-            types = []
-            while data := it.log.read(loader.next_offset, 1 << 24):
-                for batch in read_batches(data):
-                    loader.load(batch)
-                    types.append(type(batch.records[-1][1]))
-            assert loader.image == it.controller.state.image
-            assert not any(kind is RegisterBrokerRecord for kind in types[-3:])
-
-    asyncio.run(scenario())
+        loader = MetadataLoader()
+        types = []
+        while data := it.log.read(loader.next_offset, 1 << 24):
+            for batch in read_batches(data):
+                loader.load(batch)
+                types.append(type(batch.records[-1][1]))
+        assert loader.image == it.controller.state.image
+        assert not any(kind is RegisterBrokerRecord for kind in types[-3:])

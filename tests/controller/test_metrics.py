@@ -59,7 +59,7 @@ def refuse(state: ControllerState, now_ms: int) -> ControllerResult[None]:
     raise ZeroDivisionError
 
 
-def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
+async def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
     begun_ms = int(time.time() * 1000)
 
     async def scenario(it: Snapshots) -> None:
@@ -98,40 +98,31 @@ def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
         assert after["LastAppliedRecordOffset"] > before["LastAppliedRecordOffset"]
         assert begun_ms <= after["LastAppliedRecordTimestamp"] <= time.time() * 1000
 
-    async def body() -> None:
-        async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
-            await scenario(it)
-
-    asyncio.run(body())
+    async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
+        await scenario(it)
 
 
-def test_topics_are_those_that_are_on_the_disk(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
-            metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
-            change = asyncio.create_task(it.change(1))
-            while not it.image.topics.by_id:  # noqa: ASYNC110 - of a decision
-                await asyncio.sleep(0)
-            # Decided, but its fsync is still to come: nobody has been told.
-            assert collected(metrics)["GlobalTopicCount"] == 0
-            await change
-            assert collected(metrics)["GlobalTopicCount"] == 1
-
-    asyncio.run(body())
+async def test_topics_are_those_that_are_on_the_disk(tmp_path: Path) -> None:
+    async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
+        metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
+        change = asyncio.create_task(it.change(1))
+        while not it.image.topics.by_id:  # noqa: ASYNC110 - of a decision
+            await asyncio.sleep(0)
+        # Decided, but its fsync is still to come: nobody has been told.
+        assert collected(metrics)["GlobalTopicCount"] == 0
+        await change
+        assert collected(metrics)["GlobalTopicCount"] == 1
 
 
-def test_snapshots_have_a_size_and_an_age(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
-            metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
-            prefix = "kafka_server_SnapshotEmitter_LatestSnapshotGenerated"
-            assert collected(metrics)[f"{prefix}Bytes"] == 0
-            assert collected(metrics)[f"{prefix}AgeMs"] == -1
-            await it.settle()
-            await it.until(lambda: collected(metrics)[f"{prefix}Bytes"] > 100)
-            assert 0 <= collected(metrics)[f"{prefix}AgeMs"] < 20_000
-
-    asyncio.run(body())
+async def test_snapshots_have_a_size_and_an_age(tmp_path: Path) -> None:
+    async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
+        metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
+        prefix = "kafka_server_SnapshotEmitter_LatestSnapshotGenerated"
+        assert collected(metrics)[f"{prefix}Bytes"] == 0
+        assert collected(metrics)[f"{prefix}AgeMs"] == -1
+        await it.settle()
+        await it.until(lambda: collected(metrics)[f"{prefix}Bytes"] > 100)
+        assert 0 <= collected(metrics)[f"{prefix}AgeMs"] < 20_000
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def format_for(environment: Environment, node_id: int, *names: str) -> list[Path
     return paths
 
 
-def test_a_controller_and_a_broker_find_everything_through_their_outside(
+async def test_a_controller_and_a_broker_find_everything_through_their_outside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     wire = Wire()
@@ -137,22 +137,19 @@ def test_a_controller_and_a_broker_find_everything_through_their_outside(
         }
     )
 
-    async def scenario() -> None:
-        serves = asyncio.Event()
-        controller = ControllerServer(config_of(metadata), environment)
-        broker = BrokerServer(found, environment, before_serving=serves.set)
-        async with asyncio.timeout(DEADLINE_S), running(controller.run):
-            await eventually(lambda: wire.is_open)
-            async with running(broker.run):
-                await serves.wait()
-                topic = requests.NewTopic(name="orders", num_partitions=2, replication_factor=1)
-                request = requests.CreateTopicsRequest(topics=(topic,), timeout_ms=5_000)
-                await wire.unary("CreateTopics", to_proto(request), 5.0)
-                await eventually(lambda: len(list(tmp_path.glob("d?/orders-?"))) == 2)
+    serves = asyncio.Event()
+    controller = ControllerServer(config_of(metadata), environment)
+    broker = BrokerServer(found, environment, before_serving=serves.set)
+    async with asyncio.timeout(DEADLINE_S), running(controller.run):
+        await eventually(lambda: wire.is_open)
+        async with running(broker.run):
+            await serves.wait()
+            topic = requests.NewTopic(name="orders", num_partitions=2, replication_factor=1)
+            request = requests.CreateTopicsRequest(topics=(topic,), timeout_ms=5_000)
+            await wire.unary("CreateTopics", to_proto(request), 5.0)
+            await eventually(lambda: len(list(tmp_path.glob("d?/orders-?"))) == 2)
 
-    asyncio.run(scenario())
-
-    assert not NOWHERE.exists()
+    assert not NOWHERE.exists()  # noqa: ASYNC240
     assert {"BrokerRegistration", "BrokerHeartbeat", "MetadataStream"} <= wire.calls
     assert (tmp_path / "d1" / "__cluster_metadata-0").is_dir()
     assert not [line for line in caplog.records if line.levelname == "ERROR"]

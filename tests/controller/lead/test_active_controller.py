@@ -52,198 +52,167 @@ def no_ops(count: int, *, atomic: bool = False) -> Callable[..., ControllerResul
     return decide
 
 
-def test_operations_see_what_the_ones_before_them_did_and_share_a_batch(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            start = it.log.end_offset
-            answers = await asyncio.gather(*(it.controller.submit(no_ops(2)) for _ in range(5)))
+async def test_operations_see_what_the_ones_before_them_did_and_share_a_batch(
+    it: Shell,
+) -> None:
+    start = it.log.end_offset
+    answers = await asyncio.gather(*(it.controller.submit(no_ops(2)) for _ in range(5)))
 
-            assert answers == [start + 2 * n for n in range(5)]
-            (batch,) = read_batches(it.log.read(start))
-            assert (batch.base_offset, batch.last_offset) == (start, start + 9)
-            assert batch.epoch == 1
-            assert it.controller.committed_end_offset == start + 10
-
-    asyncio.run(scenario())
+    assert answers == [start + 2 * n for n in range(5)]
+    (batch,) = read_batches(it.log.read(start))
+    assert (batch.base_offset, batch.last_offset) == (start, start + 9)
+    assert batch.epoch == 1
+    assert it.controller.committed_end_offset == start + 10
 
 
-def test_large_results_are_split_unless_they_are_atomic(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            start = it.log.end_offset
-            await asyncio.gather(
-                it.controller.submit(no_ops(25_000)),
-                it.controller.submit(no_ops(9_000, atomic=True)),
-                it.controller.submit(no_ops(1)),
-            )
+async def test_large_results_are_split_unless_they_are_atomic(it: Shell) -> None:
+    start = it.log.end_offset
+    await asyncio.gather(
+        it.controller.submit(no_ops(25_000)),
+        it.controller.submit(no_ops(9_000, atomic=True)),
+        it.controller.submit(no_ops(1)),
+    )
 
-            batches = list(read_batches(it.log.read(start, 1 << 30)))
-            assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_000, 9_001]
-
-    asyncio.run(scenario())
+    batches = list(read_batches(it.log.read(start, 1 << 30)))
+    assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_000, 9_001]
 
 
-def test_an_atomic_result_that_is_too_large_for_a_batch_is_a_transaction(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            start = it.log.end_offset
-            await it.controller.submit(no_ops(25_000, atomic=True))
+async def test_an_atomic_result_that_is_too_large_for_a_batch_is_a_transaction(
+    it: Shell,
+) -> None:
+    start = it.log.end_offset
+    await it.controller.submit(no_ops(25_000, atomic=True))
 
-            batches = list(read_batches(it.log.read(start, 1 << 30)))
-            assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_002]
-            records = [item.record for batch in batches for _, item in batch.data_records]
-            assert isinstance(records[0], BeginTransactionRecord)
-            assert isinstance(records[-1], EndTransactionRecord)
-            assert it.controller.state.next_offset == start + 25_002
-            loader = MetadataLoader()
-            for batch in read_batches(it.log.read(0, 1 << 30)):
-                loader.load(batch)
-            assert loader.image == it.controller.state.image
-
-    asyncio.run(scenario())
+    batches = list(read_batches(it.log.read(start, 1 << 30)))
+    assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_002]
+    records = [item.record for batch in batches for _, item in batch.data_records]
+    assert isinstance(records[0], BeginTransactionRecord)
+    assert isinstance(records[-1], EndTransactionRecord)
+    assert it.controller.state.next_offset == start + 25_002
+    loader = MetadataLoader()
+    for batch in read_batches(it.log.read(0, 1 << 30)):
+        loader.load(batch)
+    assert loader.image == it.controller.state.image
 
 
-def test_without_transactions_a_large_atomic_result_is_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m", level=12)) as it:
-            start = it.log.end_offset
-            with pytest.raises(KafkaError) as refused:
-                await it.controller.submit(no_ops(10_001, atomic=True))
+async def test_without_transactions_a_large_atomic_result_is_refused(tmp_path: Path) -> None:
+    async with shell(format_dir(tmp_path / "m", level=12)) as it:
+        start = it.log.end_offset
+        with pytest.raises(KafkaError) as refused:
+            await it.controller.submit(no_ops(10_001, atomic=True))
 
-            assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
-            assert it.controller.state.next_offset == start
-
-    asyncio.run(scenario())
+        assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert it.controller.state.next_offset == start
 
 
-def test_what_was_appended_but_not_synced_is_never_sent(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            start = it.log.end_offset
-            await it.controller.submit(no_ops(3))
-            # As after a sync that failed: in the file, and nobody was told.
-            end = it.controller.committed_end_offset
-            lost = data_batch([NO_OP, NO_OP], base_offset=end, epoch=1, timestamp_ms=1)
-            await it.thread.run(partial(it.log.append, lost))
-            fresh = MetadataStream(it.log, it.thread, Offset(end))
+async def test_what_was_appended_but_not_synced_is_never_sent(it: Shell) -> None:
+    start = it.log.end_offset
+    await it.controller.submit(no_ops(3))
+    # As after a sync that failed: in the file, and nobody was told.
+    end = it.controller.committed_end_offset
+    lost = data_batch([NO_OP, NO_OP], base_offset=end, epoch=1, timestamp_ms=1)
+    await it.thread.run(partial(it.log.append, lost))
+    fresh = MetadataStream(it.log, it.thread, Offset(end))
 
-            response = await anext(fresh.subscribe(request(start, 1)))
+    response = await anext(fresh.subscribe(request(start, 1)))
 
-            assert [batch.last_offset for batch in read_batches(response.records)] == [end - 1]
-
-    asyncio.run(scenario())
+    assert [batch.last_offset for batch in read_batches(response.records)] == [end - 1]
 
 
-def test_an_operation_that_fails_changes_nothing_and_stops_nobody(tmp_path: Path) -> None:
+async def test_an_operation_that_fails_changes_nothing_and_stops_nobody(it: Shell) -> None:
     def broken(state: ControllerState, now_ms: int) -> ControllerResult[int]:
         raise ZeroDivisionError
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            before = it.controller.state
-            failed, answered = await asyncio.gather(
-                it.controller.submit(broken),
-                it.controller.submit(no_ops(0)),
-                return_exceptions=True,
-            )
+    before = it.controller.state
+    failed, answered = await asyncio.gather(
+        it.controller.submit(broken),
+        it.controller.submit(no_ops(0)),
+        return_exceptions=True,
+    )
 
-            assert isinstance(failed, KafkaError)
-            assert failed.code == ErrorCode.UNKNOWN_SERVER_ERROR
-            assert answered == before.next_offset
-            assert it.controller.state == before
-
-    asyncio.run(scenario())
+    assert isinstance(failed, KafkaError)
+    assert failed.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answered == before.next_offset
+    assert it.controller.state == before
 
 
-def test_what_waited_too_long_is_refused_or_done_differently(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            registration = PureController().registration(1, "A1")
-            registered = await it.controller.submit(partial(register_broker, registration))
-            request = BrokerHeartbeatRequest(
-                broker_id=BrokerId(1),
-                broker_epoch=registered.broker_epoch,
-                current_metadata_offset=Offset(0),
-            )
-            answer = await it.controller.submit(
-                partial(heartbeat, request),
-                deadline_ms=-1,
-                late=partial(late_heartbeat, request),
-            )
-            with pytest.raises(KafkaError) as refused:
-                await it.controller.submit(no_ops(1), deadline_ms=-1)
+async def test_what_waited_too_long_is_refused_or_done_differently(it: Shell) -> None:
+    registration = PureController().registration(1, "A1")
+    registered = await it.controller.submit(partial(register_broker, registration))
+    request = BrokerHeartbeatRequest(
+        broker_id=BrokerId(1),
+        broker_epoch=registered.broker_epoch,
+        current_metadata_offset=Offset(0),
+    )
+    answer = await it.controller.submit(
+        partial(heartbeat, request),
+        deadline_ms=-1,
+        late=partial(late_heartbeat, request),
+    )
+    with pytest.raises(KafkaError) as refused:
+        await it.controller.submit(no_ops(1), deadline_ms=-1)
 
-            assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-            assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
-
-    asyncio.run(scenario())
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_nothing_is_answered_or_told_before_it_is_on_the_disk(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            flushing, hold, order = asyncio.Event(), asyncio.Event(), []
-            loop = asyncio.get_running_loop()
-            flush = it.log.flush
+async def test_nothing_is_answered_or_told_before_it_is_on_the_disk(it: Shell) -> None:
+    flushing, hold, order = asyncio.Event(), asyncio.Event(), []
+    loop = asyncio.get_running_loop()
+    flush = it.log.flush
 
-            def slow_flush() -> None:
-                loop.call_soon_threadsafe(flushing.set)
-                asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
-                flush()
-                order.append("synced")
+    def slow_flush() -> None:
+        loop.call_soon_threadsafe(flushing.set)
+        asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
+        flush()
+        order.append("synced")
 
-            it.log.flush = slow_flush  # type: ignore[method-assign]
-            end = it.controller.committed_end_offset
-            waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
-            await flushing.wait()
-            await turns()
-            assert not waiting.done()
-            assert it.controller.committed_end_offset == end
-            hold.set()
-            await waiting
-            order.append("answered")
+    it.log.flush = slow_flush  # type: ignore[method-assign]
+    end = it.controller.committed_end_offset
+    waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
+    await flushing.wait()
+    await turns()
+    assert not waiting.done()
+    assert it.controller.committed_end_offset == end
+    hold.set()
+    await waiting
+    order.append("answered")
 
-            assert order == ["synced", "answered"]
-
-    asyncio.run(scenario())
+    assert order == ["synced", "answered"]
 
 
 def refused(state: ControllerState, now_ms: int) -> ControllerResult[int]:
     raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"seen at offset {state.next_offset}")
 
 
-def test_a_refusal_waits_for_what_it_was_decided_on(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            hold, flushing, order = asyncio.Event(), asyncio.Event(), []
-            loop = asyncio.get_running_loop()
-            flush = it.log.flush
+async def test_a_refusal_waits_for_what_it_was_decided_on(it: Shell) -> None:
+    hold, flushing, order = asyncio.Event(), asyncio.Event(), []
+    loop = asyncio.get_running_loop()
+    flush = it.log.flush
 
-            def slow_flush() -> None:
-                loop.call_soon_threadsafe(flushing.set)
-                asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
-                flush()
-                order.append("synced")
+    def slow_flush() -> None:
+        loop.call_soon_threadsafe(flushing.set)
+        asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
+        flush()
+        order.append("synced")
 
-            it.log.flush = slow_flush  # type: ignore[method-assign]
-            end = it.controller.committed_end_offset
-            calls = [
-                asyncio.create_task(it.controller.submit(decide)) for decide in (no_ops(1), refused)
-            ]
-            calls[1].add_done_callback(lambda _: order.append("refused"))
-            await flushing.wait()
-            assert not calls[1].done()
-            hold.set()
-            await asyncio.wait(calls)
+    it.log.flush = slow_flush  # type: ignore[method-assign]
+    end = it.controller.committed_end_offset
+    calls = [asyncio.create_task(it.controller.submit(decide)) for decide in (no_ops(1), refused)]
+    calls[1].add_done_callback(lambda _: order.append("refused"))
+    await flushing.wait()
+    assert not calls[1].done()
+    hold.set()
+    await asyncio.wait(calls)
 
-            assert order == ["synced", "refused"]
-            with pytest.raises(KafkaError, match=f"seen at offset {end + 1}"):
-                await calls[1]
-
-    asyncio.run(scenario())
+    assert order == ["synced", "refused"]
+    with pytest.raises(KafkaError, match=f"seen at offset {end + 1}"):
+        await calls[1]
 
 
-def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody(tmp_path: Path) -> None:
+async def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody(
+    it: Shell,
+) -> None:
     def impossible(state: ControllerState, now_ms: int) -> ControllerResult[int]:
         unknown = RemoveTopicRecord(topic_id=TopicId(UUID(int=77)))
         return ControllerResult(
@@ -252,148 +221,122 @@ def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody(tmp_p
             heartbeats=state.heartbeats.touched(BrokerId(1), Offset(1), now_ms),
         )
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            before = it.controller.state
-            first, failed, last = await asyncio.gather(
-                it.controller.submit(no_ops(1)),
-                it.controller.submit(impossible),
-                it.controller.submit(no_ops(1)),
-                return_exceptions=True,
-            )
+    before = it.controller.state
+    first, failed, last = await asyncio.gather(
+        it.controller.submit(no_ops(1)),
+        it.controller.submit(impossible),
+        it.controller.submit(no_ops(1)),
+        return_exceptions=True,
+    )
 
-            assert isinstance(failed, KafkaError)
-            assert failed.code == ErrorCode.UNKNOWN_SERVER_ERROR
-            assert (first, last) == (before.next_offset, before.next_offset + 1)
-            assert it.controller.state.heartbeats == before.heartbeats
-            assert it.controller.counts.failed == 1
-            loader = MetadataLoader()
-            for batch in read_batches(it.log.read(0)):
-                loader.load(batch)
-            assert loader.image == it.controller.state.image
-
-    asyncio.run(scenario())
+    assert isinstance(failed, KafkaError)
+    assert failed.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (first, last) == (before.next_offset, before.next_offset + 1)
+    assert it.controller.state.heartbeats == before.heartbeats
+    assert it.controller.counts.failed == 1
+    loader = MetadataLoader()
+    for batch in read_batches(it.log.read(0)):
+        loader.load(batch)
+    assert loader.image == it.controller.state.image
 
 
 @pytest.mark.parametrize(
     ("count", "size_bytes"), [(QUEUED_OPERATIONS_MAX, 0), (2, QUEUED_BYTES_MAX // 2)]
 )
-def test_a_full_queue_refuses_all_but_heartbeats_and_what_the_controller_itself_wants(
-    tmp_path: Path, count: int, size_bytes: int
+async def test_a_full_queue_refuses_all_but_heartbeats_and_what_the_controller_itself_wants(
+    it: Shell, count: int, size_bytes: int
 ) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
+    def ask(**more: Any) -> asyncio.Task[int]:
+        coming = it.controller.submit(no_ops(0), size_bytes=size_bytes, **more)
+        return asyncio.create_task(coming)
 
-            def ask(**more: Any) -> asyncio.Task[int]:
-                coming = it.controller.submit(no_ops(0), size_bytes=size_bytes, **more)
-                return asyncio.create_task(coming)
+    calls = [ask() for _ in range(count + 3)]
+    urgent = [ask(late=no_ops(0)), ask(is_own=True), ask(late=no_ops(0))]
+    answers = await asyncio.gather(*calls, *urgent, return_exceptions=True)
 
-            calls = [ask() for _ in range(count + 3)]
-            urgent = [ask(late=no_ops(0)), ask(is_own=True), ask(late=no_ops(0))]
-            answers = await asyncio.gather(*calls, *urgent, return_exceptions=True)
-
-            start = it.controller.state.next_offset
-            assert answers[:count] == [start] * count
-            assert answers[count + 3 :] == [start] * 3
-            for error in answers[count : count + 3]:
-                assert isinstance(error, KafkaError)
-                assert error.code == ErrorCode.REQUEST_TIMED_OUT
-                assert error.message == "the controller's queue is full"
-            assert it.controller.counts.refused == 3
-            # There is room again, also for what is larger than everything the queue may hold.
-            huge = it.controller.submit(no_ops(0), size_bytes=2 * QUEUED_BYTES_MAX)
-            assert await huge == start
-
-    asyncio.run(scenario())
+    start = it.controller.state.next_offset
+    assert answers[:count] == [start] * count
+    assert answers[count + 3 :] == [start] * 3
+    for error in answers[count : count + 3]:
+        assert isinstance(error, KafkaError)
+        assert error.code == ErrorCode.REQUEST_TIMED_OUT
+        assert error.message == "the controller's queue is full"
+    assert it.controller.counts.refused == 3
+    # There is room again, also for what is larger than everything the queue may hold.
+    huge = it.controller.submit(no_ops(0), size_bytes=2 * QUEUED_BYTES_MAX)
+    assert await huge == start
 
 
-def test_heartbeats_and_the_controllers_own_operations_run_in_order_before_what_others_ask_for(
-    tmp_path: Path,
+async def test_heartbeats_and_the_controllers_own_operations_run_in_order_before_all_others(
+    it: Shell,
 ) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            seen: list[str] = []
+    seen: list[str] = []
 
-            def noted(name: str) -> Any:
-                def decide(state: ControllerState, now_ms: int) -> ControllerResult[None]:
-                    seen.append(name)
-                    return ControllerResult(response=None)
+    def noted(name: str) -> Any:
+        def decide(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+            seen.append(name)
+            return ControllerResult(response=None)
 
-                return decide
+        return decide
 
-            await asyncio.gather(
-                it.controller.submit(noted("stranger 1")),
-                it.controller.submit(noted("heartbeat 1"), late=noted("late")),
-                it.controller.submit(noted("fence"), is_own=True),
-                it.controller.submit(noted("stranger 2")),
-                it.controller.submit(noted("heartbeat 2"), late=noted("late")),
-            )
+    await asyncio.gather(
+        it.controller.submit(noted("stranger 1")),
+        it.controller.submit(noted("heartbeat 1"), late=noted("late")),
+        it.controller.submit(noted("fence"), is_own=True),
+        it.controller.submit(noted("stranger 2")),
+        it.controller.submit(noted("heartbeat 2"), late=noted("late")),
+    )
 
-            assert seen == ["heartbeat 1", "fence", "heartbeat 2", "stranger 1", "stranger 2"]
-
-    asyncio.run(scenario())
+    assert seen == ["heartbeat 1", "fence", "heartbeat 2", "stranger 1", "stranger 2"]
 
 
-def test_a_long_queue_leaves_turns_to_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_long_queue_leaves_turns_to_others(
+    it: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.lead.active_controller.ROUND_MS_MAX", 0)
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            turns: list[int] = []
+    turns: list[int] = []
 
-            async def count_turns() -> None:
-                while True:
-                    turns.append(1)
-                    await asyncio.sleep(0)
+    async def count_turns() -> None:
+        while True:
+            turns.append(1)
+            await asyncio.sleep(0)
 
-            other = asyncio.create_task(count_turns())
-            seen = []
+    other = asyncio.create_task(count_turns())
+    seen = []
 
-            def decide(state: ControllerState, now_ms: int) -> ControllerResult[None]:
-                seen.append(len(turns))
-                return ControllerResult(response=None)
+    def decide(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+        seen.append(len(turns))
+        return ControllerResult(response=None)
 
-            await asyncio.gather(*(it.controller.submit(decide) for _ in range(20)))
-            other.cancel()
+    await asyncio.gather(*(it.controller.submit(decide) for _ in range(20)))
+    other.cancel()
 
-            assert len(set(seen)) == 20
-
-    asyncio.run(scenario())
+    assert len(set(seen)) == 20
 
 
-def test_a_failed_append_ends_the_controller(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
+async def test_a_failed_append_ends_the_controller(it: Shell) -> None:
+    def broken(data: bytes) -> None:
+        raise OSError(5, "Input/output error")
 
-            def broken(data: bytes) -> None:
-                raise OSError(5, "Input/output error")
+    it.log.append = broken  # type: ignore[method-assign,assignment]
+    waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
+    with pytest.raises(LogDirError, match="Input/output error"):
+        await it.running
 
-            it.log.append = broken  # type: ignore[method-assign,assignment]
-            waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
-            with pytest.raises(LogDirError, match="Input/output error"):
-                await it.running
-
-            with pytest.raises(NotLeaderError):
-                await waiting
-
-    asyncio.run(scenario())
+    with pytest.raises(NotLeaderError):
+        await waiting
 
 
-def test_the_log_replays_to_the_state_of_the_controller(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            for broker, dirs in ((1, "A1,A2"), (2, "B1")):
-                registration = PureController().registration(broker, dirs)
-                await it.controller.submit(partial(register_broker, registration))
-            loader = MetadataLoader()
-            for batch in read_batches(it.log.read(0)):
-                loader.load(batch)
+async def test_the_log_replays_to_the_state_of_the_controller(it: Shell) -> None:
+    for broker, dirs in ((1, "A1,A2"), (2, "B1")):
+        registration = PureController().registration(broker, dirs)
+        await it.controller.submit(partial(register_broker, registration))
+    loader = MetadataLoader()
+    for batch in read_batches(it.log.read(0)):
+        loader.load(batch)
 
-            assert loader.image == it.controller.state.image
-
-    asyncio.run(scenario())
+    assert loader.image == it.controller.state.image
 
 
 def request(offset: int, epoch: int = -1, crc: int | None = None) -> MetadataStreamRequest:
@@ -418,61 +361,49 @@ async def read_to(it: Shell, subscription: AsyncIterator[MetadataStreamResponse]
     return found
 
 
-def test_a_stream_sends_the_backlog_and_then_what_is_committed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            subscription = it.stream.subscribe(request(0))
-            backlog = await read_to(it, subscription)
-            coming = asyncio.ensure_future(anext(subscription))
-            start = await it.controller.submit(no_ops(3))
-            response = await coming
+async def test_a_stream_sends_the_backlog_and_then_what_is_committed(it: Shell) -> None:
+    subscription = it.stream.subscribe(request(0))
+    backlog = await read_to(it, subscription)
+    coming = asyncio.ensure_future(anext(subscription))
+    start = await it.controller.submit(no_ops(3))
+    response = await coming
 
-            assert backlog == [0, 1, 4]
-            (batch,) = read_batches(response.records)
-            assert (batch.base_offset, batch.last_offset) == (start, start + 2)
-            assert response.high_watermark == start + 3
-
-    asyncio.run(scenario())
+    assert backlog == [0, 1, 4]
+    (batch,) = read_batches(response.records)
+    assert (batch.base_offset, batch.last_offset) == (start, start + 2)
+    assert response.high_watermark == start + 3
 
 
-def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
+    it: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.serve.metadata_stream.STREAM_PIECE_BYTES", 300)
     monkeypatch.setattr("controller.serve.metadata_stream.RECENT_BYTES_MAX", 1_000)
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            for _ in range(30):
-                await it.controller.submit(no_ops(2))
-            subscription = it.stream.subscribe(request(0))
-            offset, sizes = 0, []
-            while offset < it.controller.committed_end_offset:
-                response = await anext(subscription)
-                for batch in read_batches(response.records):
-                    assert batch.base_offset == offset
-                    offset = batch.last_offset + 1
-                sizes.append(len(response.records))
+    for _ in range(30):
+        await it.controller.submit(no_ops(2))
+    subscription = it.stream.subscribe(request(0))
+    offset, sizes = 0, []
+    while offset < it.controller.committed_end_offset:
+        response = await anext(subscription)
+        for batch in read_batches(response.records):
+            assert batch.base_offset == offset
+            offset = batch.last_offset + 1
+        sizes.append(len(response.records))
 
-            # The registration of the controller is a batch of its own size.
-            assert max(sizes) <= 300
-            assert len(sizes) > 5
-
-    asyncio.run(scenario())
+    # The registration of the controller is a batch of its own size.
+    assert max(sizes) <= 300
+    assert len(sizes) > 5
 
 
-def test_a_silent_log_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_log_is_confirmed(it: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert STREAM_KEEP_ALIVE_S == 1.0
     monkeypatch.setattr("controller.serve.metadata_stream.STREAM_KEEP_ALIVE_S", 0.01)
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            end = it.controller.committed_end_offset
-            response = await anext(it.stream.subscribe(request(end, 1)))
+    end = it.controller.committed_end_offset
+    response = await anext(it.stream.subscribe(request(end, 1)))
 
-            assert response == MetadataStreamResponse(high_watermark=end)
-
-    asyncio.run(scenario())
+    assert response == MetadataStreamResponse(high_watermark=end)
 
 
 @pytest.mark.parametrize(
@@ -484,71 +415,61 @@ def test_a_silent_log_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (5, 9, 0),  # an epoch that never was
     ],
 )
-def test_a_log_that_has_parted_is_told_where_to_cut(
+async def test_a_log_that_has_parted_is_told_where_to_cut(
     tmp_path: Path, offset: int, epoch: int, expected: int
 ) -> None:
     directory = format_dir(tmp_path / "m")
 
-    async def scenario() -> None:
-        async with shell(directory) as it:
-            assert it.log.end_offset == 5
-        async with shell(directory) as it:
-            assert it.log.end_offset == 7
-            responses = [each async for each in it.stream.subscribe(request(offset, epoch))]
+    async with shell(directory) as it:
+        assert it.log.end_offset == 5
+    async with shell(directory) as it:
+        assert it.log.end_offset == 7
+        responses = [each async for each in it.stream.subscribe(request(offset, epoch))]
 
-            assert [each.diverging_end_offset for each in responses] == [expected]
-
-    asyncio.run(scenario())
+        assert [each.diverging_end_offset for each in responses] == [expected]
 
 
-def test_a_log_with_the_same_offsets_but_other_batches_is_another_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            start = await it.controller.submit(no_ops(1))
-            end = await it.controller.submit(no_ops(1))
-            await it.controller.submit(no_ops(1))
-            (crc, *_) = (batch.crc for batch in read_batches(it.log.read(start)))
+async def test_a_log_with_the_same_offsets_but_other_batches_is_another_one(it: Shell) -> None:
+    start = await it.controller.submit(no_ops(1))
+    end = await it.controller.submit(no_ops(1))
+    await it.controller.submit(no_ops(1))
+    (crc, *_) = (batch.crc for batch in read_batches(it.log.read(start)))
 
-            async def first(wanted: MetadataStreamRequest) -> MetadataStreamResponse:
-                return await anext(it.stream.subscribe(wanted))
+    async def first(wanted: MetadataStreamRequest) -> MetadataStreamResponse:
+        return await anext(it.stream.subscribe(wanted))
 
-            other = await first(request(end, 1, crc ^ 1))
-            assert other.diverging_end_offset == 0
-            for same in (request(end, 1, crc), request(end, 1), request(0, -1, crc)):
-                assert (await first(same)).records
-
-    asyncio.run(scenario())
+    other = await first(request(end, 1, crc ^ 1))
+    assert other.diverging_end_offset == 0
+    for same in (request(end, 1, crc), request(end, 1), request(0, -1, crc)):
+        assert (await first(same)).records
 
 
-def test_who_is_too_far_behind_gets_the_snapshot_first(
+async def test_who_is_too_far_behind_gets_the_snapshot_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.serve.metadata_stream.STREAM_PIECE_BYTES", 100)
     directory = format_dir(tmp_path / "m")
 
-    async def scenario() -> None:
-        async with shell(directory) as it:
-            image = it.controller.state.image
-            write_snapshot(it.log.directory, image_records(image), 500, 1, 7)
-        async with shell(directory) as it:
-            subscription = it.stream.subscribe(request(3, 1))
-            pieces = []
-            while not pieces or not pieces[-1].last:
-                piece = (await anext(subscription)).snapshot
-                assert piece is not None
-                pieces.append(piece)
-            response = await anext(subscription)
+    async with shell(directory) as it:
+        image = it.controller.state.image
+        write_snapshot(it.log.directory, image_records(image), 500, 1, 7)
+    async with shell(directory) as it:
+        subscription = it.stream.subscribe(request(3, 1))
+        pieces = []
+        while not pieces or not pieces[-1].last:
+            piece = (await anext(subscription)).snapshot
+            assert piece is not None
+            pieces.append(piece)
+        response = await anext(subscription)
 
-            path = tmp_path / "00000000000000000500-0000000001.checkpoint"
-            path.write_bytes(b"".join(piece.content for piece in pieces))
-            assert read_snapshot(path).end_offset == 500
-            assert len(pieces) > 1
-            assert next(read_batches(response.records)).base_offset == 500
-
-    asyncio.run(scenario())
+        path = tmp_path / "00000000000000000500-0000000001.checkpoint"
+        path.write_bytes(b"".join(piece.content for piece in pieces))
+        assert read_snapshot(path).end_offset == 500
+        assert len(pieces) > 1
+        assert next(read_batches(response.records)).base_offset == 500
 
 
-def test_what_clients_have_used_of_their_quotas_is_kept_and_how_much_they_may_is_configured(
+async def test_what_clients_have_used_of_their_quotas_is_kept_and_how_much_they_may_is_configured(
     tmp_path: Path,
 ) -> None:
     client = Mutator(client_id="c", is_strict=True)
@@ -565,21 +486,18 @@ def test_what_clients_have_used_of_their_quotas_is_kept_and_how_much_they_may_is
         remove=False,
     )
 
-    async def scenario() -> None:
-        windows = {
-            "controller_quota_window_num": "10000",
-            "controller_quota_window_size_seconds": "3",
-        }
-        async with shell(format_dir(tmp_path / "m"), **windows) as it:
-            await it.controller.submit(
-                lambda state, now_ms: ControllerResult(
-                    response=None, records=(VersionedRecord(limit, 0),)
-                )
+    windows = {
+        "controller_quota_window_num": "10000",
+        "controller_quota_window_size_seconds": "3",
+    }
+    async with shell(format_dir(tmp_path / "m"), **windows) as it:
+        await it.controller.submit(
+            lambda state, now_ms: ControllerResult(
+                response=None, records=(VersionedRecord(limit, 0),)
             )
+        )
+        await it.controller.submit(change)
+        # 30 are allowed at once: the next goes into debt, and the one behind it is refused.
+        await it.controller.submit(change)
+        with pytest.raises(KafkaError, match="controller_mutation_rate"):
             await it.controller.submit(change)
-            # 30 are allowed at once: the next goes into debt, and the one behind it is refused.
-            await it.controller.submit(change)
-            with pytest.raises(KafkaError, match="controller_mutation_rate"):
-                await it.controller.submit(change)
-
-    asyncio.run(scenario())

@@ -29,7 +29,7 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.lead.test_snapshotter import SETTINGS, snapshotting
-from tests.controller.shell import Shell, led, shell
+from tests.controller.shell import Shell, led
 from tests.waiting import turns
 
 
@@ -92,198 +92,168 @@ def test_opening_replays_the_log_and_writes_no_record(tmp_path: Path) -> None:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == written
 
 
-def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        it = Shell(format_dir(tmp_path / "m"))
-        service: Any = ControllerService(
-            term=lambda: it.leadership.term,
-            heartbeat_interval_ms=2_000,
-            randomness=None,  # type: ignore[arg-type]
-            new_id=lambda: UUID(int=1),
-        )
-        refused = []
-        for call in (
-            service.unary("DescribeQuorum", pb.DescribeQuorumRequest()),
-            service.unary(
-                "BrokerHeartbeat", pb.BrokerHeartbeatRequest(broker_id=1, broker_epoch=1)
-            ),
-            anext(
-                service.stream("MetadataStream", pb.MetadataStreamRequest(cluster_id=CLUSTER_ID))
-            ),
-        ):
-            with pytest.raises(RpcRefusedError, match="NOT_CONTROLLER") as error:
-                await call
-            refused.append(error.value.refusal)
+async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: Path) -> None:
+    it = Shell(format_dir(tmp_path / "m"))
+    service: Any = ControllerService(
+        term=lambda: it.leadership.term,
+        heartbeat_interval_ms=2_000,
+        randomness=None,  # type: ignore[arg-type]
+        new_id=lambda: UUID(int=1),
+    )
+    refused = []
+    for call in (
+        service.unary("DescribeQuorum", pb.DescribeQuorumRequest()),
+        service.unary("BrokerHeartbeat", pb.BrokerHeartbeatRequest(broker_id=1, broker_epoch=1)),
+        anext(service.stream("MetadataStream", pb.MetadataStreamRequest(cluster_id=CLUSTER_ID))),
+    ):
+        with pytest.raises(RpcRefusedError, match="NOT_CONTROLLER") as error:
+            await call
+        refused.append(error.value.refusal)
 
-        assert refused == [Refusal.FAILED_PRECONDITION] * 3
-        assert not it.leadership.is_active
-        assert (it.leadership.committed_end_offset, it.image.offset) == (0, -1)
-        await it.close()
-
-    asyncio.run(scenario())
+    assert refused == [Refusal.FAILED_PRECONDITION] * 3
+    assert not it.leadership.is_active
+    assert (it.leadership.committed_end_offset, it.image.offset) == (0, -1)
+    await it.close()
 
 
-def test_after_a_resignation_the_sole_voter_leads_again_in_a_higher_epoch(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            for number in range(3):
-                await it.controller.submit(new_topic(number))
-            before, first = it.image, it.leadership.term
-            it.leadership.resign()
-
-            assert not it.leadership.is_active
-            assert it.image == before
-            await it.until_active()
-            assert it.leadership.term is not first
-            assert it.controller.epoch == 2
-            assert it.controller.state.image.topics == before.topics
-            state = read_quorum_state(it.log.directory)
-            assert state is not None
-            assert state.leader_epoch == 2
-            with pytest.raises(NotLeaderError):
-                await first.controller.submit(new_topic(9))
-            assert await it.controller.submit(new_topic(4)) == 4
-            assert replayed(it).image == it.image
-
-    asyncio.run(scenario())
-
-
-def test_what_waits_at_a_resignation_fails_and_is_applied_wholly_or_not_at_all(
-    tmp_path: Path,
+async def test_after_a_resignation_the_sole_voter_leads_again_in_a_higher_epoch(
+    it: Shell,
 ) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            assert await it.controller.submit(new_topic(1)) == 1
-            slow, committed = SlowFlush(it), it.image
-            controller = it.controller
-            in_flight = [
-                asyncio.create_task(controller.submit(new_topic(n, 5))) for n in range(2, 5)
-            ]
-            await slow.begun.wait()
-            queued = [asyncio.create_task(controller.submit(new_topic(n, 5))) for n in range(5, 8)]
-            await turns()
-            assert set(controller.state.image.topics.by_name) > set(committed.topics.by_name)
-            it.leadership.resign()
+    for number in range(3):
+        await it.controller.submit(new_topic(number))
+    before, first = it.image, it.leadership.term
+    it.leadership.resign()
 
-            # Nothing of what is not committed is left in sight.
-            assert controller.state.image is committed
-            assert it.image is committed
-            outcomes = await asyncio.gather(*in_flight, *queued, return_exceptions=True)
-            assert {type(outcome) for outcome in outcomes} == {NotLeaderError}
-            slow.hold.set()
-            await it.until_active()
-            names = set(it.image.topics.by_name)
-            # What was on its way to the disk has arrived there; what was queued was never run.
-            expected = {"t1-0"} | {f"t{n}-{copy}" for n in range(2, 5) for copy in range(5)}
-            assert names == expected
-            assert it.controller.state.image == replayed(it).image
-            assert await it.controller.submit(new_topic(5, 5)) == 5
-
-    asyncio.run(scenario())
+    assert not it.leadership.is_active
+    assert it.image == before
+    await it.until_active()
+    assert it.leadership.term is not first
+    assert it.controller.epoch == 2
+    assert it.controller.state.image.topics == before.topics
+    state = read_quorum_state(it.log.directory)
+    assert state is not None
+    assert state.leader_epoch == 2
+    with pytest.raises(NotLeaderError):
+        await first.controller.submit(new_topic(9))
+    assert await it.controller.submit(new_topic(4)) == 4
+    assert replayed(it).image == it.image
 
 
-def test_nothing_that_was_answered_is_lost_by_resignations_under_load(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            answered: set[int] = set()
-            unknown: set[int] = set()
+async def test_what_waits_at_a_resignation_fails_and_is_applied_wholly_or_not_at_all(
+    it: Shell,
+) -> None:
+    assert await it.controller.submit(new_topic(1)) == 1
+    slow, committed = SlowFlush(it), it.image
+    controller = it.controller
+    in_flight = [asyncio.create_task(controller.submit(new_topic(n, 5))) for n in range(2, 5)]
+    await slow.begun.wait()
+    queued = [asyncio.create_task(controller.submit(new_topic(n, 5))) for n in range(5, 8)]
+    await turns()
+    assert set(controller.state.image.topics.by_name) > set(committed.topics.by_name)
+    it.leadership.resign()
 
-            async def create(first: int) -> None:
-                for number in range(first, first + 60):
-                    try:
-                        answered.add(await it.controller.submit(new_topic(number, 3)))
-                    except NotLeaderError:
-                        unknown.add(number)
-                        await it.until_active()
+    # Nothing of what is not committed is left in sight.
+    assert controller.state.image is committed
+    assert it.image is committed
+    outcomes = await asyncio.gather(*in_flight, *queued, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {NotLeaderError}
+    slow.hold.set()
+    await it.until_active()
+    names = set(it.image.topics.by_name)
+    # What was on its way to the disk has arrived there; what was queued was never run.
+    expected = {"t1-0"} | {f"t{n}-{copy}" for n in range(2, 5) for copy in range(5)}
+    assert names == expected
+    assert it.controller.state.image == replayed(it).image
+    assert await it.controller.submit(new_topic(5, 5)) == 5
 
-            load = [asyncio.create_task(create(100 * worker)) for worker in range(4)]
-            for turn in range(5):
-                least = 25 * turn
-                await it.until(lambda least=least: len(answered) >= least)  # type: ignore[misc]
-                it.leadership.resign()
+
+async def test_nothing_that_was_answered_is_lost_by_resignations_under_load(it: Shell) -> None:
+    answered: set[int] = set()
+    unknown: set[int] = set()
+
+    async def create(first: int) -> None:
+        for number in range(first, first + 60):
+            try:
+                answered.add(await it.controller.submit(new_topic(number, 3)))
+            except NotLeaderError:
+                unknown.add(number)
                 await it.until_active()
-            await asyncio.gather(*load)
 
-            assert it.controller.epoch == 6
-            assert unknown
-            names = set(it.image.topics.by_name)
-            for number in answered | unknown:
-                there = {f"t{number}-{copy}" in names for copy in range(3)}
-                assert len(there) == 1
-                assert there == {True} or number in unknown
-            assert replayed(it).image == it.image
+    load = [asyncio.create_task(create(100 * worker)) for worker in range(4)]
+    for turn in range(5):
+        least = 25 * turn
+        await it.until(lambda least=least: len(answered) >= least)  # type: ignore[misc]
+        it.leadership.resign()
+        await it.until_active()
+    await asyncio.gather(*load)
 
-    asyncio.run(scenario())
-
-
-def test_streams_end_with_the_term(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            request = MetadataStreamRequest(
-                broker_id=BrokerId(1),
-                cluster_id=CLUSTER_ID,
-                fetch_offset=it.leadership.committed_end_offset,
-                last_fetched_epoch=LeaderEpoch(1),
-            )
-            coming = asyncio.ensure_future(anext(it.stream.subscribe(request)))
-            await asyncio.sleep(0.05)
-            assert not coming.done()
-            it.leadership.resign()
-            with pytest.raises(NotLeaderError):
-                await coming
-            await it.until_active()
-            response = await anext(it.stream.subscribe(request))
-
-            # What the next term wrote follows what the broker has.
-            assert [batch.epoch for batch in read_batches(response.records)] == [2, 2]
-
-    asyncio.run(scenario())
+    assert it.controller.epoch == 6
+    assert unknown
+    names = set(it.image.topics.by_name)
+    for number in answered | unknown:
+        there = {f"t{number}-{copy}" in names for copy in range(3)}
+        assert len(there) == 1
+        assert there == {True} or number in unknown
+    assert replayed(it).image == it.image
 
 
-def test_a_write_that_fails_while_nobody_leads_ends_the_process(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            begun, hold = asyncio.Event(), asyncio.Event()
-            loop = asyncio.get_running_loop()
+async def test_streams_end_with_the_term(it: Shell) -> None:
+    request = MetadataStreamRequest(
+        broker_id=BrokerId(1),
+        cluster_id=CLUSTER_ID,
+        fetch_offset=it.leadership.committed_end_offset,
+        last_fetched_epoch=LeaderEpoch(1),
+    )
+    coming = asyncio.ensure_future(anext(it.stream.subscribe(request)))
+    await asyncio.sleep(0.05)
+    assert not coming.done()
+    it.leadership.resign()
+    with pytest.raises(NotLeaderError):
+        await coming
+    await it.until_active()
+    response = await anext(it.stream.subscribe(request))
 
-            def broken() -> None:
-                loop.call_soon_threadsafe(begun.set)
-                asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
-                raise OSError(5, "Input/output error")
-
-            flush, it.log.flush = it.log.flush, broken  # type: ignore[method-assign]
-            waiting = asyncio.create_task(it.controller.submit(new_topic(1)))
-            await begun.wait()
-            it.leadership.resign()
-            it.log.flush = flush  # type: ignore[method-assign]
-            hold.set()
-
-            with pytest.raises(LogDirError, match="Input/output error"):
-                await it.running
-            with pytest.raises(NotLeaderError):
-                await waiting
-
-    asyncio.run(scenario())
+    # What the next term wrote follows what the broker has.
+    assert [batch.epoch for batch in read_batches(response.records)] == [2, 2]
 
 
-def test_counters_and_snapshots_outlive_a_term(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
-            leadership = it.shell.leadership
-            metrics = ControllerMetrics(leadership, it.snapshotter.snapshots)
+async def test_a_write_that_fails_while_nobody_leads_ends_the_process(it: Shell) -> None:
+    begun, hold = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
 
-            def value(name: str) -> float:
-                return next(each.samples[0][2] for each in metrics() if each.name.endswith(name))
+    def broken() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
+        raise OSError(5, "Input/output error")
 
-            registration = PureController().registration(1, "A1")
-            await it.shell.controller.submit(partial(register_broker, registration))
-            started = value("OperationsStartedCount")
-            leadership.resign()
-            assert (value("ActiveControllerCount"), value("FencedBrokerCount")) == (0, 1)
-            await it.shell.until_active()
+    flush, it.log.flush = it.log.flush, broken  # type: ignore[method-assign]
+    waiting = asyncio.create_task(it.controller.submit(new_topic(1)))
+    await begun.wait()
+    it.leadership.resign()
+    it.log.flush = flush  # type: ignore[method-assign]
+    hold.set()
 
-            assert (value("ActiveControllerCount"), value("FencedBrokerCount")) == (1, 1)
-            assert value("OperationsStartedCount") == started
-            await it.settle()
+    with pytest.raises(LogDirError, match="Input/output error"):
+        await it.running
+    with pytest.raises(NotLeaderError):
+        await waiting
 
-    asyncio.run(scenario())
+
+async def test_counters_and_snapshots_outlive_a_term(tmp_path: Path) -> None:
+    async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
+        leadership = it.shell.leadership
+        metrics = ControllerMetrics(leadership, it.snapshotter.snapshots)
+
+        def value(name: str) -> float:
+            return next(each.samples[0][2] for each in metrics() if each.name.endswith(name))
+
+        registration = PureController().registration(1, "A1")
+        await it.shell.controller.submit(partial(register_broker, registration))
+        started = value("OperationsStartedCount")
+        leadership.resign()
+        assert (value("ActiveControllerCount"), value("FencedBrokerCount")) == (0, 1)
+        await it.shell.until_active()
+
+        assert (value("ActiveControllerCount"), value("FencedBrokerCount")) == (1, 1)
+        assert value("OperationsStartedCount") == started
+        await it.settle()

@@ -24,7 +24,9 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from tests.builders import PureController, brokers, directories, named_uuid
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.shell import Shell, shell
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
+
+runner = runner_on(AdjustableLoop)
 
 
 async def add_broker(it: Shell, broker: int, dirs: str) -> None:
@@ -54,49 +56,43 @@ async def until(condition: Any, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def test_sessions_end_one_after_the_other(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m"), broker_session_timeout_ms="50") as it:
-            await add_broker(it, 1, "A1")
-            await add_broker(it, 2, "B1")
+async def test_sessions_end_one_after_the_other(tmp_path: Path) -> None:
+    async with shell(format_dir(tmp_path / "m"), broker_session_timeout_ms="50") as it:
+        await add_broker(it, 1, "A1")
+        await add_broker(it, 2, "B1")
 
-            await until(
-                lambda: fenced(it, 1) and fenced(it, 2),
-                periodic.fence_stale_brokers(it.controller, 50, 2_000),
-            )
-
-    asyncio.run(scenario())
+        await until(
+            lambda: fenced(it, 1) and fenced(it, 2),
+            periodic.fence_stale_brokers(it.controller, 50, 2_000),
+        )
 
 
 @pytest.mark.parametrize("ahead_ms", [200, 100_000])
-def test_after_standing_still_heartbeats_arrive_before_anybody_is_fenced(
+async def test_after_standing_still_heartbeats_arrive_before_anybody_is_fenced(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     ahead_ms: int,
 ) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m"), broker_session_timeout_ms="50") as it:
-            await add_broker(it, 1, "A1")
-            timer = periodic.fence_stale_brokers(it.controller, 50, 60_000)
-            waiting = asyncio.create_task(timer)
-            await asyncio.sleep(0)
-            # When it wakes the clock is ahead, as in a process that was stopped and goes on. How
-            # long that was is not known: it may have begun long before the end of a session.
-            now_ms = it.controller.now_ms
-            monkeypatch.setattr(it.controller, "now_ms", lambda: now_ms() + ahead_ms)
-            while "the controller process was paused" not in caplog.text:
-                assert not waiting.done()
-                await asyncio.sleep(0.005)
-            await turns()
-            assert not fenced(it, 1)
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-
-    asyncio.run(scenario())
+    async with shell(format_dir(tmp_path / "m"), broker_session_timeout_ms="50") as it:
+        await add_broker(it, 1, "A1")
+        timer = periodic.fence_stale_brokers(it.controller, 50, 60_000)
+        waiting = asyncio.create_task(timer)
+        await asyncio.sleep(0)
+        # When it wakes the clock is ahead, as in a process that was stopped and goes on. How
+        # long that was is not known: it may have begun long before the end of a session.
+        now_ms = it.controller.now_ms
+        monkeypatch.setattr(it.controller, "now_ms", lambda: now_ms() + ahead_ms)
+        while "the controller process was paused" not in caplog.text:
+            assert not waiting.done()
+            await asyncio.sleep(0.005)
+        await turns()
+        assert not fenced(it, 1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
 
 
-def test_a_run_that_had_more_to_do_is_repeated_soon(
+async def test_a_run_that_had_more_to_do_is_repeated_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[int] = []
@@ -110,37 +106,30 @@ def test_a_run_that_had_more_to_do_is_repeated_soon(
         pauses.append(seconds)
         await turns(1)
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            monkeypatch.setattr(periodic, "asyncio", SimpleNamespace(sleep=sleep))
-            await until(lambda: len(pauses) >= 5, periodic._repeat(it.controller, decide, 30_000))
-
-    asyncio.run(scenario())
+    async with shell(format_dir(tmp_path / "m")) as it:
+        monkeypatch.setattr(periodic, "asyncio", SimpleNamespace(sleep=sleep))
+        await until(lambda: len(pauses) >= 5, periodic._repeat(it.controller, decide, 30_000))
 
     assert pauses[:5] == [30, 0.01, 0.01, 0.01, 30]
 
 
-def test_no_ops_fill_silence_only(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            start = it.controller.state.next_offset
-            await until(
-                lambda: it.controller.state.next_offset >= start + 3,
-                periodic.write_no_ops(it.controller, 10),
-            )
-            silent = it.controller.state.next_offset
-            task = asyncio.create_task(periodic.write_no_ops(it.controller, 60_000))
-            await turns()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+async def test_no_ops_fill_silence_only(it: Shell) -> None:
+    start = it.controller.state.next_offset
+    await until(
+        lambda: it.controller.state.next_offset >= start + 3,
+        periodic.write_no_ops(it.controller, 10),
+    )
+    silent = it.controller.state.next_offset
+    task = asyncio.create_task(periodic.write_no_ops(it.controller, 60_000))
+    await turns()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
-            assert it.controller.state.next_offset == silent
-
-    asyncio.run(scenario())
+    assert it.controller.state.next_offset == silent
 
 
 @pytest.mark.parametrize("error", [KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), ZeroDivisionError()])
-def test_no_task_ends_by_what_one_run_raises(
+async def test_no_task_ends_by_what_one_run_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr("jbodlab.runtime.supervised.RESTART_S", 0.001)
@@ -154,33 +143,30 @@ def test_no_task_ends_by_what_one_run_raises(
     }
     asked: Counter[object] = Counter()
 
-    async def scenario() -> None:
-        async with shell(directory, **settings) as it:
-            await add_broker(it, 1, "A1")
-            submit = it.controller.submit
+    async with shell(directory, **settings) as it:
+        await add_broker(it, 1, "A1")
+        submit = it.controller.submit
 
-            async def fail_first(decide: Any, *, is_own: bool) -> Any:
-                assert is_own
-                asked[decide] += 1
-                if asked[decide] == 1:
-                    raise error
-                return await submit(decide, is_own=is_own)
+        async def fail_first(decide: Any, *, is_own: bool) -> Any:
+            assert is_own
+            asked[decide] += 1
+            if asked[decide] == 1:
+                raise error
+            return await submit(decide, is_own=is_own)
 
-            monkeypatch.setattr(it.controller, "submit", fail_first)
-            tasks = start_periodic(config_of(directory, **settings), it.controller)
-            while len(asked) < 5 or min(asked.values()) < 2:
-                assert not any(task.done() for task in tasks)
-                set_forward(0.1)
-                await asyncio.sleep(0.005)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    run_adjustable(scenario())
+        monkeypatch.setattr(it.controller, "submit", fail_first)
+        tasks = start_periodic(config_of(directory, **settings), it.controller)
+        while len(asked) < 5 or min(asked.values()) < 2:
+            assert not any(task.done() for task in tasks)
+            set_forward(0.1)
+            await asyncio.sleep(0.005)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_a_new_controller_elects_what_the_one_before_was_killed_in_the_middle_of(
-    tmp_path: Path,
+async def test_a_new_controller_elects_what_the_one_before_was_killed_in_the_middle_of(
+    it: Shell,
 ) -> None:
     topic_id = TopicId(named_uuid("foo"))
     cut = ControllerResult(
@@ -203,15 +189,11 @@ def test_a_new_controller_elects_what_the_one_before_was_killed_in_the_middle_of
         ),
     )
 
-    async def scenario() -> None:
-        async with shell(format_dir(tmp_path / "m")) as it:
-            await add_broker(it, 1, "A1")
-            await it.controller.submit(lambda state, now_ms: cut)
+    await add_broker(it, 1, "A1")
+    await it.controller.submit(lambda state, now_ms: cut)
 
-            def leader() -> int:
-                return it.controller.state.image.topics.by_id[topic_id].partitions[0].leader
+    def leader() -> int:
+        return it.controller.state.image.topics.by_id[topic_id].partitions[0].leader
 
-            assert leader() == -1
-            await until(lambda: leader() == 1, periodic.elect_uncleanly(it.controller, 60_000))
-
-    asyncio.run(scenario())
+    assert leader() == -1
+    await until(lambda: leader() == 1, periodic.elect_uncleanly(it.controller, 60_000))

@@ -134,7 +134,7 @@ def same(one: MetadataImage, two: MetadataImage) -> bool:
     return image_records(one) == image_records(two)
 
 
-def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_the_snapshot(
+async def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_the_snapshot(
     tmp_path: Path,
 ) -> None:
     directory = format_dir(tmp_path / "m")
@@ -151,7 +151,7 @@ def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_the_snap
             return it.image, behind, log.end_offset
 
     for changes in (100, 400):
-        before, _, end_offset = asyncio.run(life(changes))
+        before, _, end_offset = await life(changes)
         opened = open_metadata_dir(config_of(directory, **SETTINGS))
         opened.log.close()
 
@@ -164,124 +164,106 @@ def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_the_snap
         opened.lock.close()
 
 
-def test_a_snapshot_is_the_state_at_its_end(tmp_path: Path) -> None:
+async def test_a_snapshot_is_the_state_at_its_end(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m")
 
-    async def scenario() -> None:
-        async with snapshotting(directory, SETTINGS) as it:
-            images = {}
-            number = 0
-            while len(it.ends) < 3:
-                await it.change(number)
-                images[it.image.offset + 1] = it.image
-                number += 1
-                await asyncio.sleep(0)
-            for path in snapshot_paths(it.directory):
-                snapshot = read_snapshot(path)
-                assert snapshot.epoch == 1
-                assert snapshot.timestamp_ms == images[snapshot.end_offset].timestamp_ms
-                assert list(snapshot.records) == image_records(images[snapshot.end_offset])
-
-    asyncio.run(scenario())
+    async with snapshotting(directory, SETTINGS) as it:
+        images = {}
+        number = 0
+        while len(it.ends) < 3:
+            await it.change(number)
+            images[it.image.offset + 1] = it.image
+            number += 1
+            await asyncio.sleep(0)
+        for path in snapshot_paths(it.directory):
+            snapshot = read_snapshot(path)
+            assert snapshot.epoch == 1
+            assert snapshot.timestamp_ms == images[snapshot.end_offset].timestamp_ms
+            assert list(snapshot.records) == image_records(images[snapshot.end_offset])
 
 
-def test_a_damaged_newest_snapshot_is_passed_over(tmp_path: Path) -> None:
+async def test_a_damaged_newest_snapshot_is_passed_over(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m")
 
-    async def scenario() -> MetadataImage:
-        async with snapshotting(directory, SETTINGS) as it:
-            await it.settle()
-            await it.settle()
-            return it.image
-
-    before = asyncio.run(scenario())
+    async with snapshotting(directory, SETTINGS) as it:
+        await it.settle()
+        await it.settle()
+        before = it.image
     newest = snapshot_paths(directory / "__cluster_metadata-0")[0]
     content = bytearray(newest.read_bytes())
     content[100] ^= 1
     newest.chmod(0o644)
     newest.write_bytes(content)
 
-    async def again() -> None:
-        async with shell(directory, **SETTINGS) as it:
-            assert it.controller.state.image.topics == before.topics
-        assert not newest.exists()
-
-    asyncio.run(again())
+    async with shell(directory, **SETTINGS) as it:
+        assert it.controller.state.image.topics == before.topics
+    assert not newest.exists()
     assert newest.with_name(newest.name + ".damaged").exists()
 
 
-def test_history_goes_and_a_broker_from_before_gets_the_snapshot(tmp_path: Path) -> None:
+async def test_history_goes_and_a_broker_from_before_gets_the_snapshot(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m")
 
-    async def scenario() -> None:
-        for _ in range(2):
-            # The second life has an epoch of its own; the log of the first is removed.
-            async with snapshotting(directory, SMALL) as it:
-                await it.settle()
-                await it.until(lambda it=it: it.shell.log.start_offset == it.ends[-1])
-                assert len(it.ends) == 1
+    for _ in range(2):
+        # The second life has an epoch of its own; the log of the first is removed.
         async with snapshotting(directory, SMALL) as it:
-            # Its epoch is forgotten, but its log is not cut for that: all of it is still true.
-            for offset, epoch in ((3, 1), (0, -1), (it.ends[0] - 1, 2)):
-                subscription = it.shell.stream.subscribe(request(offset, epoch))
-                piece = (await anext(subscription)).snapshot
-                assert piece is not None
-                assert piece.last
-                loader = MetadataLoader()
-                _, records = decode_snapshot(piece.content)
-                loader.load_snapshot(records, piece.end_offset, piece.epoch, 0)
-                while loader.next_offset < it.shell.log.end_offset:
-                    for batch in read_batches((await anext(subscription)).records):
-                        loader.load(batch)
-                assert same(loader.image, it.image)
+            await it.settle()
+            await it.until(lambda it=it: it.shell.log.start_offset == it.ends[-1])
+            assert len(it.ends) == 1
+    async with snapshotting(directory, SMALL) as it:
+        # Its epoch is forgotten, but its log is not cut for that: all of it is still true.
+        for offset, epoch in ((3, 1), (0, -1), (it.ends[0] - 1, 2)):
+            subscription = it.shell.stream.subscribe(request(offset, epoch))
+            piece = (await anext(subscription)).snapshot
+            assert piece is not None
+            assert piece.last
+            loader = MetadataLoader()
+            _, records = decode_snapshot(piece.content)
+            loader.load_snapshot(records, piece.end_offset, piece.epoch, 0)
+            while loader.next_offset < it.shell.log.end_offset:
+                for batch in read_batches((await anext(subscription)).records):
+                    loader.load(batch)
+            assert same(loader.image, it.image)
 
-    asyncio.run(scenario())
 
-
-def test_a_stream_that_history_overtakes_goes_on_with_the_snapshot(
+async def test_a_stream_that_history_overtakes_goes_on_with_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.serve.metadata_stream.RECENT_BYTES_MAX", 0)
     directory = format_dir(tmp_path / "m")
 
-    async def scenario() -> None:
-        async with snapshotting(directory, SMALL) as it:
-            subscription = it.shell.stream.subscribe(request(0))
-            first = await anext(subscription)
-            assert next(read_batches(first.records)).base_offset == 0
+    async with snapshotting(directory, SMALL) as it:
+        subscription = it.shell.stream.subscribe(request(0))
+        first = await anext(subscription)
+        assert next(read_batches(first.records)).base_offset == 0
 
-            await it.settle()
-            await it.until(lambda: it.shell.log.start_offset == it.ends[-1])
+        await it.settle()
+        await it.until(lambda: it.shell.log.start_offset == it.ends[-1])
 
-            piece = (await anext(subscription)).snapshot
-            assert piece is not None
-            assert piece.end_offset == it.ends[-1]
-
-    asyncio.run(scenario())
+        piece = (await anext(subscription)).snapshot
+        assert piece is not None
+        assert piece.end_offset == it.ends[-1]
 
 
-def test_a_quiet_log_gets_no_further_snapshots(tmp_path: Path) -> None:
+async def test_a_quiet_log_gets_no_further_snapshots(tmp_path: Path) -> None:
     directory = format_dir(tmp_path / "m")
     settings = {
         "metadata_log_max_snapshot_interval_ms": "20",
         "metadata_max_idle_interval_ms": "0",
     }
 
-    async def scenario() -> None:
-        async with snapshotting(directory, settings) as it:
-            await it.change(1)
-            await it.until(lambda: it.ends)
-            await it.until(lambda: it.ends[-1] == it.shell.log.end_offset)
-            ends = it.ends
-            for _ in range(3):
-                await turns()
-                await it.shell.thread.run(lambda: None)
-            assert it.ends == ends
+    async with snapshotting(directory, settings) as it:
+        await it.change(1)
+        await it.until(lambda: it.ends)
+        await it.until(lambda: it.ends[-1] == it.shell.log.end_offset)
+        ends = it.ends
+        for _ in range(3):
+            await turns()
+            await it.shell.thread.run(lambda: None)
+        assert it.ends == ends
 
-            await it.change(2)
-            await it.until(lambda: it.ends[-1] == it.shell.log.end_offset)
-
-    asyncio.run(scenario())
+        await it.change(2)
+        await it.until(lambda: it.ends[-1] == it.shell.log.end_offset)
 
 
 @pytest.fixture

@@ -51,81 +51,69 @@ class Quorum:
         self.thread.stop()
 
 
-def test_batches_are_committed_in_order_when_they_are_synced(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        it = Quorum(tmp_path)
-        epoch = await it.log.elect()
-        assert (epoch, it.log.high_watermark) == (1, 1)
-        it.hold.clear()
-        first = it.log.append(epoch, [batch(1), batch(2)])
-        second = it.log.append(epoch, [batch(3)])
-        await asyncio.wait([first, second], timeout=0.05)
-        assert (first.done(), second.done(), it.log.high_watermark) == (False, False, 1)
-        it.hold.set()
+async def test_batches_are_committed_in_order_when_they_are_synced(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.log.elect()
+    assert (epoch, it.log.high_watermark) == (1, 1)
+    it.hold.clear()
+    first = it.log.append(epoch, [batch(1), batch(2)])
+    second = it.log.append(epoch, [batch(3)])
+    await asyncio.wait([first, second], timeout=0.05)
+    assert (first.done(), second.done(), it.log.high_watermark) == (False, False, 1)
+    it.hold.set()
 
-        committed = await first
-        assert [base_offset for base_offset, _ in committed.batches] == [1, 2]
-        assert committed.end_offset == 3
-        data = b"".join(data for _, data in committed.batches)
-        assert [each.epoch for each in read_batches(data)] == [1, 1]
-        assert it.files.read(1, len(data)) == data
-        assert ((await second).end_offset, it.log.high_watermark) == (4, 4)
-        await it.close()
-
-    asyncio.run(scenario())
+    committed = await first
+    assert [base_offset for base_offset, _ in committed.batches] == [1, 2]
+    assert committed.end_offset == 3
+    data = b"".join(data for _, data in committed.batches)
+    assert [each.epoch for each in read_batches(data)] == [1, 1]
+    assert it.files.read(1, len(data)) == data
+    assert ((await second).end_offset, it.log.high_watermark) == (4, 4)
+    await it.close()
 
 
-def test_an_append_in_flight_at_a_resignation_fails_and_is_committed_all_the_same(
+async def test_an_append_in_flight_at_a_resignation_fails_and_is_committed_all_the_same(
     tmp_path: Path,
 ) -> None:
-    async def scenario() -> None:
-        it = Quorum(tmp_path)
-        epoch = await it.log.elect()
-        it.hold.clear()
-        appending = it.log.append(epoch, [batch(1)])
-        it.log.resign()
+    it = Quorum(tmp_path)
+    epoch = await it.log.elect()
+    it.hold.clear()
+    appending = it.log.append(epoch, [batch(1)])
+    it.log.resign()
+    with pytest.raises(NotLeaderError):
+        await appending
+    assert it.log.high_watermark == 1
+    electing = asyncio.create_task(it.log.elect())
+    it.hold.set()
+
+    assert await electing == 2
+    assert it.log.high_watermark == 3
+    found = [(each.base_offset, each.epoch) for each in read_batches(it.files.read(0))]
+    assert found == [(0, 1), (1, 1), (2, 2)]
+    await it.close()
+
+
+async def test_who_does_not_lead_in_the_epoch_appends_nothing(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    with pytest.raises(NotLeaderError):
+        it.log.append(LeaderEpoch(0), [batch(0)])
+    await it.log.elect()
+    for epoch in (0, 2):
         with pytest.raises(NotLeaderError):
-            await appending
-        assert it.log.high_watermark == 1
-        electing = asyncio.create_task(it.log.elect())
-        it.hold.set()
+            it.log.append(LeaderEpoch(epoch), [batch(1)])
+    it.log.resign()
+    with pytest.raises(NotLeaderError):
+        it.log.append(LeaderEpoch(1), [batch(1)])
 
-        assert await electing == 2
-        assert it.log.high_watermark == 3
-        found = [(each.base_offset, each.epoch) for each in read_batches(it.files.read(0))]
-        assert found == [(0, 1), (1, 1), (2, 2)]
-        await it.close()
-
-    asyncio.run(scenario())
+    assert it.files.end_offset == 1
+    await it.close()
 
 
-def test_who_does_not_lead_in_the_epoch_appends_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        it = Quorum(tmp_path)
-        with pytest.raises(NotLeaderError):
-            it.log.append(LeaderEpoch(0), [batch(0)])
-        await it.log.elect()
-        for epoch in (0, 2):
-            with pytest.raises(NotLeaderError):
-                it.log.append(LeaderEpoch(epoch), [batch(1)])
-        it.log.resign()
-        with pytest.raises(NotLeaderError):
-            it.log.append(LeaderEpoch(1), [batch(1)])
+async def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.log.elect()
+    with pytest.raises(BatchTooLargeError):
+        await it.log.append(epoch, [batch(1, bytes(MAX_BATCH_BYTES))])
 
-        assert it.files.end_offset == 1
-        await it.close()
-
-    asyncio.run(scenario())
-
-
-def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        it = Quorum(tmp_path)
-        epoch = await it.log.elect()
-        with pytest.raises(BatchTooLargeError):
-            await it.log.append(epoch, [batch(1, bytes(MAX_BATCH_BYTES))])
-
-        assert it.files.end_offset == it.log.high_watermark == 1
-        await it.close()
-
-    asyncio.run(scenario())
+    assert it.files.end_offset == it.log.high_watermark == 1
+    await it.close()

@@ -145,35 +145,29 @@ def test_every_call_has_its_row_here() -> None:
 
 
 @pytest.mark.parametrize("name", DECIDED)
-def test_a_call_carries_every_field_to_its_decision_and_back(name: str) -> None:
+async def test_a_call_carries_every_field_to_its_decision_and_back(name: str) -> None:
     decision, deadline = DECIDED[name]
     request = sample_of(CALLS[name].input_type.name)
     answer = sample_of(CALLS[name].output_type.name)
 
-    async def scenario() -> None:
-        async with served() as it:
-            it.controller.answer = answer
-            response = await getattr(it.stub, name)(to_proto(request))
-            assert from_proto(response) == answer
+    async with served() as it:
+        it.controller.answer = answer
+        response = await getattr(it.stub, name)(to_proto(request))
+        assert from_proto(response) == answer
 
-            decide, options = it.controller.submitted[-1]
-            assert (decide.func, decide.args) == (decision, (request,))
-            expected = getattr(request, deadline) if isinstance(deadline, str) else deadline
-            assert options["deadline_ms"] == expected
-
-    asyncio.run(scenario())
+        decide, options = it.controller.submitted[-1]
+        assert (decide.func, decide.args) == (decision, (request,))
+        expected = getattr(request, deadline) if isinstance(deadline, str) else deadline
+        assert options["deadline_ms"] == expected
 
 
-def test_a_heartbeat_that_waited_too_long_still_counts_as_contact() -> None:
-    async def scenario() -> None:
-        async with served() as it:
-            it.controller.answer = sample_of("BrokerHeartbeatResponse")
-            request = sample_of("BrokerHeartbeatRequest")
-            await it.stub.BrokerHeartbeat(to_proto(request))
-            late = it.controller.submitted[-1][1]["late"]
-            assert (late.func, late.args) == (brokers.late_heartbeat, (request,))
-
-    asyncio.run(scenario())
+async def test_a_heartbeat_that_waited_too_long_still_counts_as_contact() -> None:
+    async with served() as it:
+        it.controller.answer = sample_of("BrokerHeartbeatResponse")
+        request = sample_of("BrokerHeartbeatRequest")
+        await it.stub.BrokerHeartbeat(to_proto(request))
+        late = it.controller.submitted[-1][1]["late"]
+        assert (late.func, late.args) == (brokers.late_heartbeat, (request,))
 
 
 def name_of(element: Any) -> object:
@@ -196,28 +190,25 @@ def codes_of(response: Any) -> tuple[list[object], list[tuple[int, str]]]:
 
 
 @pytest.mark.parametrize("name", DECIDED)
-def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_element(
+async def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_element(
     name: str,
 ) -> None:
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it waited too long")
 
-    async def scenario() -> None:
-        async with served() as it:
-            it.controller.answer = error
-            request = sample_of(CALLS[name].input_type.name)
-            response = from_proto(await getattr(it.stub, name)(to_proto(request)))
+    async with served() as it:
+        it.controller.answer = error
+        request = sample_of(CALLS[name].input_type.name)
+        response = from_proto(await getattr(it.stub, name)(to_proto(request)))
 
-            names, codes = codes_of(response)
-            assert codes == [(error.code, error.message)] * max(len(names), 1)
-            lists = ("topics", "resources", "entries")
-            elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
-            assert names == [name_of(each) for each in elements]
-            if name == "DeleteTopics":
-                assert [each.topic_id for each in response.responses] == [
-                    each.topic_id for each in request.topics
-                ]
-
-    asyncio.run(scenario())
+        names, codes = codes_of(response)
+        assert codes == [(error.code, error.message)] * max(len(names), 1)
+        lists = ("topics", "resources", "entries")
+        elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
+        assert names == [name_of(each) for each in elements]
+        if name == "DeleteTopics":
+            assert [each.topic_id for each in response.responses] == [
+                each.topic_id for each in request.topics
+            ]
 
 
 @pytest.mark.parametrize(
@@ -239,95 +230,79 @@ def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_elemen
         ),
     ],
 )
-def test_what_cannot_be_translated_is_refused_and_not_decided(name: str, message: Any) -> None:
-    async def scenario() -> None:
-        async with served() as it:
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await getattr(it.stub, name)(message)
+async def test_what_cannot_be_translated_is_refused_and_not_decided(
+    name: str, message: Any
+) -> None:
+    async with served() as it:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await getattr(it.stub, name)(message)
 
-            assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-            assert "where an id has 16" in (refused.value.details() or "")
-            assert it.controller.submitted == []
-
-    asyncio.run(scenario())
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert "where an id has 16" in (refused.value.details() or "")
+        assert it.controller.submitted == []
 
 
-def test_a_request_larger_than_grpc_takes_by_itself_is_taken() -> None:
+async def test_a_request_larger_than_grpc_takes_by_itself_is_taken() -> None:
     # A hundred thousand assignments, or more directory ids, are no more than this.
     request = PureController().registration(1, "A1", cluster_id="x" * 5_000_000)
 
-    async def scenario() -> None:
-        async with served() as it:
-            it.controller.answer = sample_of("BrokerRegistrationResponse")
-            await it.stub.BrokerRegistration(to_proto(request))
-            assert it.controller.submitted[-1][0].args == (request,)
-
-    asyncio.run(scenario())
+    async with served() as it:
+        it.controller.answer = sample_of("BrokerRegistrationResponse")
+        await it.stub.BrokerRegistration(to_proto(request))
+        assert it.controller.submitted[-1][0].args == (request,)
 
 
-def test_reassignments_are_listed_from_what_is_committed() -> None:
-    async def scenario() -> None:
-        async with served() as it:
-            pure = it.controller.pure
-            for broker in (1, 2):
-                pure.add_broker(broker, f"D{broker}")
-            for topic in ("a", "b"):
-                pure.create(topic, (1,), (1,))
-            wish = requests.PartitionToReassign(topic="a", partition=1, replicas=brokers_of(2))
-            asked = requests.AlterPartitionReassignmentsRequest(partitions=(wish,))
-            pure.ask(reassignments.alter_partition_reassignments, asked)
-            for named in (None, (("a", 0), ("a", 1)), ()):
-                request = requests.ListPartitionReassignmentsRequest(topic_partitions=named)
-                response = await it.stub.ListPartitionReassignments(to_proto(request))
-                expected = reassignments.list_partition_reassignments(request, pure.state.image)
-                assert from_proto(response) == expected
-            assert it.controller.submitted == []
-
-    asyncio.run(scenario())
+async def test_reassignments_are_listed_from_what_is_committed() -> None:
+    async with served() as it:
+        pure = it.controller.pure
+        for broker in (1, 2):
+            pure.add_broker(broker, f"D{broker}")
+        for topic in ("a", "b"):
+            pure.create(topic, (1,), (1,))
+        wish = requests.PartitionToReassign(topic="a", partition=1, replicas=brokers_of(2))
+        asked = requests.AlterPartitionReassignmentsRequest(partitions=(wish,))
+        pure.ask(reassignments.alter_partition_reassignments, asked)
+        for named in (None, (("a", 0), ("a", 1)), ()):
+            request = requests.ListPartitionReassignmentsRequest(topic_partitions=named)
+            response = await it.stub.ListPartitionReassignments(to_proto(request))
+            expected = reassignments.list_partition_reassignments(request, pure.state.image)
+            assert from_proto(response) == expected
+        assert it.controller.submitted == []
 
 
-def test_the_quorum_is_described_by_the_controller_and_what_it_committed() -> None:
-    async def scenario() -> None:
-        async with served() as it:
-            settings = it.controller.state.settings
-            answer = from_proto(await it.stub.DescribeQuorum(pb.DescribeQuorumRequest()))
-            (leader,) = answer.current_voters
-            assert (leader.replica_id, leader.log_end_offset) == (settings.node_id, 17)
-            assert answer == requests.DescribeQuorumResponse(
-                cluster_id=settings.cluster_id,
-                leader_id=settings.node_id,
-                leader_epoch=LeaderEpoch(5),
-                high_watermark=Offset(17),
-                current_voters=(leader,),
-            )
-
-    asyncio.run(scenario())
+async def test_the_quorum_is_described_by_the_controller_and_what_it_committed() -> None:
+    async with served() as it:
+        settings = it.controller.state.settings
+        answer = from_proto(await it.stub.DescribeQuorum(pb.DescribeQuorumRequest()))
+        (leader,) = answer.current_voters
+        assert (leader.replica_id, leader.log_end_offset) == (settings.node_id, 17)
+        assert answer == requests.DescribeQuorumResponse(
+            cluster_id=settings.cluster_id,
+            leader_id=settings.node_id,
+            leader_epoch=LeaderEpoch(5),
+            high_watermark=Offset(17),
+            current_voters=(leader,),
+        )
 
 
-def test_the_metadata_stream_sends_what_the_subscription_yields() -> None:
-    async def scenario() -> None:
-        async with served() as it:
-            known = sample_of("MetadataStreamRequest")
-            cluster_id = it.controller.state.settings.cluster_id
-            message = to_proto(known)
-            message.cluster_id = cluster_id
-            received = [from_proto(each) async for each in it.stub.MetadataStream(message)]
+async def test_the_metadata_stream_sends_what_the_subscription_yields() -> None:
+    async with served() as it:
+        known = sample_of("MetadataStreamRequest")
+        cluster_id = it.controller.state.settings.cluster_id
+        message = to_proto(known)
+        message.cluster_id = cluster_id
+        received = [from_proto(each) async for each in it.stub.MetadataStream(message)]
 
-            assert received == [sample_of("MetadataStreamResponse")]
-            assert it.stream.subscribed == [from_proto(message)]
-
-    asyncio.run(scenario())
+        assert received == [sample_of("MetadataStreamResponse")]
+        assert it.stream.subscribed == [from_proto(message)]
 
 
-def test_the_metadata_stream_of_another_cluster_is_refused() -> None:
-    async def scenario() -> None:
-        async with served() as it:
-            other = sample_of("MetadataStreamRequest")
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await anext(aiter(it.stub.MetadataStream(to_proto(other))))
+async def test_the_metadata_stream_of_another_cluster_is_refused() -> None:
+    async with served() as it:
+        other = sample_of("MetadataStreamRequest")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await anext(aiter(it.stub.MetadataStream(to_proto(other))))
 
-            assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
-            assert "INCONSISTENT_CLUSTER_ID" in (refused.value.details() or "")
-            assert it.stream.subscribed == []
-
-    asyncio.run(scenario())
+        assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+        assert "INCONSISTENT_CLUSTER_ID" in (refused.value.details() or "")
+        assert it.stream.subscribed == []

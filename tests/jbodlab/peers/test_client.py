@@ -11,6 +11,7 @@ import uvloop
 
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.errors import DecodeError
+from tests.waiting import runner_on
 
 DEADLINE_S = 10.0
 API_VERSIONS, METADATA = 18, 3
@@ -60,48 +61,40 @@ def framed(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    for run_loop in (uvloop.run, asyncio.run):
-        run_loop(asyncio.wait_for(scenario(), 60))
+runner = runner_on(uvloop.new_event_loop, asyncio.new_event_loop)
 
 
-def test_request_bytes_and_response_body() -> None:
+async def test_request_bytes_and_response_body() -> None:
     seen = []
 
     async def answer(frame: bytes) -> bytes:
         seen.append(frame)
         return framed(frame[4:8] + b"\0" + b"body" * 50_000)
 
-    async def scenario() -> None:
-        seen.clear()
-        async with broker(answer) as port:
-            connection = await connect(port)
-            body = await connection.call_raw(METADATA, 12, [b"re", b"quest"])
-            assert bytes(body) == b"body" * 50_000
-            assert body.readonly
-            await connection.call_raw(METADATA, 8, [])
-            connection.close()
-        assert seen == [
-            bytes.fromhex("0003 000c 00000001 000a") + b"follower-2" + b"\0" + b"request",
-            bytes.fromhex("0003 0008 00000002 000a") + b"follower-2",
-        ]
-
-    run(scenario)
+    seen.clear()
+    async with broker(answer) as port:
+        connection = await connect(port)
+        body = await connection.call_raw(METADATA, 12, [b"re", b"quest"])
+        assert bytes(body) == b"body" * 50_000
+        assert body.readonly
+        await connection.call_raw(METADATA, 8, [])
+        connection.close()
+    assert seen == [
+        bytes.fromhex("0003 000c 00000001 000a") + b"follower-2" + b"\0" + b"request",
+        bytes.fromhex("0003 0008 00000002 000a") + b"follower-2",
+    ]
 
 
-def test_call_speaks_in_entities() -> None:
+async def test_call_speaks_in_entities() -> None:
     async def answer(frame: bytes) -> bytes:
         return framed(frame[4:8] + bytes.fromhex("0000 00000001 0012 0000 0004"))
 
-    async def scenario() -> None:
-        kio = import_module("kio.schema.api_versions.v0.request")
-        async with broker(answer) as port:
-            connection = await connect(port)
-            response = await connection.call(API_VERSIONS, 0, kio.ApiVersionsRequest())
-            assert [(a.api_key, a.max_version) for a in response.api_keys] == [(18, 4)]
-            connection.close()
-
-    run(scenario)
+    kio = import_module("kio.schema.api_versions.v0.request")
+    async with broker(answer) as port:
+        connection = await connect(port)
+        response = await connection.call(API_VERSIONS, 0, kio.ApiVersionsRequest())
+        assert [(a.api_key, a.max_version) for a in response.api_keys] == [(18, 4)]
+        connection.close()
 
 
 @pytest.mark.parametrize(
@@ -114,123 +107,100 @@ def test_call_speaks_in_entities() -> None:
         framed(struct.pack(">i", 1)) * 2,
     ],
 )
-def test_response_that_makes_no_sense_ends_the_connection(sent: bytes) -> None:
+async def test_response_that_makes_no_sense_ends_the_connection(sent: bytes) -> None:
     async def answer(frame: bytes) -> bytes:
         return sent
 
-    async def scenario() -> None:
-        async with broker(answer) as port:
-            connection = await connect(port, max_response_bytes=1000)
-            with pytest.raises(DecodeError):
-                await call_until_refused(connection)
-            assert not connection.is_open
-            with pytest.raises((DecodeError, ConnectionError)):
-                await connection.call_raw(METADATA, 8, [])
-
-    run(scenario)
+    async with broker(answer) as port:
+        connection = await connect(port, max_response_bytes=1000)
+        with pytest.raises(DecodeError):
+            await call_until_refused(connection)
+        assert not connection.is_open
+        with pytest.raises((DecodeError, ConnectionError)):
+            await connection.call_raw(METADATA, 8, [])
 
 
-def test_response_that_cannot_be_decoded_ends_the_connection() -> None:
+async def test_response_that_cannot_be_decoded_ends_the_connection() -> None:
     async def answer(frame: bytes) -> bytes:
         return framed(frame[4:8] + b"\x7f\xff\xff\xff")
 
-    async def scenario() -> None:
-        kio = import_module("kio.schema.metadata.v1.request")
-        async with broker(answer) as port:
-            connection = await connect(port)
-            with pytest.raises(DecodeError):
-                await connection.call(METADATA, 1, kio.MetadataRequest(topics=None))
-            assert not connection.is_open
-
-    run(scenario)
+    kio = import_module("kio.schema.metadata.v1.request")
+    async with broker(answer) as port:
+        connection = await connect(port)
+        with pytest.raises(DecodeError):
+            await connection.call(METADATA, 1, kio.MetadataRequest(topics=None))
+        assert not connection.is_open
 
 
-def test_silent_broker_is_a_timeout_and_its_late_answer_is_never_taken_for_another() -> None:
+async def test_silent_broker_is_a_timeout_and_its_late_answer_is_never_taken_for_another() -> None:
     release = asyncio.Event
 
-    async def scenario() -> None:
-        wait = release()
+    wait = release()
 
-        async def answer(frame: bytes) -> bytes:
-            await wait.wait()
-            return framed(frame[4:8] + b"late")
+    async def answer(frame: bytes) -> bytes:
+        await wait.wait()
+        return framed(frame[4:8] + b"late")
 
-        async with broker(answer) as port:
-            connection = await connect(port)
-            with pytest.raises(TimeoutError):
-                await connection.call_raw(METADATA, 8, [], timeout_s=0.05)
-            wait.set()
-            with pytest.raises(ConnectionError):
-                await connection.call_raw(METADATA, 8, [])
-
-    run(scenario)
+    async with broker(answer) as port:
+        connection = await connect(port)
+        with pytest.raises(TimeoutError):
+            await connection.call_raw(METADATA, 8, [], timeout_s=0.05)
+        wait.set()
+        with pytest.raises(ConnectionError):
+            await connection.call_raw(METADATA, 8, [])
 
 
-def test_broker_that_closes_is_a_connection_error() -> None:
+async def test_broker_that_closes_is_a_connection_error() -> None:
     async def answer(frame: bytes) -> None:
         return None
 
-    async def scenario() -> None:
-        async with broker(answer) as port:
-            connection = await connect(port)
-            with pytest.raises(ConnectionError):
-                await connection.call_raw(METADATA, 8, [])
-            assert not connection.is_open
-
-    run(scenario)
-
-
-def test_closing_ends_a_call_that_waits() -> None:
-    async def scenario() -> None:
-        asked = asyncio.Event()
-
-        async def answer(frame: bytes) -> bytes:
-            asked.set()
-            return b""
-
-        async with broker(answer) as port:
-            connection = await connect(port)
-            call = asyncio.ensure_future(connection.call_raw(METADATA, 8, []))
-            await asked.wait()
-            connection.close()
-            with pytest.raises(ConnectionError):
-                await call
-
-    run(scenario)
-
-
-def test_nobody_listening_is_a_connection_error() -> None:
-    async def scenario() -> None:
-        async def answer(frame: bytes) -> bytes:
-            return b""
-
-        async with broker(answer) as port:
-            pass
+    async with broker(answer) as port:
+        connection = await connect(port)
         with pytest.raises(ConnectionError):
-            await connect(port)
+            await connection.call_raw(METADATA, 8, [])
+        assert not connection.is_open
+
+
+async def test_closing_ends_a_call_that_waits() -> None:
+    asked = asyncio.Event()
+
+    async def answer(frame: bytes) -> bytes:
+        asked.set()
+        return b""
+
+    async with broker(answer) as port:
+        connection = await connect(port)
+        call = asyncio.ensure_future(connection.call_raw(METADATA, 8, []))
+        await asked.wait()
+        connection.close()
         with pytest.raises(ConnectionError):
-            await KafkaConnection.open(
-                "no-such-host.invalid", 1, client_id="x", timeout_s=DEADLINE_S
-            )
-
-    run(scenario)
+            await call
 
 
-def test_calls_that_overlap_get_their_own_answers() -> None:
-    async def scenario() -> None:
-        seen: list[bytes] = []
+async def test_nobody_listening_is_a_connection_error() -> None:
+    async def answer(frame: bytes) -> bytes:
+        return b""
 
-        async def answer(frame: bytes) -> bytes:
-            seen.append(frame[4:8])
-            return framed(frame[4:8] + frame[-1:])
+    async with broker(answer) as port:
+        pass
+    with pytest.raises(ConnectionError):
+        await connect(port)
+    with pytest.raises(ConnectionError):
+        await KafkaConnection.open("no-such-host.invalid", 1, client_id="x", timeout_s=DEADLINE_S)
 
-        async with broker(answer) as port:
-            connection = await connect(port)
-            bodies = await asyncio.gather(
-                *(connection.call_raw(METADATA, 8, [bytes([number])]) for number in range(3))
-            )
-            assert [bytes(body) for body in bodies] == [b"\x00", b"\x01", b"\x02"]
-            assert len(set(seen)) == 3
-            connection.close()
 
-    run(scenario)
+async def test_calls_that_overlap_get_their_own_answers() -> None:
+    seen: list[bytes] = []
+
+    async def answer(frame: bytes) -> bytes:
+        seen.append(frame[4:8])
+        return framed(frame[4:8] + frame[-1:])
+
+    async with broker(answer) as port:
+        connection = await connect(port)
+        bodies = await asyncio.gather(
+            *(connection.call_raw(METADATA, 8, [bytes([number])]) for number in range(3))
+        )
+        assert [bytes(body) for body in bodies] == [b"\x00", b"\x01", b"\x02"]
+        assert len(set(seen)) == 3
+        connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -31,37 +31,26 @@ def status(answer: bytes) -> int:
     return int(answer.split(b" ")[1])
 
 
-def serving(
-    test: Callable[[MetricsEndpoint], Awaitable[None]],
-    collect: Callable[[], Iterator[Metric]] = one_metric,
-) -> None:
-    async def body() -> None:
-        endpoint = MetricsEndpoint(("127.0.0.1", 0), collect)
-        await endpoint.start()
-        try:
-            async with asyncio.timeout(20):
-                await test(endpoint)
-        finally:
-            await endpoint.close()
-
-    asyncio.run(body())
+@pytest.fixture
+def endpoint(runner: asyncio.Runner) -> Iterator[MetricsEndpoint]:
+    endpoint = MetricsEndpoint(("127.0.0.1", 0), one_metric)
+    runner.run(endpoint.start())
+    yield endpoint
+    runner.run(endpoint.close())
 
 
-def test_metrics_are_answered_and_the_connection_is_closed() -> None:
-    async def body(endpoint: MetricsEndpoint) -> None:
-        answer = await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        text = b"# HELP kafka_x_Y_Z z\n# TYPE kafka_x_Y_Z gauge\nkafka_x_Y_Z 1\n"
-        assert (
-            answer
-            == (
-                b"HTTP/1.1 200 OK\r\n"
-                b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(text)
-            )
-            + text
+async def test_metrics_are_answered_and_the_connection_is_closed(endpoint: MetricsEndpoint) -> None:
+    answer = await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    text = b"# HELP kafka_x_Y_Z z\n# TYPE kafka_x_Y_Z gauge\nkafka_x_Y_Z 1\n"
+    assert (
+        answer
+        == (
+            b"HTTP/1.1 200 OK\r\n"
+            b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(text)
         )
-
-    serving(body)
+        + text
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,33 +67,28 @@ def test_metrics_are_answered_and_the_connection_is_closed() -> None:
         (b"GET /metrics SPDY/3", 400),
     ],
 )
-def test_each_request_has_its_status(request_line: bytes, expected: int) -> None:
-    async def body(endpoint: MetricsEndpoint) -> None:
-        answer = await ask(endpoint.port, request_line + b"\r\nHost: x\r\n\r\n")
-        assert status(answer) == expected
-        if request_line.startswith(b"HEAD"):
-            assert answer.endswith(b"\r\n\r\n")
-
-    serving(body)
-
-
-def test_a_request_without_end_is_refused() -> None:
-    async def body(endpoint: MetricsEndpoint) -> None:
-        answer = await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n" + b"x" * 20_000)
-        assert status(answer) == 431
-
-    serving(body)
+async def test_each_request_has_its_status(
+    request_line: bytes, expected: int, endpoint: MetricsEndpoint
+) -> None:
+    answer = await ask(endpoint.port, request_line + b"\r\nHost: x\r\n\r\n")
+    assert status(answer) == expected
+    if request_line.startswith(b"HEAD"):
+        assert answer.endswith(b"\r\n\r\n")
 
 
-def test_a_slow_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_without_end_is_refused(endpoint: MetricsEndpoint) -> None:
+    answer = await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n" + b"x" * 20_000)
+    assert status(answer) == 431
+
+
+async def test_a_slow_request_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, endpoint: MetricsEndpoint
+) -> None:
     monkeypatch.setattr(metrics_endpoint, "REQUEST_TIMEOUT_S", 0.05)
 
-    async def body(endpoint: MetricsEndpoint) -> None:
-        with pytest.raises(ConnectionError):
-            raise_if_closed(await ask(endpoint.port, b"GET /met"))
-        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
-
-    serving(body)
+    with pytest.raises(ConnectionError):
+        raise_if_closed(await ask(endpoint.port, b"GET /met"))
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
 
 
 def raise_if_closed(answer: bytes) -> None:
@@ -118,36 +102,30 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_too_many_connections_are_dropped_and_the_next_one_is_served() -> None:
-    async def body(endpoint: MetricsEndpoint) -> None:
-        count = metrics_endpoint.CONNECTIONS_MAX
-        open_ones = [
-            await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(count)
-        ]
-        await until(lambda: len(endpoint._connections) == count)
-        with pytest.raises(ConnectionError):
-            raise_if_closed(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n"))
-        for _, writer in open_ones:
-            writer.close()
-        await until(lambda: not endpoint._connections)
-        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
-
-    serving(body)
+async def test_too_many_connections_are_dropped_and_the_next_one_is_served(
+    endpoint: MetricsEndpoint,
+) -> None:
+    count = metrics_endpoint.CONNECTIONS_MAX
+    open_ones = [await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(count)]
+    await until(lambda: len(endpoint._connections) == count)
+    with pytest.raises(ConnectionError):
+        raise_if_closed(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n"))
+    for _, writer in open_ones:
+        writer.close()
+    await until(lambda: not endpoint._connections)
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
 
 
-def test_a_client_that_goes_away_does_no_harm() -> None:
-    async def body(endpoint: MetricsEndpoint) -> None:
-        for sent in (b"", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\n\r\n"):
-            _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
-            writer.write(sent)
-            writer.transport.abort()
-        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
-
-    serving(body)
+async def test_a_client_that_goes_away_does_no_harm(endpoint: MetricsEndpoint) -> None:
+    for sent in (b"", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\n\r\n"):
+        _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(sent)
+        writer.transport.abort()
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
 
 
-def test_what_cannot_be_collected_is_an_error_of_that_request_only(
-    caplog: pytest.LogCaptureFixture,
+async def test_what_cannot_be_collected_is_an_error_of_that_request_only(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, endpoint: MetricsEndpoint
 ) -> None:
     fail = True
 
@@ -156,27 +134,21 @@ def test_what_cannot_be_collected_is_an_error_of_that_request_only(
         if fail:
             raise ZeroDivisionError
 
-    async def body(endpoint: MetricsEndpoint) -> None:
-        nonlocal fail
-        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 500
-        fail = False
-        assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
-
-    serving(body, collect)
+    monkeypatch.setattr(endpoint, "_collect", collect)
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 500
+    fail = False
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_taken_port_is_a_wrong_setting() -> None:
-    async def body() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            endpoint = MetricsEndpoint(taken.getsockname(), one_metric)
-            with pytest.raises(ConfigError, match=r"jbodlab\.metrics\.port: cannot be bound"):
-                await endpoint.start()
-            await endpoint.close()
-
-    asyncio.run(body())
+async def test_a_taken_port_is_a_wrong_setting() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        endpoint = MetricsEndpoint(taken.getsockname(), one_metric)
+        with pytest.raises(ConfigError, match=r"jbodlab\.metrics\.port: cannot be bound"):
+            await endpoint.start()
+        await endpoint.close()
 
 
 def test_metrics_are_off_unless_a_port_is_set() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
 from jbodlab.runtime.supervised import RESTART_S_MAX, call_each, supervised
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
 
 
 class Work:
@@ -28,54 +26,46 @@ class Work:
             await asyncio.Event().wait()
 
 
-def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    run_adjustable(body())
+runner = runner_on(AdjustableLoop)
 
 
-def test_work_that_breaks_begins_anew_and_each_end_is_logged(
+async def test_work_that_breaks_begins_anew_and_each_end_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def body() -> None:
-        work = Work(3)
-        task = supervised(work, name="lane 1")
-        for expected in (1, 2, 3, 4):
-            await turns()
-            assert work.begun == expected
-            set_forward(RESTART_S_MAX)
-        assert not task.done()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert task.cancelled()
-
-    run(body)
+    work = Work(3)
+    task = supervised(work, name="lane 1")
+    for expected in (1, 2, 3, 4):
+        await turns()
+        assert work.begun == expected
+        set_forward(RESTART_S_MAX)
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
     logged = [record for record in caplog.records if "lane 1 ended unexpectedly" in record.message]
     assert [record.levelname for record in logged] == ["ERROR"] * 3
     assert all(record.exc_info is not None for record in logged)
 
 
-def test_work_that_cannot_begin_anew_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_work_that_cannot_begin_anew_is_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     told: list[str] = []
 
-    async def body() -> None:
-        work = Work(3)
-        await supervised(work, name="metadata feed", on_end=told.append)
-        assert work.begun == 1
-
-    run(body)
+    work = Work(3)
+    await supervised(work, name="metadata feed", on_end=told.append)
+    assert work.begun == 1
     assert told == ["metadata feed ended unexpectedly: ZeroDivisionError('failure 1')"]
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_work_that_returns_is_over() -> None:
-    async def body() -> None:
-        work = Work(1, returns=True)
-        task = supervised(work, name="once")
-        await turns()
-        set_forward(RESTART_S_MAX)
-        await task
-        assert work.begun == 2
-
-    run(body)
+async def test_work_that_returns_is_over() -> None:
+    work = Work(1, returns=True)
+    task = supervised(work, name="once")
+    await turns()
+    set_forward(RESTART_S_MAX)
+    await task
+    assert work.begun == 2
 
 
 def test_news_reach_everybody(caplog: pytest.LogCaptureFixture) -> None:

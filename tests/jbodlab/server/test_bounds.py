@@ -13,7 +13,9 @@ from jbodlab.server.bounds import LOOK_S_MAX, Bounds
 from jbodlab.server.malloc import WORTH_RETURNING_BYTES
 from jbodlab.server.open_connections import ConnectionLimits
 from tests.jbodlab.server.fakes import FakeConnection
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
+
+runner = runner_on(AdjustableLoop)
 
 
 class NotedThreads:
@@ -39,35 +41,29 @@ class NotedThreads:
 
 
 @pytest.mark.parametrize("max_idle_ms", [100, 3_000, 600_000])
-def test_idle_connections_are_looked_for_all_the_time(max_idle_ms: int) -> None:
-    async def test() -> None:
-        bounds = Bounds(system_environment(), ConnectionLimits(max_idle_ms=max_idle_ms))
-        bounds.start()
-        for _ in range(2):
-            connection = FakeConnection()
-            bounds.connections.add(connection)
-            set_forward(max_idle_ms / 1000 + LOOK_S_MAX)
-            await turns()
-            assert connection.closed
-            bounds.connections.remove(connection)
-        bounds.stop()
-
-    run_adjustable(test())
-
-
-def test_memory_goes_back_when_the_traffic_is_over() -> None:
-    async def test() -> None:
-        threads = NotedThreads()
-        bounds = Bounds(replace(system_environment(), threads=threads))
-        bounds.start()
-        bounds.memory_return.moved(WORTH_RETURNING_BYTES)
-        set_forward(LOOK_S_MAX)
+async def test_idle_connections_are_looked_for_all_the_time(max_idle_ms: int) -> None:
+    bounds = Bounds(system_environment(), ConnectionLimits(max_idle_ms=max_idle_ms))
+    bounds.start()
+    for _ in range(2):
+        connection = FakeConnection()
+        bounds.connections.add(connection)
+        set_forward(max_idle_ms / 1000 + LOOK_S_MAX)
         await turns()
-        assert threads.started == []
+        assert connection.closed
+        bounds.connections.remove(connection)
+    bounds.stop()
 
-        set_forward(LOOK_S_MAX)
-        await turns()
-        assert threads.started == ["malloc-trim"]
-        bounds.stop()
 
-    run_adjustable(test())
+async def test_memory_goes_back_when_the_traffic_is_over() -> None:
+    threads = NotedThreads()
+    bounds = Bounds(replace(system_environment(), threads=threads))
+    bounds.start()
+    bounds.memory_return.moved(WORTH_RETURNING_BYTES)
+    set_forward(LOOK_S_MAX)
+    await turns()
+    assert threads.started == []
+
+    set_forward(LOOK_S_MAX)
+    await turns()
+    assert threads.started == ["malloc-trim"]
+    bounds.stop()

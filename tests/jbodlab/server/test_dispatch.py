@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -83,10 +83,6 @@ def scripted(served: Dispatcher) -> Scripted:
     return handler
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
-
-
 async def answered(found: Any) -> bytes:
     if isinstance(found, Pending):
         await asyncio.wait([found.future], timeout=DEADLINE_S)
@@ -117,109 +113,90 @@ def test_only_produce_may_be_as_large_as_its_records() -> None:
     dispatcher().admit(start, 100 << 20)
 
 
-def test_request_with_more_items_than_any_real_one_is_refused_undecoded() -> None:
-    async def test() -> None:
-        found = dispatcher().handle(names(MAX_REQUEST_ITEMS + 1, 0), WHO)
+async def test_request_with_more_items_than_any_real_one_is_refused_undecoded() -> None:
+    found = dispatcher().handle(names(MAX_REQUEST_ITEMS + 1, 0), WHO)
 
-        with pytest.raises(
-            DecodeError, match="METADATA version 1 of client 'tester': 1 items more"
-        ):
-            await answered(found)
-
-    run(test)
+    with pytest.raises(DecodeError, match="METADATA version 1 of client 'tester': 1 items more"):
+        await answered(found)
 
 
-def test_others_are_answered_while_a_request_is_worked_on(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("frame", [SMALL, LARGE], ids=["small", "large"])
+async def test_others_are_answered_while_a_request_is_worked_on(
+    monkeypatch: Any, frame: memoryview
+) -> None:
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+    other_asked: list[bool] = []
+
+    def parts() -> Iterator[int]:
+        while not other_asked:
+            yield 1
+
+    def other() -> Iterator[int]:
+        other_asked.append(True)
+        return iter(())
+
+    served = dispatcher(in_parts(parts()))
+    working = served.handle(frame, WHO)
+    await loop_turns()
+    scripted(served).answers.append(in_parts(other()))
+
+    assert await answered(served.handle(SMALL, WHO))
+    assert await answered(working)
+
+
+async def test_large_requests_are_worked_on_one_after_the_other(monkeypatch: Any) -> None:
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
 
-    async def test(frame: memoryview) -> None:
-        other_asked: list[bool] = []
+    log: list[str] = []
 
-        def parts() -> Iterator[int]:
-            while not other_asked:
-                yield 1
+    def parts(name: str) -> Iterator[int]:
+        for number in range(5):
+            log.append(name)
+            yield number
 
-        def other() -> Iterator[int]:
-            other_asked.append(True)
-            return iter(())
+    served = dispatcher(in_parts(parts("a")), in_parts(parts("b")))
+    both = [served.handle(LARGE, WHO), served.handle(LARGE, WHO)]
 
-        served = dispatcher(in_parts(parts()))
-        working = served.handle(frame, WHO)
-        await loop_turns()
-        scripted(served).answers.append(in_parts(other()))
-
-        assert await answered(served.handle(SMALL, WHO))
-        assert await answered(working)
-
-    run(lambda: test(SMALL))
-    run(lambda: test(LARGE))
+    assert [bool(await answered(each)) for each in both] == [True, True]
+    assert "".join(log) == "aaaaabbbbb"
 
 
-def test_large_requests_are_worked_on_one_after_the_other(monkeypatch: Any) -> None:
-    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+async def test_turn_is_not_kept_while_a_disk_or_somebody_else_is_waited_for() -> None:
+    future = asyncio.get_running_loop().create_future()
+    served = dispatcher(Later(future, lambda _: response()), response())
+    first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
+    assert isinstance(first, Pending)
 
-    async def test() -> None:
-        log: list[str] = []
-
-        def parts(name: str) -> Iterator[int]:
-            for number in range(5):
-                log.append(name)
-                yield number
-
-        served = dispatcher(in_parts(parts("a")), in_parts(parts("b")))
-        both = [served.handle(LARGE, WHO), served.handle(LARGE, WHO)]
-
-        assert [bool(await answered(each)) for each in both] == [True, True]
-        assert "".join(log) == "aaaaabbbbb"
-
-    run(test)
+    assert await answered(second)
+    assert not first.future.done()
+    future.set_result(None)
+    assert await answered(first)
 
 
-def test_turn_is_not_kept_while_a_disk_or_somebody_else_is_waited_for() -> None:
-    async def test() -> None:
-        future = asyncio.get_running_loop().create_future()
-        served = dispatcher(Later(future, lambda _: response()), response())
-        first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
-        assert isinstance(first, Pending)
+async def test_first_request_of_a_version_waits_for_no_large_request(monkeypatch: Any) -> None:
+    served = dispatcher(response())
+    await served._turn.acquire()
+    monkeypatch.setattr(dispatch, "loaded", lambda key, version: None)
 
-        assert await answered(second)
-        assert not first.future.done()
-        future.set_result(None)
-        assert await answered(first)
-
-    run(test)
+    assert await answered(served.handle(SMALL, WHO))
 
 
-def test_first_request_of_a_version_waits_for_no_large_request(monkeypatch: Any) -> None:
-    async def test() -> None:
-        served = dispatcher(response())
-        await served._turn.acquire()
-        monkeypatch.setattr(dispatch, "loaded", lambda key, version: None)
+async def test_client_that_leaves_gives_its_turn_up_and_what_it_waits_for() -> None:
+    future = asyncio.get_running_loop().create_future()
+    served = dispatcher(Later(future, lambda _: response()), response())
+    first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
+    assert isinstance(first, Pending)
+    async with asyncio.timeout(DEADLINE_S):
+        while len(scripted(served).answers) == 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
-        assert await answered(served.handle(SMALL, WHO))
+    first.future.cancel()
 
-    run(test)
-
-
-def test_client_that_leaves_gives_its_turn_up_and_what_it_waits_for() -> None:
-    async def test() -> None:
-        future = asyncio.get_running_loop().create_future()
-        served = dispatcher(Later(future, lambda _: response()), response())
-        first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
-        assert isinstance(first, Pending)
-        async with asyncio.timeout(DEADLINE_S):
-            while len(scripted(served).answers) == 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-
-        first.future.cancel()
-
-        assert await answered(second)
-        assert future.cancelled()
-
-    run(test)
+    assert await answered(second)
+    assert future.cancelled()
 
 
-def test_large_answers_are_encoded_off_the_loop() -> None:
+async def test_large_answers_are_encoded_off_the_loop() -> None:
     threads: list[int] = []
 
     class Watched(tuple[Any, ...]):
@@ -229,39 +206,33 @@ def test_large_answers_are_encoded_off_the_loop() -> None:
             threads.append(threading.get_ident())
             return super().__iter__()
 
-    async def test() -> None:
-        watched = MetadataResponse(brokers=Watched())
-        served = dispatcher(watched, watched)
+    watched = MetadataResponse(brokers=Watched())
+    served = dispatcher(watched, watched)
 
-        assert await answered(served.handle(SMALL, WHO))
-        assert await answered(served.handle(LARGE, WHO))
+    assert await answered(served.handle(SMALL, WHO))
+    assert await answered(served.handle(LARGE, WHO))
 
-        assert threads[0] == threading.get_ident()
-        assert threads[1] != threading.get_ident()
-
-    run(test)
+    assert threads[0] == threading.get_ident()
+    assert threads[1] != threading.get_ident()
 
 
-def test_first_request_of_a_version_is_decoded_beside_the_loop(
+async def test_first_request_of_a_version_is_decoded_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dispatch, "loaded", lambda *_: None)
 
-    async def test() -> None:
-        for key, frame in ((METADATA, SMALL), (PRODUCED[0], produced())):
-            answer = Later(done([]), lambda _: response()) if key == PRODUCED[0] else response()
-            thread = HelperThread(system_environment().threads, "large-requests")
-            served = Dispatcher(
-                [(APIS[key], Scripted(answer))], thread, system_environment().monotonic_s
-            )
-            found = served.handle(frame, WHO)
+    for key, frame in ((METADATA, SMALL), (PRODUCED[0], produced())):
+        answer = Later(done([]), lambda _: response()) if key == PRODUCED[0] else response()
+        thread = HelperThread(system_environment().threads, "large-requests")
+        served = Dispatcher(
+            [(APIS[key], Scripted(answer))], thread, system_environment().monotonic_s
+        )
+        found = served.handle(frame, WHO)
 
-            assert isinstance(found, Pending)
-            assert not found.overlaps
-            assert not found.future.done()
-            await asyncio.wait([found.future], timeout=DEADLINE_S)
-
-    run(test)
+        assert isinstance(found, Pending)
+        assert not found.overlaps
+        assert not found.future.done()
+        await asyncio.wait([found.future], timeout=DEADLINE_S)
 
 
 PRODUCED = (ApiKey.PRODUCE, 7)

@@ -1,14 +1,7 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 from jbodlab.server.request_memory import RequestMemory
 from tests.waiting import turns
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 10))
 
 
 def test_memory_is_full_at_its_limit_and_never_without_one() -> None:
@@ -23,48 +16,42 @@ def test_memory_is_full_at_its_limit_and_never_without_one() -> None:
     assert limited.is_full
 
 
-def test_who_waits_is_let_in_in_order_as_long_as_there_is_room() -> None:
-    async def test() -> None:
-        memory, called = RequestMemory(10), []
+async def test_who_waits_is_let_in_in_order_as_long_as_there_is_room() -> None:
+    memory, called = RequestMemory(10), []
 
-        def enter(name: str) -> None:
-            called.append(name)
-            memory.take(6)
+    def enter(name: str) -> None:
+        called.append(name)
+        memory.take(6)
 
-        memory.take(20)
-        for name in "abc":
-            memory.when_room(lambda name=name: enter(name))  # type: ignore[misc]
-        memory.give_back(10)
-        await turns()
-        assert called == []
+    memory.take(20)
+    for name in "abc":
+        memory.when_room(lambda name=name: enter(name))  # type: ignore[misc]
+    memory.give_back(10)
+    await turns()
+    assert called == []
 
-        memory.give_back(10)
-        await turns()
-        assert called == ["a", "b"]
+    memory.give_back(10)
+    await turns()
+    assert called == ["a", "b"]
 
-        memory.give_back(6)
-        await turns()
-        assert called == ["a", "b", "c"]
-
-    run(test)
+    memory.give_back(6)
+    await turns()
+    assert called == ["a", "b", "c"]
 
 
-def test_who_waits_no_longer_is_not_called() -> None:
-    async def test() -> None:
-        memory, called = RequestMemory(1), []
-        memory.take(1)
+async def test_who_waits_no_longer_is_not_called() -> None:
+    memory, called = RequestMemory(1), []
+    memory.take(1)
 
-        def callback() -> None:
-            called.append(1)
+    def callback() -> None:
+        called.append(1)
 
-        memory.when_room(callback)
-        memory.wait_no_longer(callback)
-        memory.give_back(1)
-        await turns()
+    memory.when_room(callback)
+    memory.wait_no_longer(callback)
+    memory.give_back(1)
+    await turns()
 
-        assert called == []
-
-    run(test)
+    assert called == []
 
 
 def test_what_is_free_again_is_told_whenever_that_is() -> None:

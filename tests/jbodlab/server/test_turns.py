@@ -23,20 +23,17 @@ def test_items_come_in_slices_the_last_of_which_may_be_short() -> None:
     assert list(slices((), 2)) == []
 
 
-def test_one_of_those_that_take_turns_goes_on_in_a_turn_of_the_loop() -> None:
-    async def test() -> None:
-        shared, went_on = Turns(), 0
+async def test_one_of_those_that_take_turns_goes_on_in_a_turn_of_the_loop() -> None:
+    shared, went_on = Turns(), 0
 
-        async def work() -> None:
-            nonlocal went_on
-            await shared.next()
-            went_on += 1
+    async def work() -> None:
+        nonlocal went_on
+        await shared.next()
+        went_on += 1
 
-        tasks = [asyncio.create_task(work()) for _ in range(20)]
-        seen = 0
-        while not all(task.done() for task in tasks):
-            await asyncio.sleep(0)
-            assert went_on <= seen + 1
-            seen = went_on
-
-    asyncio.run(test())
+    tasks = [asyncio.create_task(work()) for _ in range(20)]
+    seen = 0
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        assert went_on <= seen + 1
+        seen = went_on

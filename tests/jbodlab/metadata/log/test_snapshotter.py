@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -108,14 +108,6 @@ class Node:
             await self.running
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await test()
-
-    asyncio.run(bounded())
-
-
 def test_a_snapshot_is_due_by_bytes_or_by_time_with_changes() -> None:
     settings = MetadataLogSettings(bytes_between_snapshots=100, snapshot_interval_ms=50)
     trigger = SnapshotTrigger(settings, appended_bytes=0, now_ms=1_000)
@@ -140,148 +132,127 @@ def test_an_interval_of_0_is_none() -> None:
     assert trigger.due_ms(DAY_MS) == DAY_MS
 
 
-def test_a_snapshot_is_written_when_enough_was_appended(tmp_path: Path) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=100, appended=40)
-        node.image = image(7)
-        node.snapshots.appended(59)
-        await turns()
-        assert node.names == []
+async def test_a_snapshot_is_written_when_enough_was_appended(tmp_path: Path) -> None:
+    node = Node(tmp_path, bytes_between_snapshots=100, appended=40)
+    node.image = image(7)
+    node.snapshots.appended(59)
+    await turns()
+    assert node.names == []
 
-        node.snapshots.appended(1)
+    node.snapshots.appended(1)
 
-        await node.until(lambda: node.cleaned == 1)
-        assert node.names == ["00000000000000000007-0000000002.checkpoint"]
-        assert node.calls == ["write_piece", "write_piece", "finish"]
-        assert node.snapshots.latest_bytes == (tmp_path / node.names[0]).stat().st_size
-        assert node.snapshots.latest_age_ms is not None
-        await node.stop()
-
-    run(body)
+    await node.until(lambda: node.cleaned == 1)
+    assert node.names == ["00000000000000000007-0000000002.checkpoint"]
+    assert node.calls == ["write_piece", "write_piece", "finish"]
+    assert node.snapshots.latest_bytes == (tmp_path / node.names[0]).stat().st_size
+    assert node.snapshots.latest_age_ms is not None
+    await node.stop()
 
 
-def test_a_snapshot_is_written_after_the_interval_only_if_anything_was_appended(
+async def test_a_snapshot_is_written_after_the_interval_only_if_anything_was_appended(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, snapshot_interval_ms=30)
-        node.image = image(7)
-        await turns()
-        assert node.asked == 0
+    node = Node(tmp_path, snapshot_interval_ms=30)
+    node.image = image(7)
+    await turns()
+    assert node.asked == 0
 
-        node.snapshots.appended(1)
-        await node.until(lambda: node.cleaned == 1)
-        await turns()
-        assert node.cleaned == 1
+    node.snapshots.appended(1)
+    await node.until(lambda: node.cleaned == 1)
+    await turns()
+    assert node.cleaned == 1
 
-        node.image = image(8)
-        node.snapshots.appended(1)
-        await node.until(lambda: node.cleaned == 2)
-        assert [name[18:20] for name in node.names] == ["07", "08"]
-        await node.stop()
-
-    run(body)
+    node.image = image(8)
+    node.snapshots.appended(1)
+    await node.until(lambda: node.cleaned == 2)
+    assert [name[18:20] for name in node.names] == ["07", "08"]
+    await node.stop()
 
 
-def test_no_snapshot_is_written_inside_a_transaction(tmp_path: Path) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=1)
-        node.snapshots.appended(50)
-        await node.until(lambda: node.asked == 1)
-        node.snapshots.appended(50)
-        await node.until(lambda: node.asked == 2)
-        await turns()
-        assert (node.asked, node.names) == (2, [])
+async def test_no_snapshot_is_written_inside_a_transaction(tmp_path: Path) -> None:
+    node = Node(tmp_path, bytes_between_snapshots=1)
+    node.snapshots.appended(50)
+    await node.until(lambda: node.asked == 1)
+    node.snapshots.appended(50)
+    await node.until(lambda: node.asked == 2)
+    await turns()
+    assert (node.asked, node.names) == (2, [])
 
-        node.image = image(9)
-        node.snapshots.appended(50)
+    node.image = image(9)
+    node.snapshots.appended(50)
 
-        await node.until(lambda: node.cleaned == 1)
-        assert [name[18:20] for name in node.names] == ["09"]
-        await node.stop()
-
-    run(body)
+    await node.until(lambda: node.cleaned == 1)
+    assert [name[18:20] for name in node.names] == ["09"]
+    await node.stop()
 
 
-def test_others_get_their_turn_between_the_pieces(tmp_path: Path) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=1)
-        node.image = image(9, topics=4 * MAX_RECORDS_PER_BATCH)
-        node.snapshots.appended(1)
-        turns = 0
-        while not node.cleaned:
-            await asyncio.sleep(0)
-            turns += 1
-        assert node.calls == ["write_piece"] * 5 + ["finish"]
-        assert turns > len(node.calls)
-        await node.stop()
-
-    run(body)
+async def test_others_get_their_turn_between_the_pieces(tmp_path: Path) -> None:
+    node = Node(tmp_path, bytes_between_snapshots=1)
+    node.image = image(9, topics=4 * MAX_RECORDS_PER_BATCH)
+    node.snapshots.appended(1)
+    turns = 0
+    while not node.cleaned:
+        await asyncio.sleep(0)
+        turns += 1
+    assert node.calls == ["write_piece"] * 5 + ["finish"]
+    assert turns > len(node.calls)
+    await node.stop()
 
 
-def test_what_is_appended_meanwhile_counts_for_the_next_snapshot(tmp_path: Path) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=100)
-        node.gate.clear()
-        node.image = image(9)
-        node.snapshots.appended(100)
-        await node.until(lambda: node.asked == 1)
-        node.snapshots.appended(100)
-        node.image = image(10)
-        node.gate.set()
+async def test_what_is_appended_meanwhile_counts_for_the_next_snapshot(tmp_path: Path) -> None:
+    node = Node(tmp_path, bytes_between_snapshots=100)
+    node.gate.clear()
+    node.image = image(9)
+    node.snapshots.appended(100)
+    await node.until(lambda: node.asked == 1)
+    node.snapshots.appended(100)
+    node.image = image(10)
+    node.gate.set()
 
-        await node.until(lambda: node.cleaned == 2)
+    await node.until(lambda: node.cleaned == 2)
 
-        assert [name[18:20] for name in node.names] == ["09", "10"]
-        await node.stop()
-
-    run(body)
+    assert [name[18:20] for name in node.names] == ["09", "10"]
+    await node.stop()
 
 
-def test_a_snapshot_of_a_log_that_loses_its_end_is_given_up(tmp_path: Path) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=1)
-        node.gate.clear()
-        node.image = image(9)
-        node.snapshots.appended(1)
-        await node.until(lambda: node.asked == 1)
+async def test_a_snapshot_of_a_log_that_loses_its_end_is_given_up(tmp_path: Path) -> None:
+    node = Node(tmp_path, bytes_between_snapshots=1)
+    node.gate.clear()
+    node.image = image(9)
+    node.snapshots.appended(1)
+    await node.until(lambda: node.asked == 1)
 
-        node.snapshots.discard()
-        node.gate.set()
+    node.snapshots.discard()
+    node.gate.set()
 
-        await node.until(lambda: node.calls[-1:] == ["abandon"])
-        assert node.cleaned == 0
-        await node.stop()
-
-    run(body)
-    assert list(tmp_path.iterdir()) == []
+    await node.until(lambda: node.calls[-1:] == ["abandon"])
+    assert node.cleaned == 0
+    await node.stop()
+    assert node.files() == []
 
 
-def test_a_fault_of_the_process_is_no_fault_of_the_disk(
+async def test_a_fault_of_the_process_is_no_fault_of_the_disk(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=1)
-        node.image = image(9)
-        node.fs.error = errno.EMFILE
-        node.snapshots.appended(1)
-        await node.until(lambda: "metadata snapshot: [Errno 24]" in caplog.text)
-        node.fs.error = 0
-        node.clean_error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "cleaning")
-        node.snapshots.appended(1)
-        await node.until(lambda: "metadata snapshot: cleaning" in caplog.text)
-        node.clean_error = None
+    node = Node(tmp_path, bytes_between_snapshots=1)
+    node.image = image(9)
+    node.fs.error = errno.EMFILE
+    node.snapshots.appended(1)
+    await node.until(lambda: "metadata snapshot: [Errno 24]" in caplog.text)
+    node.fs.error = 0
+    node.clean_error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "cleaning")
+    node.snapshots.appended(1)
+    await node.until(lambda: "metadata snapshot: cleaning" in caplog.text)
+    node.clean_error = None
 
-        node.snapshots.appended(1)
+    node.snapshots.appended(1)
 
-        await node.until(lambda: node.cleaned == 1)
-        assert len(node.names) == 1
-        await node.stop()
-
-    run(body)
+    await node.until(lambda: node.cleaned == 1)
+    assert len(node.names) == 1
+    await node.stop()
 
 
-def test_an_unexpected_error_leaves_nothing_behind_and_the_next_snapshot_is_another_chance(
+async def test_an_unexpected_error_leaves_nothing_behind_and_the_next_snapshot_is_another_chance(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish = SnapshotWriter.finish
@@ -289,34 +260,28 @@ def test_an_unexpected_error_leaves_nothing_behind_and_the_next_snapshot_is_anot
     def broken(writer: SnapshotWriter) -> Path:
         raise ZeroDivisionError
 
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=1)
-        node.image = image(9)
-        monkeypatch.setattr(SnapshotWriter, "finish", broken)
-        node.snapshots.appended(1)
-        await node.until(lambda: "ZeroDivisionError" in caplog.text)
-        assert node.files() == []
-        monkeypatch.setattr(SnapshotWriter, "finish", finish)
-        node.clean_error = ZeroDivisionError()
-        node.snapshots.appended(1)
-        await node.until(lambda: caplog.text.count("cannot write a metadata snapshot") == 2)
-        node.clean_error = None
+    node = Node(tmp_path, bytes_between_snapshots=1)
+    node.image = image(9)
+    monkeypatch.setattr(SnapshotWriter, "finish", broken)
+    node.snapshots.appended(1)
+    await node.until(lambda: "ZeroDivisionError" in caplog.text)
+    assert node.files() == []
+    monkeypatch.setattr(SnapshotWriter, "finish", finish)
+    node.clean_error = ZeroDivisionError()
+    node.snapshots.appended(1)
+    await node.until(lambda: caplog.text.count("cannot write a metadata snapshot") == 2)
+    node.clean_error = None
 
-        node.snapshots.appended(1)
+    node.snapshots.appended(1)
 
-        await node.until(lambda: node.cleaned == 1)
-        await node.stop()
-
-    run(body)
+    await node.until(lambda: node.cleaned == 1)
+    await node.stop()
 
 
-def test_an_error_of_the_disk_ends_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        node = Node(tmp_path, bytes_between_snapshots=1)
-        node.image = image(9)
-        node.fs.error = errno.EIO
-        node.snapshots.appended(1)
-        with pytest.raises(OSError, match="Input/output error"):
-            await node.running
-
-    run(body)
+async def test_an_error_of_the_disk_ends_it(tmp_path: Path) -> None:
+    node = Node(tmp_path, bytes_between_snapshots=1)
+    node.image = image(9)
+    node.fs.error = errno.EIO
+    node.snapshots.appended(1)
+    with pytest.raises(OSError, match="Input/output error"):
+        await node.running
