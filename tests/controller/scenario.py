@@ -1,20 +1,28 @@
 """Runs the text scenarios of `tests/scenarios`.
 
-A scenario is a list of steps with blank lines between them. A step is a command, indented below it
-what the controller answers and writes; lines that begin with `#` are comments.
+A scenario is a list of commands, indented below each what the controller answers and writes; lines
+that begin with `#` are comments. A line that begins with `==` is the title of a story: each story
+of a file begins where the commands above the first title ended.
 
     level METADATA_VERSION
+    cluster BROKER=DIR,DIR ...                           registers and unfences, with no output
+    given COMMAND                                        the same without its output
     register BROKER DIR,DIR [same] [previous=EPOCH]      same: keep the incarnation
     heartbeat BROKER [offset=N] [fence] [shutdown] [offline=DIR,DIR]
-    create TOPIC REPLICAS ...                            REPLICAS of each partition: 1,2
+              [slow=DIR,DIR] [full=DIR,DIR] [tolerated=DIR,DIR] [cordoned=DIR,DIR]
+    create TOPIC REPLICAS ... [KEY=VALUE ...]            REPLICAS of each partition: 1,2
+    delete TOPIC
     config TOPIC KEY=VALUE
     assign BROKER TOPIC-INDEX=DIR ...
     isr BROKER TOPIC-INDEX MEMBER,MEMBER
     elect preferred|unclean [TOPIC-INDEX ...]
+    balance                                              the periodic preferred elections
+    elect-uncleanly                                      the periodic unclean elections
     unregister BROKER
     reassign TOPIC-INDEX=BROKER,BROKER|cancel ... [same-factor]
     reassignments                                        all that are under way
-    reassignment TOPIC-INDEX replicas=.. removing=.. adding=.. dirs=..
+    change TOPIC-INDEX [replicas=..] [removing=..] [adding=..] [isr=..] [leader=N] [dirs=..]
+                                                         by a record that no decision wrote
     wait MS                                              then the session timer comes round
     show TOPIC-INDEX
 
@@ -23,20 +31,30 @@ what the controller answers and writes; lines that begin with `#` are comments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from copy import copy
+from typing import Any
 
 from controller.decide.brokers.brokers import fence_stale_broker
 from controller.decide.brokers.registration import unregister_broker
-from controller.decide.partitions.elections import elect_leaders
+from controller.decide.partitions.elections import (
+    balance_preferred_leaders,
+    elect_leaders,
+    elect_unclean_leaders,
+)
 from controller.decide.partitions.reassignments import (
     alter_partition_reassignments,
     list_partition_reassignments,
 )
+from controller.decide.partitions.topics import delete_topics
 from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
+    DeleteTopicsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
     PartitionToReassign,
+    TopicToDelete,
     UnregisterBrokerRequest,
 )
 from jbodlab.metadata.image.metadata_image import EMPTY
@@ -50,6 +68,7 @@ from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import (
     PartitionChangeRecord,
     PartitionRecord,
+    RemoveTopicRecord,
     TopicRecord,
 )
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -60,36 +79,48 @@ from tests.builders import PureController, brokers, directories, name_of, named_
 def run_scenario(text: str) -> str:
     """Return a scenario with what really happens below each command."""
     runner = _Runner()
-    blocks = []
-    for block in text.strip().split("\n\n"):
-        lines = block.split("\n")
-        kept = [line for line in lines if line.startswith("#")]
-        commands = [line for line in lines if line and line[0] not in "# "]
-        assert len(commands) <= 1, block
-        output = runner.run(commands[0]) if commands else []
-        blocks.append("\n".join([*kept, *commands, *(f"    {line}" for line in output)]))
-    return "\n\n".join(blocks) + "\n"
+    output = []
+    for line in text.strip().split("\n"):
+        if line.startswith("    "):
+            continue
+        output.append(line)
+        if line.startswith("=="):
+            runner.begin_story()
+        elif line and not line.startswith("#"):
+            output += [f"    {each}" for each in runner.run(line)]
+    return "\n".join(output) + "\n"
 
 
 class _Runner:
     def __init__(self) -> None:
         self.controller = PureController()
+        self.beginning: PureController | None = None
         self.commands: dict[str, Callable[[list[str]], list[str]]] = {
             "level": self._level,
+            "cluster": self._cluster,
+            "given": self._given,
             "register": self._register,
             "heartbeat": self._heartbeat,
             "create": self._create,
+            "delete": self._delete,
             "config": self._config,
             "assign": self._assign,
             "isr": self._isr,
             "elect": self._elect,
+            "balance": self._balance,
+            "elect-uncleanly": self._elect_uncleanly,
             "unregister": self._unregister,
             "reassign": self._reassign,
             "reassignments": self._reassignments,
-            "reassignment": self._reassignment,
+            "change": self._change,
             "wait": self._wait,
             "show": self._show,
         }
+
+    def begin_story(self) -> None:
+        if self.beginning is None:
+            self.beginning = self.controller
+        self.controller = copy(self.beginning)
 
     def run(self, command: str) -> list[str]:
         verb, *words = command.split()
@@ -99,6 +130,16 @@ class _Runner:
         assert self.controller.state.image.cluster == EMPTY.cluster
         # Offsets begin where a formatted cluster's first broker finds them, roughly.
         self.controller = PureController(level=int(words[0]), first_offset=9)
+        return []
+
+    def _cluster(self, words: list[str]) -> list[str]:
+        for word in words:
+            broker, _, dirs = word.partition("=")
+            self.controller.add_broker(int(broker), dirs)
+        return []
+
+    def _given(self, words: list[str]) -> list[str]:
+        self.run(" ".join(words))
         return []
 
     def _register(self, words: list[str]) -> list[str]:
@@ -117,6 +158,7 @@ class _Runner:
 
     def _heartbeat(self, words: list[str]) -> list[str]:
         broker, *options = words
+        degraded = directories("")
         fields: dict[str, object] = {}
         for option in options:
             key, _, value = option.partition("=")
@@ -129,7 +171,16 @@ class _Runner:
                     fields["want_shut_down"] = True
                 case "offline":
                     fields["offline_log_dirs"] = value
-        answer = self.controller.heartbeat(int(broker), **fields)
+                case "slow":
+                    degraded += directories(value)
+                case "full":
+                    degraded += directories(value)
+                    fields["full_log_dirs"] = directories(value)
+                case "tolerated" | "cordoned":
+                    fields[f"{key}_log_dirs"] = directories(value)
+                case _:
+                    raise AssertionError(option)
+        answer = self.controller.heartbeat(int(broker), degraded_log_dirs=degraded, **fields)
         if answer.error_code != ErrorCode.NONE:
             return [*self._records(), f"answer {answer.error_code.name}"]
         flags = [
@@ -141,13 +192,19 @@ class _Runner:
             )
             if is_set
         ]
-        return [*self._records(), f"answer {', '.join(flags)}"]
+        return [*self._records(), f"answer {', '.join(flags)}".rstrip()]
 
     def _create(self, words: list[str]) -> list[str]:
-        name, *replicas = words
-        assignments = [tuple(int(each) for each in word.split(",")) for word in replicas]
-        answer = self.controller.create(name, *assignments)
+        name, *options = words
+        assignments = [numbers(word) for word in options if "=" not in word]
+        configs = tuple(tuple(word.split("=")) for word in options if "=" in word)
+        answer = self.controller.create(name, *assignments, configs=configs)
         return [*self._records(), f"answer {answer.topics[0].error_code.name}"]
+
+    def _delete(self, words: list[str]) -> list[str]:
+        request = DeleteTopicsRequest(topics=(TopicToDelete(name=words[0]),))
+        answer = self.controller.ask(delete_topics, request)
+        return [*self._records(), f"answer {answer.responses[0].error_code.name}"]
 
     def _config(self, words: list[str]) -> list[str]:
         topic, setting = words
@@ -162,32 +219,40 @@ class _Runner:
         parsed = []
         for assignment in assignments:
             where, _, name = assignment.partition("=")
-            topic, _, index = where.rpartition("-")
-            parsed.append((topic, int(index), name))
+            parsed.append((*partition_of(where), name))
         answer = self.controller.assign_partitions(int(broker), *parsed)
         codes = [code.name for code in answer.results] or [answer.error_code.name]
         return [*self._records(), f"answer {' '.join(codes)}"]
 
     def _isr(self, words: list[str]) -> list[str]:
         broker, where, members = words
-        topic, _, index = where.rpartition("-")
-        isr = tuple(int(member) for member in members.split(","))
-        answer = self.controller.alter_isr(int(broker), topic, isr, partition=int(index))
+        topic, index = partition_of(where)
+        answer = self.controller.alter_isr(int(broker), topic, numbers(members), partition=index)
         codes = [result.error_code.name for result in answer.results]
         return [*self._records(), f"answer {' '.join(codes or [answer.error_code.name])}"]
 
     def _elect(self, words: list[str]) -> list[str]:
         kind, *where = words
-        pairs = tuple((word.rpartition("-")[0], int(word.rpartition("-")[2])) for word in where)
+        pairs = tuple(map(partition_of, where))
         request = ElectLeadersRequest(
             election_type=("preferred", "unclean").index(kind), topic_partitions=pairs or None
         )
         answer = self.controller.ask(elect_leaders, request)
         results = [
-            f"answer {each.topic}-{each.partition} {each.error_code.name}"
+            f"answer {each.topic}-{each.partition} {each.error_code.name} {each.error_message}"
             for each in answer.results
         ]
-        return [*self._records(), *results]
+        return [*self._records(), *map(str.rstrip, results)]
+
+    def _balance(self, words: list[str]) -> list[str]:
+        assert not words
+        self.controller.run(balance_preferred_leaders)
+        return self._records()
+
+    def _elect_uncleanly(self, words: list[str]) -> list[str]:
+        assert not words
+        self.controller.run(elect_unclean_leaders)
+        return self._records()
 
     def _unregister(self, words: list[str]) -> list[str]:
         request = UnregisterBrokerRequest(broker_id=BrokerId(int(words[0])))
@@ -200,12 +265,12 @@ class _Runner:
             if word == "same-factor":
                 continue
             where, _, target = word.partition("=")
-            topic, _, index = where.rpartition("-")
+            topic, index = partition_of(where)
             wishes.append(
                 PartitionToReassign(
                     topic=topic,
-                    partition=int(index),
-                    replicas=None if target == "cancel" else brokers(*map(int, target.split(","))),
+                    partition=index,
+                    replicas=None if target == "cancel" else brokers(*numbers(target)),
                 )
             )
         request = AlterPartitionReassignmentsRequest(
@@ -228,23 +293,22 @@ class _Runner:
             for each in found.reassignments
         ]
 
-    def _reassignment(self, words: list[str]) -> list[str]:
-        topic, _, index = words[0].rpartition("-")
-        fields = dict(word.split("=") for word in words[1:])
-        numbers = {
-            key: brokers(*(int(each) for each in value.split(",")))
-            for key, value in fields.items()
-            if key != "dirs"
-        }
+    def _change(self, words: list[str]) -> list[str]:
+        topic, index = partition_of(words[0])
+        fields: dict[str, Any] = {}
+        for word in words[1:]:
+            key, _, value = word.partition("=")
+            match key:
+                case "dirs":
+                    fields["directories"] = directories(value)
+                case "leader":
+                    fields["leader"] = BrokerId(int(value))
+                case "removing" | "adding":
+                    fields[f"{key}_replicas"] = brokers(*numbers(value))
+                case _:
+                    fields[key] = brokers(*numbers(value))
         self.controller.replay(
-            PartitionChangeRecord(
-                topic_id=TopicId(named_uuid(topic)),
-                partition_id=int(index),
-                replicas=numbers["replicas"],
-                removing_replicas=numbers["removing"],
-                adding_replicas=numbers["adding"],
-                directories=directories(fields["dirs"]),
-            )
+            PartitionChangeRecord(topic_id=TopicId(named_uuid(topic)), partition_id=index, **fields)
         )
         return []
 
@@ -258,8 +322,8 @@ class _Runner:
                 return output
 
     def _show(self, words: list[str]) -> list[str]:
-        topic, _, index = words[0].rpartition("-")
-        state = self.controller.partition(topic, int(index))
+        topic, index = partition_of(words[0])
+        state = self.controller.partition(topic, index)
         return [
             f"isr {_list(state.isr)} leader {state.leader} "
             f"dirs {_list(map(name_of, state.directories))} "
@@ -293,6 +357,10 @@ class _Runner:
                 words = [str(record.broker_id)]
             case TopicRecord():
                 words = [record.name]
+            case RemoveTopicRecord():
+                words = [name_of(record.topic_id)]
+            case ConfigRecord():
+                words = [f"{record.resource_name} {record.name}={record.value}"]
             case PartitionRecord():
                 words = [
                     f"{name_of(record.topic_id)}-{record.partition_id}",
@@ -325,6 +393,15 @@ def _changes(record: PartitionChangeRecord) -> list[str]:
     if record.directories is not None:
         words.append(f"dirs {_list(map(name_of, record.directories))}")
     return words
+
+
+def partition_of(text: str) -> tuple[str, int]:
+    topic, index = re.fullmatch(r"(.*?)-(-?\d+)", text).groups()  # type: ignore[union-attr]
+    return topic, int(index)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in text.split(",") if each)
 
 
 def _list(items: object) -> str:

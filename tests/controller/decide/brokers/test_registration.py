@@ -1,3 +1,5 @@
+"""What the text scenario `registrations.txt` does not show."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -175,52 +177,6 @@ def test_another_process_is_refused_while_the_session_is_valid() -> None:
     assert accepted.error_code == ErrorCode.NONE
 
 
-def test_a_fenced_broker_has_no_session() -> None:
-    controller = PureController()
-    controller.register(1, "A1")
-
-    assert controller.register(1, "A1").error_code == ErrorCode.NONE
-
-
-def test_a_broker_that_was_told_to_shut_down_may_come_back_at_once() -> None:
-    controller = PureController()
-    controller.add_broker(1, "A1")
-    assert controller.heartbeat(1, want_shut_down=True).should_shut_down
-
-    assert controller.register(1, "A1").error_code == ErrorCode.NONE
-
-
-def test_the_same_process_keeps_epoch_and_fencing() -> None:
-    controller = PureController()
-    incarnation = UUID(int=3)
-    epoch = controller.add_broker(1, "A1", incarnation_id=incarnation)
-
-    answer = controller.register(1, "A1,A2", incarnation_id=incarnation)
-
-    assert answer.broker_epoch == epoch
-    registration = controller.state.image.cluster.brokers[BrokerId(1)]
-    assert not registration.fenced
-    assert registration.epoch == epoch
-    assert registration.directories == directories("A1,A2")
-
-
-def test_the_same_process_keeps_its_controlled_shutdown_a_new_one_ends_it() -> None:
-    controller = PureController()
-    incarnation = UUID(int=3)
-    controller.add_broker(1, "A1", incarnation_id=incarnation)
-    controller.add_broker(2, "B1")
-    controller.create("foo", (1, 2))
-    controller.heartbeat(1, want_shut_down=True)
-
-    controller.register(1, "A1", incarnation_id=incarnation)
-    same = controller.state.image.cluster.brokers[BrokerId(1)].in_controlled_shutdown
-    controller.advance(SESSION_TIMEOUT_MS + 1)
-    controller.register(1, "A1")
-    other = controller.state.image.cluster.brokers[BrokerId(1)].in_controlled_shutdown
-
-    assert (same, other) == (True, False)
-
-
 def test_an_expired_broker_that_was_not_fenced_yet_leaves_isr_and_leadership() -> None:
     # Kafka leaves it leader of what its new process knows nothing of.
     for level in (22, 30):
@@ -257,55 +213,6 @@ def test_a_broker_must_reach_its_registration_record_and_not_only_its_epoch() ->
 
     assert (at_epoch.is_caught_up, at_epoch.is_fenced) == (False, True)
     assert (behind_record.is_caught_up, behind_record.is_fenced) == (True, False)
-
-
-def test_a_registration_without_a_former_directory_takes_its_replicas_out_of_the_isr() -> None:
-    controller = PureController(level=22)
-    incarnation = UUID(int=3)
-    controller.add_broker(1, "A1,A2", incarnation_id=incarnation)
-    controller.add_broker(2, "B1")
-    for name, held_in in (("gone", "A1"), ("kept", "A2")):
-        controller.create(name, (1, 2))
-        controller.assign(1, **{name: held_in})
-
-    controller.register(1, "A2", incarnation_id=incarnation)
-
-    assert controller.written()[0] == PartitionChangeRecord(
-        partition_id=0,
-        topic_id=named_uuid("gone"),  # type: ignore[arg-type]
-        isr=brokers(2),
-        leader=BrokerId(2),
-    )
-    assert len(controller.written()) == 2
-    assert controller.partition("kept").isr == brokers(1, 2)
-
-
-def test_registering_leaves_the_only_member_in_the_isr() -> None:
-    controller = PureController(level=30)
-    controller.add_broker(1, "A1")
-    controller.create("foo", (1,))
-    controller.heartbeat(1, want_fence=True)
-
-    controller.register(1, "A1")
-
-    assert [type(record) for record in controller.written()] == [RegisterBrokerRecord]
-    assert controller.partition("foo").isr == brokers(1)
-
-
-def test_a_clean_shutdown_leaves_nothing_to_clean_up() -> None:
-    controller = PureController(level=30)
-    controller.add_broker(1, "A1")
-    controller.add_broker(2, "B1")
-    controller.create("foo", (1, 2))
-    epoch = controller.epoch(1)
-    controller.heartbeat(1, want_shut_down=True)
-    controller.heartbeat(2)
-    controller.heartbeat(1, want_shut_down=True)
-
-    answer = controller.register(1, "A1", previous_broker_epoch=epoch)
-
-    assert answer.error_code == ErrorCode.NONE
-    assert [type(record) for record in controller.written()] == [RegisterBrokerRecord]
 
 
 def test_a_registration_is_atomic() -> None:
@@ -359,70 +266,6 @@ def test_decisions_change_neither_state_nor_request() -> None:
 
     assert controller.state == before
     assert directory("A1") in controller.state.image.cluster.brokers[BrokerId(1)].directories
-
-
-def leaderless(controller: PureController) -> None:
-    """Broker 1 has lost the directory of the only replica of foo, and takes part."""
-    controller.add_broker(1, "A1,A2", incarnation_id=UUID(int=3))
-    controller.add_broker(2, "B1")
-    for name in ("foo", "bar"):
-        controller.create(name, (1, 2))
-        controller.assign(1, **{name: "A1"})
-        controller.alter_isr(1, name, (1,))
-    controller.alter_isr(1, "bar", (1, 2))
-    controller.heartbeat(1, offline_log_dirs="A1")
-    assert controller.partition("foo").leader == -1
-    assert controller.partition("bar").leader == 2
-
-
-def test_a_directory_that_the_same_process_brings_back_leads_again_at_once() -> None:
-    controller = PureController()
-    leaderless(controller)
-    epoch = controller.epoch(1)
-
-    answer = controller.register(1, "A1,A2", incarnation_id=UUID(int=3))
-
-    assert answer.broker_epoch == epoch
-    registered, change = controller.written()
-    assert isinstance(registered, RegisterBrokerRecord)
-    assert not registered.fenced
-    assert change == PartitionChangeRecord(
-        partition_id=0,
-        topic_id=named_uuid("foo"),  # type: ignore[arg-type]
-        leader=BrokerId(1),
-    )
-    # What it fell behind with meanwhile it must catch up with first.
-    assert controller.partition("bar").isr == brokers(2)
-    assert controller.heartbeat(1).is_fenced is False
-    assert controller.written() == []
-
-
-def test_a_directory_that_a_fenced_or_new_process_brings_back_waits_for_its_unfencing() -> None:
-    for incarnation in (3, 4):
-        controller = PureController(level=22)
-        leaderless(controller)
-        controller.heartbeat(1, want_fence=True, offline_log_dirs="A1")
-
-        controller.register(1, "A1,A2", incarnation_id=UUID(int=incarnation))
-
-        assert [type(record) for record in controller.written()] == [RegisterBrokerRecord]
-        assert controller.partition("foo").leader == -1
-        controller.heartbeat(1)
-        assert controller.partition("foo").leader == 1
-
-
-def test_one_directory_comes_back_while_another_one_goes() -> None:
-    controller = PureController()
-    leaderless(controller)
-    controller.create("other", (1, 2))
-    controller.assign(1, other="A2")
-
-    controller.register(1, "A1", incarnation_id=UUID(int=3))
-
-    assert controller.partition("foo").leader == 1
-    assert controller.partition("other").leader == 2
-    assert controller.partition("other").partition_epoch == 1
-    assert len(controller.written()) == 3
 
 
 IN_ORDER: list[tuple[dict[str, Any], ErrorCode, str]] = [
@@ -489,16 +332,6 @@ def test_checks_of_a_registration_come_in_their_order(first: int) -> None:
     assert text in answer.error_message
 
 
-def test_a_process_that_registers_again_must_reach_the_new_record() -> None:
-    controller = PureController()
-    epoch = controller.add_broker(1, "A1", incarnation_id=UUID(int=7))
-    controller.register(1, "A1,A2", incarnation_id=UUID(int=7))
-
-    answer = controller.heartbeat(1, current_metadata_offset=epoch)
-
-    assert (answer.error_code, answer.is_caught_up) == (ErrorCode.NONE, False)
-
-
 def test_after_a_failover_another_process_waits_for_a_whole_session() -> None:
     controller = PureController()
     controller.add_broker(1, "A1")
@@ -514,14 +347,4 @@ def test_after_a_failover_another_process_waits_for_a_whole_session() -> None:
 
     assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert not controller.heartbeat(1).is_fenced
-    assert controller.records == ()
-
-
-@pytest.mark.parametrize("broker", [9, -5])
-def test_a_broker_that_is_not_registered_cannot_be_unregistered(broker: int) -> None:
-    controller = PureController()
-
-    answer = controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=BrokerId(broker)))
-
-    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
     assert controller.records == ()

@@ -1,3 +1,5 @@
+"""What the text scenario `isr_and_elections.txt` does not show."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -134,53 +136,6 @@ def test_a_member_with_its_right_epoch_is_accepted() -> None:
 
     assert answer.results[0].error_code == ErrorCode.NONE
     assert controller.partition("foo").isr == brokers(1, 2)
-
-
-@pytest.mark.parametrize("how", ["fenced", "shutting down", "unregistered"])
-def test_a_member_that_is_not_active_is_ineligible(how: str) -> None:
-    controller = cluster()
-    controller.create("led", (2, 3))
-    controller.alter_isr(1, "foo", (1, 3))
-    if how == "fenced":
-        controller.heartbeat(2, want_fence=True)
-    elif how == "shutting down":
-        controller.heartbeat(2, want_shut_down=True)
-    else:
-        from controller.decide.brokers.registration import unregister_broker
-        from jbodlab.controller_api.requests import UnregisterBrokerRequest
-
-        controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=TWO))
-
-    answer = controller.alter_isr(1, "foo", (1, 2, 3))
-
-    assert answer.results[0].error_code == ErrorCode.INELIGIBLE_REPLICA
-
-
-def test_a_member_whose_directory_failed_is_ineligible() -> None:
-    # Kafka lets it back into the ISR, and nothing takes it out again.
-    controller = cluster()
-    controller.assign(2, foo="D2")
-    controller.heartbeat(2, offline_log_dirs="D2")
-
-    answer = controller.alter_isr(1, "foo", (1, 2, 3))
-
-    assert answer.results[0].error_code == ErrorCode.INELIGIBLE_REPLICA
-    assert controller.partition("foo").isr == brokers(1, 3)
-
-
-def test_a_recovered_leader_may_add_members() -> None:
-    controller = cluster()
-    controller.replay(
-        PartitionChangeRecord(partition_id=0, topic_id=FOO, isr=brokers(1), leader_recovery_state=1)
-    )
-
-    controller.alter_isr(1, "foo", (1, 2))
-
-    assert controller.written() == [
-        PartitionChangeRecord(
-            partition_id=0, topic_id=FOO, isr=brokers(1, 2), leader_recovery_state=0
-        )
-    ]
 
 
 def test_a_partition_named_twice_sees_its_own_first_change() -> None:

@@ -18,12 +18,11 @@ from jbodlab.controller_api.requests import (
     OngoingReassignment,
     PartitionToReassign,
 )
-from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from tests.builders import PureController, brokers, directories
+from tests.builders import PureController, brokers
 
 Wish = tuple[str, int, tuple[int, ...] | None]
 
@@ -59,69 +58,6 @@ def change(controller: PureController) -> PartitionChangeRecord:
     return record
 
 
-def test_adding_and_removing_are_in_the_order_of_the_ids() -> None:
-    controller = cluster()
-    controller.create("foo", (2, 1))
-
-    alter(controller, ("foo", 0, (4, 3)))
-
-    assert change(controller).replicas == brokers(4, 3, 1, 2)
-    assert change(controller).adding_replicas == brokers(3, 4)
-    assert change(controller).removing_replicas == brokers(1, 2)
-
-
-def test_a_running_reassignment_keeps_the_leader_and_its_epoch() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-
-    alter(controller, ("foo", 0, (3, 4)))
-
-    state = controller.partition("foo")
-    assert (state.leader, state.leader_epoch, state.isr) == (1, 0, (1, 2))
-
-
-def test_cancelling_raises_the_leader_epoch_only_where_replicas_go() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2, 3))
-    controller.create("bar", (1, 2))
-    controller.alter_isr(1, "foo", (1, 3))
-    alter(controller, ("foo", 0, (1, 2)), ("bar", 0, (1, 3)))
-    assert is_under_way(controller.partition("foo"))
-
-    alter(controller, ("foo", 0, None), ("bar", 0, None))
-
-    assert controller.partition("foo").leader_epoch == 0
-    assert controller.partition("foo").replicas == (1, 2, 3)
-    assert controller.partition("bar").leader_epoch == 1
-
-
-def test_directories_follow_their_replicas_and_new_ones_get_the_default() -> None:
-    controller = cluster()
-    controller.add_broker(5, "5a")
-    controller.create("foo", (1, 2))
-    controller.assign(1, foo="1b")
-    controller.assign(2, foo="2a")
-
-    alter(controller, ("foo", 0, (5, 2, 3)))
-    assert controller.partition("foo").directories == directories("5a 2a UNASSIGNED 1b")
-
-    alter(controller, ("foo", 0, None))
-    assert controller.partition("foo").replicas == (2, 1)
-    assert controller.partition("foo").directories == directories("2a 1b")
-
-
-def test_a_replica_that_comes_back_begins_without_a_directory() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    controller.assign(2, foo="2a")
-    alter(controller, ("foo", 0, (1,)))
-    assert controller.partition("foo").replicas == (1,)
-
-    alter(controller, ("foo", 0, (1, 2)))
-
-    assert controller.partition("foo").directories == directories("UNASSIGNED UNASSIGNED")
-
-
 def test_old_levels_write_no_directories() -> None:
     controller = cluster(level=16)
     controller.create("foo", (1, 2))
@@ -130,133 +66,6 @@ def test_old_levels_write_no_directories() -> None:
 
     assert change(controller).directories is None
     assert controller.partition("foo").directories == (directory_ids.MIGRATING,) * 4
-
-
-def test_a_target_that_a_newer_one_names_too_stays() -> None:
-    controller = cluster()
-    controller.create("foo", (1,))
-    alter(controller, ("foo", 0, (2, 3)))
-
-    alter(controller, ("foo", 0, (3, 4)))
-
-    state = controller.partition("foo")
-    assert state.replicas == (3, 4, 1, 2)
-    assert state.removing_replicas == (1, 2)
-    assert state.adding_replicas == (4,)
-
-
-def test_a_target_that_asks_for_what_was_to_go_lets_nothing_go() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    alter(controller, ("foo", 0, (3, 2)))
-
-    alter(controller, ("foo", 0, (3, 2, 1)))
-
-    state = controller.partition("foo")
-    assert (state.replicas, state.removing_replicas) == ((3, 2, 1), ())
-
-
-def test_the_fencing_of_a_broker_may_complete_a_reassignment() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    controller.alter_isr(1, "foo", (1,))
-    alter(controller, ("foo", 0, (3, 1)))
-    controller.alter_isr(1, "foo", (1, 3))
-
-    assert controller.partition("foo").replicas == (3, 1)
-    assert not is_under_way(controller.partition("foo"))
-
-
-def test_a_replica_in_a_full_directory_is_waited_for() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    alter(controller, ("foo", 0, (1, 3)))
-    controller.assign(3, foo="3a")
-    controller.heartbeat(3, full_log_dirs=directories("3a"))
-
-    controller.alter_isr(1, "foo", (1, 2, 3))
-    assert is_under_way(controller.partition("foo"))
-
-    controller.heartbeat(3)
-    controller.alter_isr(1, "foo", (1, 2, 3))
-    assert controller.partition("foo").replicas == (1, 3)
-
-
-def test_a_new_replica_is_refused_where_everything_is_cordoned_and_an_old_one_stays() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    for broker in (2, 3):
-        cordoned = directories(f"{broker}a {broker}b")
-        controller.heartbeat(broker, cordoned_log_dirs=cordoned)
-
-    answer = alter(controller, ("foo", 0, (1, 3)))
-    assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert "broker 3, but all of its log directories are cordoned" in (
-        answer.results[0].error_message
-    )
-
-    assert alter(controller, ("foo", 0, (2, 4))).results[0].error_code == ErrorCode.NONE
-    assert controller.partition("foo").replicas == (2, 4, 1)
-
-
-def test_a_cancelled_reassignment_elects_uncleanly_where_the_topic_allows_it() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    controller.replay(
-        ConfigRecord(
-            resource_type=2,
-            resource_name="foo",
-            name="unclean.leader.election.enable",
-            value="true",
-        )
-    )
-    alter(controller, ("foo", 0, (3, 4)))
-    controller.alter_isr(1, "foo", (1, 3))
-    controller.heartbeat(1, want_fence=True)
-    assert controller.partition("foo").isr == (3,)
-
-    alter(controller, ("foo", 0, None))
-
-    state = controller.partition("foo")
-    assert (state.replicas, state.leader, state.isr) == ((1, 2), 2, (2,))
-
-
-def test_only_the_first_replica_is_in_sync_after_an_unclean_cancellation() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    controller.replay(
-        ConfigRecord(
-            resource_type=2,
-            resource_name="foo",
-            name="unclean.leader.election.enable",
-            value="true",
-        )
-    )
-    alter(controller, ("foo", 0, (3, 4)))
-    controller.alter_isr(1, "foo", (1, 3))
-    controller.heartbeat(1, want_fence=True)
-    controller.heartbeat(1)
-
-    alter(controller, ("foo", 0, None))
-
-    state = controller.partition("foo")
-    assert (state.replicas, state.leader, state.isr) == ((1, 2), 1, (1,))
-
-
-def test_the_factor_of_a_running_reassignment_is_that_of_its_target() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    alter(controller, ("foo", 0, (2, 3, 4)))
-
-    answer = controller.ask(
-        alter_partition_reassignments, request(("foo", 0, (1, 2)), may_change_factor=False)
-    )
-    assert answer.results[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-
-    answer = controller.ask(
-        alter_partition_reassignments, request(("foo", 0, (1, 2, 3)), may_change_factor=False)
-    )
-    assert answer.results[0].error_code == ErrorCode.NONE
 
 
 def test_an_empty_target_is_refused() -> None:
