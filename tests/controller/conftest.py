@@ -11,9 +11,15 @@ from tests.controller.shell import Shell
 
 
 @pytest.fixture
-def it(runner: asyncio.Runner, tmp_path: Path) -> Iterator[Shell]:
+def directory(tmp_path: Path) -> Path:
+    """A metadata directory that was just formatted."""
+    return format_dir(tmp_path / "m")
+
+
+@pytest.fixture
+def it(runner: asyncio.Runner, directory: Path) -> Iterator[Shell]:
     """An active controller on a directory that was just formatted."""
-    shell = Shell(format_dir(tmp_path / "m"))
+    shell = Shell(directory)
     runner.run(shell.lead())
     yield shell
     runner.run(shell.stop())

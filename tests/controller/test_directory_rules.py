@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller.decide.partitions.partition_change import Wanted, partition_change
 from controller.decide.state import default_directory, leader_test
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
-from tests.builders import PureController, brokers, directories, directory, partition
+from tests.builders import PureController, brokers, directories, directory
 
 ONE = BrokerId(1)
 
@@ -78,28 +77,6 @@ def test_a_new_replica_on_an_unknown_or_an_old_broker() -> None:
     assert default_directory(None, 30) == directory("UNASSIGNED")
     assert default_directory(old, 30) == directory("MIGRATING")
     assert default_directory(None, 16) == directory("MIGRATING")
-
-
-def test_a_replica_that_left_and_comes_back_begins_with_the_default() -> None:
-    change = partition_change(
-        partition((1, 2), "A1,B1", isr=(1, 2), leader=1),
-        Wanted(isr=brokers(1), replicas=brokers(1)),
-        may_lead=lambda *_: True,
-        metadata_version=30,
-    )
-    assert change is not None
-    without = partition((1,), "A1")
-    again = partition_change(
-        without,
-        Wanted(replicas=brokers(2, 1)),
-        may_lead=lambda *_: True,
-        metadata_version=30,
-        new_directory=lambda _: directory("UNASSIGNED"),
-    )
-
-    assert change.directories == directories("A1")
-    assert again is not None
-    assert again.directories == directories("UNASSIGNED,A1")
 
 
 def test_a_directory_belongs_to_one_broker_until_that_releases_it() -> None:

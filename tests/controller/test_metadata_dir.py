@@ -88,8 +88,7 @@ def test_each_start_begins_a_new_leader_epoch_and_keeps_the_state(tmp_path: Path
     )
 
 
-def test_without_quorum_state_the_epoch_still_rises(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+def test_without_quorum_state_the_epoch_still_rises(directory: Path) -> None:
     with led(directory):
         pass
     (directory / "__cluster_metadata-0" / "quorum-state").unlink()
@@ -103,8 +102,7 @@ def test_without_bootstrap_the_latest_level_is_used(tmp_path: Path) -> None:
         assert result.image.features.metadata_version == 30
 
 
-def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+def test_a_torn_tail_is_cut(directory: Path) -> None:
     with led(directory) as first:
         end = first.log.end_offset
     segment = directory / "__cluster_metadata-0" / "00000000000000000000.log"
@@ -115,8 +113,7 @@ def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
         assert batches(second.log)[3].base_offset == end
 
 
-def test_a_bootstrap_that_a_crash_cut_short_is_aborted_and_written_again(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+def test_a_bootstrap_that_a_crash_cut_short_is_aborted_and_written_again(directory: Path) -> None:
     log = MetadataLog.open(directory)
     begin = [
         VersionedRecord(BeginTransactionRecord(name="Bootstrap records"), 0),
@@ -137,8 +134,7 @@ def test_a_bootstrap_that_a_crash_cut_short_is_aborted_and_written_again(tmp_pat
     assert result.image.features.metadata_version == 30
 
 
-def test_the_newest_snapshot_is_loaded_before_the_log(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+def test_the_newest_snapshot_is_loaded_before_the_log(directory: Path) -> None:
     with led(directory) as first:
         topic = TopicRecord(name="foo", topic_id=named_uuid("foo"))  # type: ignore[arg-type]
         state = [*image_records(first.image), VersionedRecord(topic, 0)]
@@ -162,8 +158,7 @@ def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
         open_metadata_dir(config_of(directory))
 
 
-def test_a_malformed_file_is_refused(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+def test_a_malformed_file_is_refused(directory: Path) -> None:
     (directory / "meta.properties").write_text("version=9\n")
 
     with pytest.raises(FormatError, match="version number 9"):
@@ -215,8 +210,7 @@ def test_a_directory_with_kafkas_default_features_is_taken(
     assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 4
 
 
-def test_a_damaged_bootstrap_file_matters_only_to_an_empty_log(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+def test_a_damaged_bootstrap_file_matters_only_to_an_empty_log(directory: Path) -> None:
     path = directory / "bootstrap.checkpoint"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
@@ -236,9 +230,8 @@ def test_a_damaged_bootstrap_file_matters_only_to_an_empty_log(tmp_path: Path) -
 
 
 def test_a_log_that_ends_before_its_snapshot_is_said_to_have_lost_something(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directory = format_dir(tmp_path / "m")
     with led(directory) as first:
         assert "later records are lost" not in caplog.text
         write_snapshot(first.log.directory, image_records(first.image), 500, 7, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +10,8 @@ import pytest
 from storage_tool.__main__ import main
 from tests.jbodlab.storage.conftest import make_log as make_log
 
+CLUSTER_ID = "41QSStLtR3qOekbX4ZlbHA"
+
 
 class Result(NamedTuple):
     code: int
@@ -18,38 +19,43 @@ class Result(NamedTuple):
     err: str
 
 
-@pytest.fixture
-def jbod_storage(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    def run(*arguments: object) -> Result:
+class StorageTool:
+    """Runs `jbod-storage` in this process, and writes the property file of a node."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object) -> Result:
         try:
             code = main([str(argument) for argument in arguments])
         except SystemExit as stopped:
             code = int(stopped.code or 0)
-        captured = capsys.readouterr()
+        captured = self._capsys.readouterr()
         return Result(code, captured.out, captured.err)
 
-    return run
+    def format(self, *arguments: object, config: Path | None = None) -> Result:
+        return self("format", "-t", CLUSTER_ID, "-c", config or self.node_file(), *arguments)
 
-
-@pytest.fixture
-def node_file(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a broker's property file; a key with None is left out."""
-
-    def write(**changes: str | None) -> Path:
+    def node_file(self, **changes: str | None) -> Path:
+        """Write a broker's property file; a key with None is left out."""
         values: dict[str, str | None] = {
             "process.roles": "broker",
             "node.id": "8",
             "controller.quorum.voters": "100@localhost:9093",
             "controller.listener.names": "CONTROLLER",
             "listeners": "PLAINTEXT://localhost:9092",
-            "log.dirs": f"{tmp_path}/d1,{tmp_path}/d2",
-            "metadata.log.dir": f"{tmp_path}/meta",
+            "log.dirs": f"{self.folder}/d1,{self.folder}/d2",
+            "metadata.log.dir": f"{self.folder}/meta",
+            **changes,
         }
-        values.update({key.replace("_", "."): value for key, value in changes.items()})
-        file = tmp_path / "server.properties"
+        file = self.folder / "server.properties"
         file.write_text(
             "".join(f"{key}={value}\n" for key, value in values.items() if value is not None)
         )
         return file
 
-    return write
+
+@pytest.fixture
+def tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> StorageTool:
+    return StorageTool(tmp_path, capsys)

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-JbodStorage = Callable[..., Result]
-NodeFile = Callable[..., Path]
+from tests.storage_tool.conftest import StorageTool
 
 META = "version=1\ncluster.id={cluster}\nnode.id={node}\ndirectory.id={directory}\n"
 DIRECTORY_IDS = ("b4d9ExdORgaQq38CyHwWTA", "P2aL9r4sSqqyt7bC0uierg", "e6umYSUsQyq7jUUzL9iXMQ")
@@ -28,15 +18,13 @@ def make(tmp_path: Path, *names: str, node: int = 8, cluster: str = "x") -> None
         )
 
 
-def test_formatted_directories_are_listed_with_the_metadata_of_the_first(
-    jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path
-) -> None:
-    make(tmp_path, "d1", "d2", "meta")
+def test_formatted_directories_are_listed_with_the_metadata_of_the_first(tool: StorageTool) -> None:
+    make(tool.folder, "d1", "d2", "meta")
 
-    assert jbod_storage("info", "-c", node_file()) == (
+    assert tool("info", "-c", tool.node_file()) == (
         0,
         "Found log directories:\n"
-        f"  {tmp_path}/d1\n  {tmp_path}/d2\n  {tmp_path}/meta\n"
+        f"  {tool.folder}/d1\n  {tool.folder}/d2\n  {tool.folder}/meta\n"
         "\n"
         "Found metadata: {cluster.id=x, directory.id=b4d9ExdORgaQq38CyHwWTA, node.id=8, version=1}"
         "\n\n",
@@ -44,65 +32,59 @@ def test_formatted_directories_are_listed_with_the_metadata_of_the_first(
     )
 
 
-def test_one_directory_and_one_problem_are_singular(
-    jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path
-) -> None:
-    (tmp_path / "d1").mkdir()
-    config = node_file(**{"log.dirs": f"{tmp_path}/d1", "metadata.log.dir": None})
+def test_one_directory_and_one_problem_are_singular(tool: StorageTool) -> None:
+    (tool.folder / "d1").mkdir()
+    config = tool.node_file(**{"log.dirs": f"{tool.folder}/d1", "metadata.log.dir": None})
 
-    assert jbod_storage("info", "--config", config) == (
+    assert tool("info", "--config", config) == (
         1,
-        f"Found log directory:\n  {tmp_path}/d1\n\n"
-        f"Found problem:\n  {tmp_path}/d1 is not formatted.\n\n",
+        f"Found log directory:\n  {tool.folder}/d1\n\n"
+        f"Found problem:\n  {tool.folder}/d1 is not formatted.\n\n",
         "",
     )
 
 
-def test_every_kind_of_bad_directory_is_a_problem(
-    jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path
-) -> None:
-    make(tmp_path, "meta")
-    (tmp_path / "d2").write_bytes(b"")
-    (tmp_path / "d3").mkdir()
-    (tmp_path / "d3" / "meta.properties").write_text("version=7\n")
-    config = node_file(**{"log.dirs": f"{tmp_path}/d1,{tmp_path}/d2,{tmp_path}/d3"})
+def test_every_kind_of_bad_directory_is_a_problem(tool: StorageTool) -> None:
+    make(tool.folder, "meta")
+    (tool.folder / "d2").write_bytes(b"")
+    (tool.folder / "d3").mkdir()
+    (tool.folder / "d3" / "meta.properties").write_text("version=7\n")
+    config = tool.node_file(**{"log.dirs": f"{tool.folder}/d1,{tool.folder}/d2,{tool.folder}/d3"})
 
-    result = jbod_storage("info", "-c", config)
+    result = tool("info", "-c", config)
 
     assert result.code == 1
     assert result.out.endswith(
         "Found problems:\n"
-        f"  {tmp_path}/d1 does not exist\n"
-        f"  {tmp_path}/d2 is not a directory\n"
-        f"  Error loading {tmp_path}/d3/meta.properties: "
+        f"  {tool.folder}/d1 does not exist\n"
+        f"  {tool.folder}/d2 is not a directory\n"
+        f"  Error loading {tool.folder}/d3/meta.properties: "
         "Unknown meta.properties version number 7\n"
         "\n"
     )
-    assert result.out.startswith(f"Found log directories:\n  {tmp_path}/d3\n  {tmp_path}/meta\n\n")
+    assert result.out.startswith(
+        f"Found log directories:\n  {tool.folder}/d3\n  {tool.folder}/meta\n\n"
+    )
 
 
-def test_mismatched_ids_are_problems(
-    jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path
-) -> None:
-    make(tmp_path, "d1", "d2")
-    make(tmp_path, "meta", node=9, cluster="y")
+def test_mismatched_ids_are_problems(tool: StorageTool) -> None:
+    make(tool.folder, "d1", "d2")
+    make(tool.folder, "meta", node=9, cluster="y")
 
-    result = jbod_storage("info", "-c", node_file())
+    result = tool("info", "-c", tool.node_file())
 
     assert result.code == 1
     assert "  Mismatched cluster IDs between storage directories.\n" in result.out
     assert "  Mismatched node IDs between storage directories.\n" in result.out
 
 
-def test_legacy_directories_do_not_fit_a_kraft_file(
-    jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path
-) -> None:
-    make(tmp_path, "d1", "d2")
-    (tmp_path / "meta").mkdir()
-    (tmp_path / "meta" / "meta.properties").write_text("version=0\nbroker.id=8\n")
+def test_legacy_directories_do_not_fit_a_kraft_file(tool: StorageTool) -> None:
+    make(tool.folder, "d1", "d2")
+    (tool.folder / "meta").mkdir()
+    (tool.folder / "meta" / "meta.properties").write_text("version=0\nbroker.id=8\n")
 
-    kraft = jbod_storage("info", "-c", node_file())
-    legacy = jbod_storage("info", "-c", node_file(**{"process.roles": None}))
+    kraft = tool("info", "-c", tool.node_file())
+    legacy = tool("info", "-c", tool.node_file(**{"process.roles": None}))
 
     assert (
         "The kafka configuration file appears to be for a cluster in KRaft mode, but the "
@@ -115,7 +97,7 @@ def test_legacy_directories_do_not_fit_a_kraft_file(
     assert (kraft.code, legacy.code) == (1, 1)
 
 
-def test_no_directories_at_all(jbod_storage: JbodStorage, node_file: NodeFile) -> None:
-    config = node_file(**{"log.dirs": "", "metadata.log.dir": None})
+def test_no_directories_at_all(tool: StorageTool) -> None:
+    config = tool.node_file(**{"log.dirs": "", "metadata.log.dir": None})
 
-    assert jbod_storage("info", "-c", config) == (0, "No directories specified.\n", "")
+    assert tool("info", "-c", config) == (0, "No directories specified.\n", "")

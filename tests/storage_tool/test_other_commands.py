@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from jbodlab.vocabulary import kafka_uuid
+from tests.storage_tool.conftest import StorageTool
 
 
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-JbodStorage = Callable[..., Result]
-
-
-def test_random_ids_are_22_characters_and_never_look_like_an_option(
-    jbod_storage: JbodStorage,
-) -> None:
-    texts = [jbod_storage("random-uuid").out for _ in range(300)]
+def test_random_ids_are_22_characters_and_never_look_like_an_option(tool: StorageTool) -> None:
+    texts = [tool("random-uuid").out for _ in range(300)]
 
     assert len(set(texts)) == 300
     for text in texts:
@@ -64,9 +52,9 @@ def test_random_uuid_imports_nothing_heavy() -> None:
     ],
 )
 def test_version_mapping_shows_the_levels_that_format_writes(
-    jbod_storage: JbodStorage, arguments: list[str], first: str, groups: int
+    tool: StorageTool, arguments: list[str], first: str, groups: int
 ) -> None:
-    assert jbod_storage("version-mapping", *arguments) == (
+    assert tool("version-mapping", *arguments) == (
         0,
         f"{first}\n"
         "kraft.version=0\n"
@@ -79,18 +67,18 @@ def test_version_mapping_shows_the_levels_that_format_writes(
     )
 
 
-def test_version_mapping_of_an_unknown_release(jbod_storage: JbodStorage) -> None:
-    result = jbod_storage("version-mapping", "-r", "X")
+def test_version_mapping_of_an_unknown_release(tool: StorageTool) -> None:
+    result = tool("version-mapping", "-r", "X")
 
     assert result.code == 1
     assert result.err.startswith("Unknown metadata.version 'X'. Supported metadata.version are: ")
 
 
-def test_feature_dependencies(jbod_storage: JbodStorage) -> None:
+def test_feature_dependencies(tool: StorageTool) -> None:
     features = ["metadata.version=17", "transaction.version=2", "kraft.version=1"]
     arguments = [word for feature in features for word in ("-f", feature)]
 
-    assert jbod_storage("feature-dependencies", *arguments) == (
+    assert tool("feature-dependencies", *arguments) == (
         0,
         "metadata.version=17 (3.7-IV2) has no dependencies.\n"
         "transaction.version=2 has no dependencies.\n"
@@ -109,8 +97,8 @@ def test_feature_dependencies(jbod_storage: JbodStorage) -> None:
         ("group.version=9", "Feature level 9 is not supported for feature group.version"),
     ],
 )
-def test_unknown_feature_levels(jbod_storage: JbodStorage, feature: str, message: str) -> None:
-    assert jbod_storage("feature-dependencies", "-f", feature) == (1, "", message + "\n")
+def test_unknown_feature_levels(tool: StorageTool, feature: str, message: str) -> None:
+    assert tool("feature-dependencies", "-f", feature) == (1, "", message + "\n")
 
 
 @pytest.mark.parametrize(
@@ -125,17 +113,17 @@ def test_unknown_feature_levels(jbod_storage: JbodStorage, feature: str, message
     ],
 )
 def test_wrong_arguments_print_usage_and_end_with_1(
-    jbod_storage: JbodStorage, arguments: list[str], message: str
+    tool: StorageTool, arguments: list[str], message: str
 ) -> None:
-    result = jbod_storage(*arguments)
+    result = tool(*arguments)
 
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("usage: jbod-storage")
     assert message in result.err
 
 
-def test_help_is_no_error(jbod_storage: JbodStorage) -> None:
-    result = jbod_storage("format", "--help")
+def test_help_is_no_error(tool: StorageTool) -> None:
+    result = tool("format", "--help")
 
     assert (result.code, result.err) == (0, "")
     assert "--ignore-formatted" in result.out

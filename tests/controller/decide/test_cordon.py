@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from controller.decide.partitions.added_partitions import create_partitions
-from controller.decide.partitions.reassignments import alter_partition_reassignments
 from controller.decide.partitions.topics import create_topics
 from controller.decide.settings.configs import incremental_alter_configs
 from jbodlab.controller_api.requests import (
-    AlterPartitionReassignmentsRequest,
     ConfigChange,
     ConfigResource,
     CreatedTopic,
@@ -21,7 +19,6 @@ from jbodlab.controller_api.requests import (
     IncrementalAlterConfigsRequest,
     NewTopic,
     PartitionsToAdd,
-    PartitionToReassign,
 )
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -139,23 +136,3 @@ def test_what_somebody_chose_is_refused_as_well() -> None:
     )
     decide = partial(create_partitions, randomness=controller.random)
     assert controller.ask(decide, grow).results[0].error_code == 39
-
-
-def reassigned(controller: PureController, *replicas: int) -> tuple[int, str]:
-    request = AlterPartitionReassignmentsRequest(
-        partitions=(PartitionToReassign(topic="foo", partition=0, replicas=brokers(*replicas)),)
-    )
-    (result,) = controller.ask(alter_partition_reassignments, request).results
-    return result.error_code, result.error_message
-
-
-def test_replicas_are_not_reassigned_to_it_but_those_it_has_may_stay() -> None:
-    controller = cluster()
-    controller.create("foo", (1, 2))
-    cordon(controller, 1, "A1,A2")
-    cordon(controller, 3, "C1,C2")
-    code, text = reassigned(controller, 2, 3)
-    assert code == 39
-    assert "broker 3" in text
-    assert reassigned(controller, 2, 1)[0] == 0
-    assert controller.partition("foo").replicas == brokers(2, 1)

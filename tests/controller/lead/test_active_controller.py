@@ -416,10 +416,8 @@ async def test_a_silent_log_is_confirmed(it: Shell, monkeypatch: pytest.MonkeyPa
     ],
 )
 async def test_a_log_that_has_parted_is_told_where_to_cut(
-    tmp_path: Path, offset: int, epoch: int, expected: int
+    directory: Path, offset: int, epoch: int, expected: int
 ) -> None:
-    directory = format_dir(tmp_path / "m")
-
     async with shell(directory) as it:
         assert it.log.end_offset == 5
     async with shell(directory) as it:

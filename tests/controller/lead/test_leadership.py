@@ -74,8 +74,7 @@ class SlowFlush:
         it.log.flush = slow_flush  # type: ignore[method-assign]
 
 
-def test_opening_replays_the_log_and_writes_no_record(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+def test_opening_replays_the_log_and_writes_no_record(directory: Path) -> None:
     with led(directory) as it:
         before = it.image
     folder = directory / "__cluster_metadata-0"

@@ -130,11 +130,10 @@ async def test_no_ops_fill_silence_only(it: Shell) -> None:
 
 @pytest.mark.parametrize("error", [KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), ZeroDivisionError()])
 async def test_no_task_ends_by_what_one_run_raises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    directory: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr("jbodlab.runtime.supervised.RESTART_S", 0.001)
     monkeypatch.setattr("controller.lead.periodic.PERIODIC_FAILURE_PAUSE_MS", 1)
-    directory = format_dir(tmp_path / "m")
     settings = {
         "broker_session_timeout_ms": "50",
         "metadata_max_idle_interval_ms": "1",

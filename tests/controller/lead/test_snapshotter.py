@@ -32,7 +32,7 @@ from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, brokers
-from tests.controller.formatted import config_of, format_dir
+from tests.controller.formatted import config_of
 from tests.controller.process import Process
 from tests.controller.shell import Shell, shell
 from tests.snapshot_files import image_records
@@ -135,10 +135,8 @@ def same(one: MetadataImage, two: MetadataImage) -> bool:
 
 
 async def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_the_snapshot(
-    tmp_path: Path,
+    directory: Path,
 ) -> None:
-    directory = format_dir(tmp_path / "m")
-
     async def life(changes: int) -> tuple[MetadataImage, int, int]:
         async with snapshotting(directory, SETTINGS) as it:
             for number in range(changes):
@@ -164,9 +162,7 @@ async def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_th
         opened.lock.close()
 
 
-async def test_a_snapshot_is_the_state_at_its_end(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
-
+async def test_a_snapshot_is_the_state_at_its_end(directory: Path) -> None:
     async with snapshotting(directory, SETTINGS) as it:
         images = {}
         number = 0
@@ -182,9 +178,7 @@ async def test_a_snapshot_is_the_state_at_its_end(tmp_path: Path) -> None:
             assert list(snapshot.records) == image_records(images[snapshot.end_offset])
 
 
-async def test_a_damaged_newest_snapshot_is_passed_over(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
-
+async def test_a_damaged_newest_snapshot_is_passed_over(directory: Path) -> None:
     async with snapshotting(directory, SETTINGS) as it:
         await it.settle()
         await it.settle()
@@ -201,9 +195,7 @@ async def test_a_damaged_newest_snapshot_is_passed_over(tmp_path: Path) -> None:
     assert newest.with_name(newest.name + ".damaged").exists()
 
 
-async def test_history_goes_and_a_broker_from_before_gets_the_snapshot(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
-
+async def test_history_goes_and_a_broker_from_before_gets_the_snapshot(directory: Path) -> None:
     for _ in range(2):
         # The second life has an epoch of its own; the log of the first is removed.
         async with snapshotting(directory, SMALL) as it:
@@ -227,10 +219,9 @@ async def test_history_goes_and_a_broker_from_before_gets_the_snapshot(tmp_path:
 
 
 async def test_a_stream_that_history_overtakes_goes_on_with_the_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controller.serve.metadata_stream.RECENT_BYTES_MAX", 0)
-    directory = format_dir(tmp_path / "m")
 
     async with snapshotting(directory, SMALL) as it:
         subscription = it.shell.stream.subscribe(request(0))
@@ -245,8 +236,7 @@ async def test_a_stream_that_history_overtakes_goes_on_with_the_snapshot(
         assert piece.end_offset == it.ends[-1]
 
 
-async def test_a_quiet_log_gets_no_further_snapshots(tmp_path: Path) -> None:
-    directory = format_dir(tmp_path / "m")
+async def test_a_quiet_log_gets_no_further_snapshots(directory: Path) -> None:
     settings = {
         "metadata_log_max_snapshot_interval_ms": "20",
         "metadata_max_idle_interval_ms": "0",

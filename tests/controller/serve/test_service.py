@@ -6,8 +6,7 @@ What the decisions are is the matter of the tests of their modules; here a scrip
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from random import Random
 from types import SimpleNamespace
@@ -44,7 +43,6 @@ from tests.builders import PureController
 from tests.builders import brokers as brokers_of
 from tests.jbodlab.controller_api.samples import sample
 
-DEADLINE_S = 60.0
 HEARTBEAT_INTERVAL_MS = 3_000
 CALLS = pb.DESCRIPTOR.services_by_name["Controller"].methods_by_name
 
@@ -115,29 +113,32 @@ def sample_of(name: str) -> Any:
     return sample(getattr(requests, name))
 
 
-@asynccontextmanager
-async def served() -> AsyncIterator[SimpleNamespace]:
-    """Serve the calls as the program does, on any port."""
+@pytest.fixture
+def it(runner: asyncio.Runner) -> Iterator[SimpleNamespace]:
+    """Serves the calls as the program does, on any port."""
     controller, stream = ScriptedController(), ScriptedStream()
-    server = grpc.aio.server(options=OPTIONS)
     service = ControllerService(
         term=lambda: Term(controller, stream, []),  # type: ignore[arg-type]
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         randomness=Random(1),
         new_id=lambda: UUID(int=1),
     )
-    add_to_server(service, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        async with (
-            asyncio.timeout(DEADLINE_S),
-            grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
-        ):
-            stub: Any = ControllerStub(channel)
-            yield SimpleNamespace(stub=stub, controller=controller, stream=stream)
-    finally:
+
+    async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel]:
+        server = grpc.aio.server(options=OPTIONS)
+        add_to_server(service, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        return server, grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+
+    async def stop() -> None:
+        await channel.close()
         await server.stop(None)
+
+    server, channel = runner.run(start())
+    stub: Any = ControllerStub(channel)
+    yield SimpleNamespace(stub=stub, controller=controller, stream=stream)
+    runner.run(stop())
 
 
 def test_every_call_has_its_row_here() -> None:
@@ -145,29 +146,31 @@ def test_every_call_has_its_row_here() -> None:
 
 
 @pytest.mark.parametrize("name", DECIDED)
-async def test_a_call_carries_every_field_to_its_decision_and_back(name: str) -> None:
+async def test_a_call_carries_every_field_to_its_decision_and_back(
+    it: SimpleNamespace, name: str
+) -> None:
     decision, deadline = DECIDED[name]
     request = sample_of(CALLS[name].input_type.name)
     answer = sample_of(CALLS[name].output_type.name)
 
-    async with served() as it:
-        it.controller.answer = answer
-        response = await getattr(it.stub, name)(to_proto(request))
-        assert from_proto(response) == answer
+    it.controller.answer = answer
+    response = await getattr(it.stub, name)(to_proto(request))
+    assert from_proto(response) == answer
 
-        decide, options = it.controller.submitted[-1]
-        assert (decide.func, decide.args) == (decision, (request,))
-        expected = getattr(request, deadline) if isinstance(deadline, str) else deadline
-        assert options["deadline_ms"] == expected
+    decide, options = it.controller.submitted[-1]
+    assert (decide.func, decide.args) == (decision, (request,))
+    expected = getattr(request, deadline) if isinstance(deadline, str) else deadline
+    assert options["deadline_ms"] == expected
 
 
-async def test_a_heartbeat_that_waited_too_long_still_counts_as_contact() -> None:
-    async with served() as it:
-        it.controller.answer = sample_of("BrokerHeartbeatResponse")
-        request = sample_of("BrokerHeartbeatRequest")
-        await it.stub.BrokerHeartbeat(to_proto(request))
-        late = it.controller.submitted[-1][1]["late"]
-        assert (late.func, late.args) == (brokers.late_heartbeat, (request,))
+async def test_a_heartbeat_that_waited_too_long_still_counts_as_contact(
+    it: SimpleNamespace,
+) -> None:
+    it.controller.answer = sample_of("BrokerHeartbeatResponse")
+    request = sample_of("BrokerHeartbeatRequest")
+    await it.stub.BrokerHeartbeat(to_proto(request))
+    late = it.controller.submitted[-1][1]["late"]
+    assert (late.func, late.args) == (brokers.late_heartbeat, (request,))
 
 
 def name_of(element: Any) -> object:
@@ -191,24 +194,24 @@ def codes_of(response: Any) -> tuple[list[object], list[tuple[int, str]]]:
 
 @pytest.mark.parametrize("name", DECIDED)
 async def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_element(
+    it: SimpleNamespace,
     name: str,
 ) -> None:
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it waited too long")
 
-    async with served() as it:
-        it.controller.answer = error
-        request = sample_of(CALLS[name].input_type.name)
-        response = from_proto(await getattr(it.stub, name)(to_proto(request)))
+    it.controller.answer = error
+    request = sample_of(CALLS[name].input_type.name)
+    response = from_proto(await getattr(it.stub, name)(to_proto(request)))
 
-        names, codes = codes_of(response)
-        assert codes == [(error.code, error.message)] * max(len(names), 1)
-        lists = ("topics", "resources", "entries")
-        elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
-        assert names == [name_of(each) for each in elements]
-        if name == "DeleteTopics":
-            assert [each.topic_id for each in response.responses] == [
-                each.topic_id for each in request.topics
-            ]
+    names, codes = codes_of(response)
+    assert codes == [(error.code, error.message)] * max(len(names), 1)
+    lists = ("topics", "resources", "entries")
+    elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
+    assert names == [name_of(each) for each in elements]
+    if name == "DeleteTopics":
+        assert [each.topic_id for each in response.responses] == [
+            each.topic_id for each in request.topics
+        ]
 
 
 @pytest.mark.parametrize(
@@ -231,78 +234,74 @@ async def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_
     ],
 )
 async def test_what_cannot_be_translated_is_refused_and_not_decided(
-    name: str, message: Any
+    it: SimpleNamespace, name: str, message: Any
 ) -> None:
-    async with served() as it:
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await getattr(it.stub, name)(message)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await getattr(it.stub, name)(message)
 
-        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-        assert "where an id has 16" in (refused.value.details() or "")
-        assert it.controller.submitted == []
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "where an id has 16" in (refused.value.details() or "")
+    assert it.controller.submitted == []
 
 
-async def test_a_request_larger_than_grpc_takes_by_itself_is_taken() -> None:
+async def test_a_request_larger_than_grpc_takes_by_itself_is_taken(it: SimpleNamespace) -> None:
     # A hundred thousand assignments, or more directory ids, are no more than this.
     request = PureController().registration(1, "A1", cluster_id="x" * 5_000_000)
 
-    async with served() as it:
-        it.controller.answer = sample_of("BrokerRegistrationResponse")
-        await it.stub.BrokerRegistration(to_proto(request))
-        assert it.controller.submitted[-1][0].args == (request,)
+    it.controller.answer = sample_of("BrokerRegistrationResponse")
+    await it.stub.BrokerRegistration(to_proto(request))
+    assert it.controller.submitted[-1][0].args == (request,)
 
 
-async def test_reassignments_are_listed_from_what_is_committed() -> None:
-    async with served() as it:
-        pure = it.controller.pure
-        for broker in (1, 2):
-            pure.add_broker(broker, f"D{broker}")
-        for topic in ("a", "b"):
-            pure.create(topic, (1,), (1,))
-        wish = requests.PartitionToReassign(topic="a", partition=1, replicas=brokers_of(2))
-        asked = requests.AlterPartitionReassignmentsRequest(partitions=(wish,))
-        pure.ask(reassignments.alter_partition_reassignments, asked)
-        for named in (None, (("a", 0), ("a", 1)), ()):
-            request = requests.ListPartitionReassignmentsRequest(topic_partitions=named)
-            response = await it.stub.ListPartitionReassignments(to_proto(request))
-            expected = reassignments.list_partition_reassignments(request, pure.state.image)
-            assert from_proto(response) == expected
-        assert it.controller.submitted == []
+async def test_reassignments_are_listed_from_what_is_committed(it: SimpleNamespace) -> None:
+    pure = it.controller.pure
+    for broker in (1, 2):
+        pure.add_broker(broker, f"D{broker}")
+    for topic in ("a", "b"):
+        pure.create(topic, (1,), (1,))
+    wish = requests.PartitionToReassign(topic="a", partition=1, replicas=brokers_of(2))
+    asked = requests.AlterPartitionReassignmentsRequest(partitions=(wish,))
+    pure.ask(reassignments.alter_partition_reassignments, asked)
+    for named in (None, (("a", 0), ("a", 1)), ()):
+        request = requests.ListPartitionReassignmentsRequest(topic_partitions=named)
+        response = await it.stub.ListPartitionReassignments(to_proto(request))
+        expected = reassignments.list_partition_reassignments(request, pure.state.image)
+        assert from_proto(response) == expected
+    assert it.controller.submitted == []
 
 
-async def test_the_quorum_is_described_by_the_controller_and_what_it_committed() -> None:
-    async with served() as it:
-        settings = it.controller.state.settings
-        answer = from_proto(await it.stub.DescribeQuorum(pb.DescribeQuorumRequest()))
-        (leader,) = answer.current_voters
-        assert (leader.replica_id, leader.log_end_offset) == (settings.node_id, 17)
-        assert answer == requests.DescribeQuorumResponse(
-            cluster_id=settings.cluster_id,
-            leader_id=settings.node_id,
-            leader_epoch=LeaderEpoch(5),
-            high_watermark=Offset(17),
-            current_voters=(leader,),
-        )
+async def test_the_quorum_is_described_by_the_controller_and_what_it_committed(
+    it: SimpleNamespace,
+) -> None:
+    settings = it.controller.state.settings
+    answer = from_proto(await it.stub.DescribeQuorum(pb.DescribeQuorumRequest()))
+    (leader,) = answer.current_voters
+    assert (leader.replica_id, leader.log_end_offset) == (settings.node_id, 17)
+    assert answer == requests.DescribeQuorumResponse(
+        cluster_id=settings.cluster_id,
+        leader_id=settings.node_id,
+        leader_epoch=LeaderEpoch(5),
+        high_watermark=Offset(17),
+        current_voters=(leader,),
+    )
 
 
-async def test_the_metadata_stream_sends_what_the_subscription_yields() -> None:
-    async with served() as it:
-        known = sample_of("MetadataStreamRequest")
-        cluster_id = it.controller.state.settings.cluster_id
-        message = to_proto(known)
-        message.cluster_id = cluster_id
-        received = [from_proto(each) async for each in it.stub.MetadataStream(message)]
+async def test_the_metadata_stream_sends_what_the_subscription_yields(it: SimpleNamespace) -> None:
+    known = sample_of("MetadataStreamRequest")
+    cluster_id = it.controller.state.settings.cluster_id
+    message = to_proto(known)
+    message.cluster_id = cluster_id
+    received = [from_proto(each) async for each in it.stub.MetadataStream(message)]
 
-        assert received == [sample_of("MetadataStreamResponse")]
-        assert it.stream.subscribed == [from_proto(message)]
+    assert received == [sample_of("MetadataStreamResponse")]
+    assert it.stream.subscribed == [from_proto(message)]
 
 
-async def test_the_metadata_stream_of_another_cluster_is_refused() -> None:
-    async with served() as it:
-        other = sample_of("MetadataStreamRequest")
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await anext(aiter(it.stub.MetadataStream(to_proto(other))))
+async def test_the_metadata_stream_of_another_cluster_is_refused(it: SimpleNamespace) -> None:
+    other = sample_of("MetadataStreamRequest")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await anext(aiter(it.stub.MetadataStream(to_proto(other))))
 
-        assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
-        assert "INCONSISTENT_CLUSTER_ID" in (refused.value.details() or "")
-        assert it.stream.subscribed == []
+    assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert "INCONSISTENT_CLUSTER_ID" in (refused.value.details() or "")
+    assert it.stream.subscribed == []
