@@ -32,6 +32,10 @@ from tests.builders import (
     named_uuid,
 )
 
+REGISTRATION = ErrorCode.INVALID_REGISTRATION
+REQUEST = ErrorCode.INVALID_REQUEST
+VERSION = ErrorCode.UNSUPPORTED_VERSION
+
 
 def feature(name: str, low: int, high: int) -> Feature:
     return Feature(name=name, min_supported_version=low, max_supported_version=high)
@@ -99,37 +103,22 @@ def test_below_jbod_directories_are_neither_checked_nor_stored() -> None:
     [
         ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
-        ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),
-        ({"log_dirs": directories("B1,LOST")}, ErrorCode.INVALID_REGISTRATION),
-        ({"log_dirs": directories("UNASSIGNED")}, ErrorCode.INVALID_REGISTRATION),
-        ({"log_dirs": directories("MIGRATING")}, ErrorCode.INVALID_REGISTRATION),
-        ({"log_dirs": (UUID(int=99),)}, ErrorCode.INVALID_REGISTRATION),
-        ({"log_dirs": directories("B1,B1")}, ErrorCode.INVALID_REGISTRATION),
-        ({"log_dirs": directories("B1,A2")}, ErrorCode.INVALID_REGISTRATION),
-        (
-            {"listeners": (Listener(name="P", host="b", port=0),)},
-            ErrorCode.INVALID_REQUEST,
-        ),
-        (
-            {"listeners": (Listener(name="P", host=" ", port=1),)},
-            ErrorCode.INVALID_REQUEST,
-        ),
-        (
-            {"listeners": (Listener(name="P", host="b", port=1, security_protocol=4),)},
-            ErrorCode.INVALID_REQUEST,
-        ),
-        (
-            {"listeners": (Listener(name="P", host="b", port=1),) * 2},
-            ErrorCode.INVALID_REQUEST,
-        ),
-        ({"features": (feature("metadata.version", 1, 29),)}, ErrorCode.UNSUPPORTED_VERSION),
-        ({"features": ()}, ErrorCode.UNSUPPORTED_VERSION),
-        (
-            {"features": (METADATA_VERSION_FEATURE, feature("new", 1, 2))},
-            ErrorCode.UNSUPPORTED_VERSION,
-        ),
-        ({"features": (METADATA_VERSION_FEATURE,) * 2}, ErrorCode.INVALID_REQUEST),
-        ({"broker_id": BrokerId(-1)}, ErrorCode.INVALID_REQUEST),
+        ({"log_dirs": ()}, REGISTRATION),
+        ({"log_dirs": directories("B1,LOST")}, REGISTRATION),
+        ({"log_dirs": directories("UNASSIGNED")}, REGISTRATION),
+        ({"log_dirs": directories("MIGRATING")}, REGISTRATION),
+        ({"log_dirs": (UUID(int=99),)}, REGISTRATION),
+        ({"log_dirs": directories("B1,B1")}, REGISTRATION),
+        ({"log_dirs": directories("B1,A2")}, REGISTRATION),
+        ({"listeners": (Listener(name="P", host="b", port=0),)}, REQUEST),
+        ({"listeners": (Listener(name="P", host=" ", port=1),)}, REQUEST),
+        ({"listeners": (Listener(name="P", host="b", port=1, security_protocol=4),)}, REQUEST),
+        ({"listeners": (Listener(name="P", host="b", port=1),) * 2}, REQUEST),
+        ({"features": (feature("metadata.version", 1, 29),)}, VERSION),
+        ({"features": ()}, VERSION),
+        ({"features": (METADATA_VERSION_FEATURE, feature("new", 1, 2))}, VERSION),
+        ({"features": (METADATA_VERSION_FEATURE,) * 2}, REQUEST),
+        ({"broker_id": BrokerId(-1)}, REQUEST),
     ],
 )
 def test_a_registration_that_cannot_be_is_refused_and_writes_nothing(
@@ -276,41 +265,25 @@ IN_ORDER: list[tuple[dict[str, Any], ErrorCode, str]] = [
         "Another broker is registered with that broker id.",
     ),
     ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED, "ZooKeeper"),
-    ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION, "No directories specified in request"),
-    (
-        {"log_dirs": directories("LOST,C1,C1,B1")},
-        ErrorCode.INVALID_REGISTRATION,
-        "Reserved directory ID in request",
-    ),
-    (
-        {"log_dirs": directories("C1,C1,B1")},
-        ErrorCode.INVALID_REGISTRATION,
-        "Duplicate directory ID in request",
-    ),
+    ({"log_dirs": ()}, REGISTRATION, "No directories specified in request"),
+    ({"log_dirs": directories("LOST,C1,C1,B1")}, REGISTRATION, "Reserved directory ID in request"),
+    ({"log_dirs": directories("C1,C1,B1")}, REGISTRATION, "Duplicate directory ID in request"),
     (
         {"log_dirs": directories("C1,B1")},
-        ErrorCode.INVALID_REGISTRATION,
+        REGISTRATION,
         "Broker 2 is already registered with directory",
     ),
-    (
-        {"listeners": (Listener(name="A", host="", port=1),)},
-        ErrorCode.INVALID_REQUEST,
-        "no host",
-    ),
-    (
-        {"listeners": (Listener(name="A", host="h", port=0),)},
-        ErrorCode.INVALID_REQUEST,
-        "port 0",
-    ),
+    ({"listeners": (Listener(name="A", host="", port=1),)}, REQUEST, "no host"),
+    ({"listeners": (Listener(name="A", host="h", port=0),)}, REQUEST, "port 0"),
     (
         {"features": (feature("metadata.version", 7, 29), feature("group.version", 1, 2))},
-        ErrorCode.UNSUPPORTED_VERSION,
+        VERSION,
         "finalized version 30 of metadata.version. The broker wants a version between 7 and 29, "
         "inclusive.",
     ),
     (
         {"features": (METADATA_VERSION_FEATURE, feature("group.version", 1, 2))},
-        ErrorCode.UNSUPPORTED_VERSION,
+        VERSION,
         "finalized version 0 of group.version. The broker wants a version between 1 and 2",
     ),
 ]

@@ -25,6 +25,12 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicI
 from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 from tests.builders import PureController, brokers, directories, named_uuid
 
+CONFIG = ErrorCode.INVALID_CONFIG
+PARTITIONS = ErrorCode.INVALID_PARTITIONS
+FACTOR = ErrorCode.INVALID_REPLICATION_FACTOR
+ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+REQUEST = ErrorCode.INVALID_REQUEST
+NAME = ErrorCode.INVALID_TOPIC_EXCEPTION
 FOO = TopicId(named_uuid("foo"))
 
 
@@ -65,11 +71,7 @@ def test_records_of_a_topic_are_topic_configs_partitions() -> None:
         ),
     )
 
-    first = {
-        "topic_id": FOO,
-        "leader_epoch": LeaderEpoch(0),
-        "partition_epoch": PartitionEpoch(0),
-    }
+    first = {"topic_id": FOO, "leader_epoch": LeaderEpoch(0), "partition_epoch": PartitionEpoch(0)}
     assert controller.written() == [
         TopicRecord(name="foo", topic_id=FOO),
         ConfigRecord(resource_type=2, resource_name="foo", name="retention.ms", value="5"),
@@ -150,9 +152,7 @@ def test_validate_only_answers_the_same_and_writes_nothing() -> None:
     controller = cluster()
 
     answer = create(
-        controller,
-        NewTopic(name="foo", num_partitions=1, replication_factor=1),
-        validate_only=True,
+        controller, NewTopic(name="foo", num_partitions=1, replication_factor=1), validate_only=True
     )
 
     assert answer.topics[0].error_code == ErrorCode.NONE
@@ -163,89 +163,69 @@ def test_validate_only_answers_the_same_and_writes_nothing() -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "text"),
     [
-        ({"name": "__cluster_metadata"}, ErrorCode.INVALID_REQUEST, "prohibited"),
-        ({"name": ""}, ErrorCode.INVALID_TOPIC_EXCEPTION, "empty string"),
-        ({"name": "."}, ErrorCode.INVALID_TOPIC_EXCEPTION, "'.'"),
-        ({"name": ".."}, ErrorCode.INVALID_TOPIC_EXCEPTION, "'..'"),
-        ({"name": "x" * 250}, ErrorCode.INVALID_TOPIC_EXCEPTION, "249"),
-        ({"name": "a b"}, ErrorCode.INVALID_TOPIC_EXCEPTION, "alphanumerics"),
-        ({"name": "a/b"}, ErrorCode.INVALID_TOPIC_EXCEPTION, "alphanumerics"),
-        ({"name": "foo\n"}, ErrorCode.INVALID_TOPIC_EXCEPTION, "alphanumerics"),
-        (
-            {"name": "a_b"},
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "Topic 'a_b' collides with existing topic: a.b",
-        ),
+        ({"name": "__cluster_metadata"}, REQUEST, "prohibited"),
+        ({"name": ""}, NAME, "empty string"),
+        ({"name": "."}, NAME, "'.'"),
+        ({"name": ".."}, NAME, "'..'"),
+        ({"name": "x" * 250}, NAME, "249"),
+        ({"name": "a b"}, NAME, "alphanumerics"),
+        ({"name": "a/b"}, NAME, "alphanumerics"),
+        ({"name": "foo\n"}, NAME, "alphanumerics"),
+        ({"name": "a_b"}, NAME, "Topic 'a_b' collides with existing topic: a.b"),
         ({"name": "a.b"}, ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a.b' already exists."),
-        ({"configs": (("retention.ms", None),)}, ErrorCode.INVALID_CONFIG, "retention.ms"),
-        (
-            {"configs": (("nonsense", "1"),)},
-            ErrorCode.INVALID_CONFIG,
-            "Unknown topic config name: nonsense",
-        ),
-        ({"configs": (("retention.ms", "x"),)}, ErrorCode.INVALID_CONFIG, "retention.ms"),
-        ({"configs": (("min.insync.replicas", "0"),)}, ErrorCode.INVALID_CONFIG, "at least 1"),
-        ({"replication_factor": 1}, ErrorCode.INVALID_REQUEST, "replication factor"),
-        ({"num_partitions": 1}, ErrorCode.INVALID_REQUEST, "numPartitions"),
+        ({"configs": (("retention.ms", None),)}, CONFIG, "retention.ms"),
+        ({"configs": (("nonsense", "1"),)}, CONFIG, "Unknown topic config name: nonsense"),
+        ({"configs": (("retention.ms", "x"),)}, CONFIG, "retention.ms"),
+        ({"configs": (("min.insync.replicas", "0"),)}, CONFIG, "at least 1"),
+        ({"replication_factor": 1}, REQUEST, "replication factor"),
+        ({"num_partitions": 1}, REQUEST, "numPartitions"),
         (
             {"assignments": ((0, brokers(1)), (0, brokers(1)))},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "Found multiple manual partition assignments for partition 0",
         ),
         (
             {"assignments": assigned(())},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "The manual partition assignment includes an empty replica list.",
         ),
         (
             {"assignments": assigned((1, 9))},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "includes broker 9, but no such broker is registered.",
         ),
-        ({"assignments": assigned((-1,))}, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker"),
-        (
-            {"assignments": assigned((1, 1))},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "includes the broker 1 more than once.",
-        ),
+        ({"assignments": assigned((-1,))}, ASSIGNMENT, "broker"),
+        ({"assignments": assigned((1, 1))}, ASSIGNMENT, "includes the broker 1 more than once."),
         (
             {"assignments": assigned((1,), (1, 2))},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "includes a partition with 2 replica(s), but this is not consistent with previous "
             "partitions, which have 1 replica(s).",
         ),
         (
             {"assignments": assigned((4,))},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "All brokers specified in the manual partition assignment for partition 0 are fenced "
             "or in controlled shutdown.",
         ),
         (
             {"assignments": ((0, brokers(1)), (2, brokers(1)))},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         ),
         (
             {"assignments": ((1, brokers(1)),)},
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         ),
-        ({"assignments": ((-1, brokers(1)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT, ""),
-        (
-            {"assignments": (), "replication_factor": 0},
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            "larger than 0",
-        ),
-        (
-            {"assignments": (), "replication_factor": -2},
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            "larger than 0",
-        ),
-        ({"assignments": (), "num_partitions": 0}, ErrorCode.INVALID_PARTITIONS, "non-positive"),
-        ({"assignments": (), "num_partitions": -2}, ErrorCode.INVALID_PARTITIONS, "non-positive"),
+        ({"assignments": ((-1, brokers(1)),)}, ASSIGNMENT, ""),
+        ({"assignments": (), "replication_factor": 0}, FACTOR, "larger than 0"),
+        ({"assignments": (), "replication_factor": -2}, FACTOR, "larger than 0"),
+        ({"assignments": (), "num_partitions": 0}, PARTITIONS, "non-positive"),
+        ({"assignments": (), "num_partitions": -2}, PARTITIONS, "non-positive"),
         (
             {"assignments": (), "replication_factor": 9},
-            ErrorCode.INVALID_REPLICATION_FACTOR,
+            FACTOR,
             "Unable to replicate the partition 9 time(s): The target replication factor of 9 "
             "cannot be reached because only 4 broker(s) are registered.",
         ),
@@ -425,37 +405,31 @@ def test_new_partitions_may_be_assigned_by_hand() -> None:
     ("name", "count", "assignments", "code", "text"),
     [
         ("nope", 2, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not host"),
-        (
-            "foo",
-            1,
-            None,
-            ErrorCode.INVALID_PARTITIONS,
-            "Topic already has 1 partition(s).",
-        ),
+        ("foo", 1, None, PARTITIONS, "Topic already has 1 partition(s)."),
         (
             "foo",
             0,
             None,
-            ErrorCode.INVALID_PARTITIONS,
+            PARTITIONS,
             "The topic foo currently has 1 partition(s); 0 would not be an increase.",
         ),
         (
             "foo",
             3,
             (brokers(1, 2),),
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
         ),
         (
             "foo",
             2,
             (brokers(1),),
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ASSIGNMENT,
             "not consistent with previous partitions, which have 2",
         ),
-        ("foo", -1, None, ErrorCode.INVALID_PARTITIONS, "would not be an increase"),
-        ("foo", 2, ((),), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
-        ("foo", 2, (brokers(2, 2),), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),
+        ("foo", -1, None, PARTITIONS, "would not be an increase"),
+        ("foo", 2, ((),), ASSIGNMENT, "empty replica list"),
+        ("foo", 2, (brokers(2, 2),), ASSIGNMENT, "more than once"),
     ],
 )
 def test_growth_that_cannot_be_is_refused(
@@ -490,10 +464,7 @@ def test_deleting_is_one_record_per_topic_and_takes_its_configs_along() -> None:
     answer = controller.ask(
         delete_topics,
         DeleteTopicsRequest(
-            topics=(
-                TopicToDelete(name="foo"),
-                TopicToDelete(topic_id=TopicId(named_uuid("bar"))),
-            )
+            topics=(TopicToDelete(name="foo"), TopicToDelete(topic_id=TopicId(named_uuid("bar"))))
         ),
     )
 
