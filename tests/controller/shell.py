@@ -13,7 +13,9 @@ from controller.lead.leadership import Leadership
 from controller.metadata_dir import open_metadata_dir
 from controller.quorum.log_thread import LogThread
 from controller.serve.metadata_stream import MetadataStream
+from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.errors import LogDirError
@@ -73,6 +75,31 @@ class Shell:
             await self.thread.run(self.log.close)
         self.thread.stop()
         self.opened.lock.close()
+
+
+class SlowFlush:
+    """Holds the syncs of a log up until they are let go, and notes them in `order`."""
+
+    def __init__(self, it: Shell) -> None:
+        self.begun, self.hold = asyncio.Event(), asyncio.Event()
+        self.order: list[str] = []
+        loop, flush = asyncio.get_running_loop(), it.log.flush
+
+        def slow_flush() -> None:
+            loop.call_soon_threadsafe(self.begun.set)
+            asyncio.run_coroutine_threadsafe(self.hold.wait(), loop).result(10)
+            flush()
+            self.order.append("synced")
+
+        it.log.flush = slow_flush  # type: ignore[method-assign]
+
+
+def replayed(it: Shell) -> MetadataLoader:
+    loader = MetadataLoader()
+    while data := it.log.read(loader.next_offset, 1 << 30):
+        for batch in read_batches(data):
+            loader.load(batch)
+    return loader
 
 
 @asynccontextmanager

@@ -21,7 +21,6 @@ from jbodlab.controller_api.requests import (
     MetadataStreamResponse,
     Mutator,
 )
-from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.log.batches import data_batch, read_batches
 from jbodlab.metadata.log.snapshots import read_snapshot
 from jbodlab.metadata.records.config_records import (
@@ -38,7 +37,7 @@ from jbodlab.vocabulary.errors import KafkaError, LogDirError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import format_dir
-from tests.controller.shell import Shell, shell
+from tests.controller.shell import Shell, SlowFlush, replayed, shell
 from tests.snapshot_files import image_records, write_snapshot
 from tests.waiting import turns
 
@@ -89,10 +88,7 @@ async def test_an_atomic_result_that_is_too_large_for_a_batch_is_a_transaction(
     assert isinstance(records[0], BeginTransactionRecord)
     assert isinstance(records[-1], EndTransactionRecord)
     assert it.controller.state.next_offset == start + 25_002
-    loader = MetadataLoader()
-    for batch in read_batches(it.log.read(0, 1 << 30)):
-        loader.load(batch)
-    assert loader.image == it.controller.state.image
+    assert replayed(it).image == it.controller.state.image
 
 
 async def test_without_transactions_a_large_atomic_result_is_refused(tmp_path: Path) -> None:
@@ -157,28 +153,18 @@ async def test_what_waited_too_long_is_refused_or_done_differently(it: Shell) ->
 
 
 async def test_nothing_is_answered_or_told_before_it_is_on_the_disk(it: Shell) -> None:
-    flushing, hold, order = asyncio.Event(), asyncio.Event(), []
-    loop = asyncio.get_running_loop()
-    flush = it.log.flush
-
-    def slow_flush() -> None:
-        loop.call_soon_threadsafe(flushing.set)
-        asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
-        flush()
-        order.append("synced")
-
-    it.log.flush = slow_flush  # type: ignore[method-assign]
+    slow = SlowFlush(it)
     end = it.controller.committed_end_offset
     waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
-    await flushing.wait()
+    await slow.begun.wait()
     await turns()
     assert not waiting.done()
     assert it.controller.committed_end_offset == end
-    hold.set()
+    slow.hold.set()
     await waiting
-    order.append("answered")
+    slow.order.append("answered")
 
-    assert order == ["synced", "answered"]
+    assert slow.order == ["synced", "answered"]
 
 
 def refused(state: ControllerState, now_ms: int) -> ControllerResult[int]:
@@ -186,26 +172,16 @@ def refused(state: ControllerState, now_ms: int) -> ControllerResult[int]:
 
 
 async def test_a_refusal_waits_for_what_it_was_decided_on(it: Shell) -> None:
-    hold, flushing, order = asyncio.Event(), asyncio.Event(), []
-    loop = asyncio.get_running_loop()
-    flush = it.log.flush
-
-    def slow_flush() -> None:
-        loop.call_soon_threadsafe(flushing.set)
-        asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
-        flush()
-        order.append("synced")
-
-    it.log.flush = slow_flush  # type: ignore[method-assign]
+    slow = SlowFlush(it)
     end = it.controller.committed_end_offset
     calls = [asyncio.create_task(it.controller.submit(decide)) for decide in (no_ops(1), refused)]
-    calls[1].add_done_callback(lambda _: order.append("refused"))
-    await flushing.wait()
+    calls[1].add_done_callback(lambda _: slow.order.append("refused"))
+    await slow.begun.wait()
     assert not calls[1].done()
-    hold.set()
+    slow.hold.set()
     await asyncio.wait(calls)
 
-    assert order == ["synced", "refused"]
+    assert slow.order == ["synced", "refused"]
     with pytest.raises(KafkaError, match=f"seen at offset {end + 1}"):
         await calls[1]
 
@@ -234,10 +210,7 @@ async def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody
     assert (first, last) == (before.next_offset, before.next_offset + 1)
     assert it.controller.state.heartbeats == before.heartbeats
     assert it.controller.counts.failed == 1
-    loader = MetadataLoader()
-    for batch in read_batches(it.log.read(0)):
-        loader.load(batch)
-    assert loader.image == it.controller.state.image
+    assert replayed(it).image == it.controller.state.image
 
 
 @pytest.mark.parametrize(
@@ -332,11 +305,7 @@ async def test_the_log_replays_to_the_state_of_the_controller(it: Shell) -> None
     for broker, dirs in ((1, "A1,A2"), (2, "B1")):
         registration = PureController().registration(broker, dirs)
         await it.controller.submit(partial(register_broker, registration))
-    loader = MetadataLoader()
-    for batch in read_batches(it.log.read(0)):
-        loader.load(batch)
-
-    assert loader.image == it.controller.state.image
+    assert replayed(it).image == it.controller.state.image
 
 
 def request(offset: int, epoch: int = -1, crc: int | None = None) -> MetadataStreamRequest:

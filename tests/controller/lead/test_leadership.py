@@ -19,7 +19,6 @@ from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api.requests import MetadataStreamRequest
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
-from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.quorum_state import read_quorum_state
 from jbodlab.metadata.records.frame import VersionedRecord
@@ -29,7 +28,7 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.lead.test_snapshotter import SETTINGS, snapshotting
-from tests.controller.shell import Shell, led
+from tests.controller.shell import Shell, SlowFlush, led, replayed
 from tests.waiting import turns
 
 
@@ -49,29 +48,6 @@ def new_topic(number: int, copies: int = 1) -> Any:
         return ControllerResult(response=number, records=records, atomic=True)
 
     return decide
-
-
-def replayed(it: Shell) -> MetadataLoader:
-    loader = MetadataLoader()
-    while data := it.log.read(loader.next_offset, 1 << 30):
-        for batch in read_batches(data):
-            loader.load(batch)
-    return loader
-
-
-class SlowFlush:
-    """Holds the syncs of a log up until they are let go."""
-
-    def __init__(self, it: Shell) -> None:
-        self.begun, self.hold = asyncio.Event(), asyncio.Event()
-        loop, flush = asyncio.get_running_loop(), it.log.flush
-
-        def slow_flush() -> None:
-            loop.call_soon_threadsafe(self.begun.set)
-            asyncio.run_coroutine_threadsafe(self.hold.wait(), loop).result(10)
-            flush()
-
-        it.log.flush = slow_flush  # type: ignore[method-assign]
 
 
 def test_opening_replays_the_log_and_writes_no_record(directory: Path) -> None:
