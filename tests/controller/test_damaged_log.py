@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -130,13 +129,3 @@ def test_a_damaged_last_batch_is_cut_and_kept_aside(process: Process, byte: int)
 
     assert path.with_name(f"{path.name}.{position}.damaged").read_bytes() == cut
     assert "truncating a metadata segment after its last valid batch" in process.stderr()
-
-
-def test_zeros_behind_the_end_are_cut(process: Process) -> None:
-    path = segments(process)[-1]
-    size = path.stat().st_size
-    os.truncate(path, size + 100_000)
-
-    assert topics(process) == {*TOPICS, "last"}
-
-    assert path.with_name(f"{path.name}.{size}.damaged").read_bytes() == bytes(100_000)

@@ -102,17 +102,6 @@ def test_without_bootstrap_the_latest_level_is_used(tmp_path: Path) -> None:
         assert result.image.features.metadata_version == 30
 
 
-def test_a_torn_tail_is_cut(directory: Path) -> None:
-    with led(directory) as first:
-        end = first.log.end_offset
-    segment = directory / "__cluster_metadata-0" / "00000000000000000000.log"
-    with segment.open("ab") as file:
-        file.write(b"\0" * 7 + b"\x05\0\0\0\x50 torn")
-
-    with led(directory) as second:
-        assert batches(second.log)[3].base_offset == end
-
-
 def test_a_bootstrap_that_a_crash_cut_short_is_aborted_and_written_again(directory: Path) -> None:
     log = MetadataLog.open(directory)
     begin = [
