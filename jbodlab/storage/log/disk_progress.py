@@ -16,10 +16,10 @@ from jbodlab.storage.log.segment_list import SegmentList
 
 
 class DiskProgress:
-    """The recovery point, the snapshots, and what was written since the last sync.
+    """The recovery point, the snapshots, and the files written since the last sync.
 
     Args:
-        recovery_point: Below it everything is known to be on the disk.
+        recovery_point: All records below this offset are known to be on the disk.
         snapshots: Offsets of the producer snapshots.
         names_unsynced: Whether names in the partition directory may not be on the disk.
     """
@@ -42,13 +42,13 @@ class DiskProgress:
         self.recovery_point = recovery_point
         self.snapshots = sorted(snapshots)
         self.cut_count = 0
-        """How often what lies at a known place was changed: by a cut, or by compaction."""
+        """How often a truncation or a compaction has changed the bytes at a known position."""
         self.cleaned_to: int | None = None
         """Below it the log was compacted. None: it never was, and no offsets are missing in it."""
         self.epochs_unsynced = False
         self.names_unsynced = names_unsynced
         self.metadata_unsynced = names_unsynced
-        """Whether `partition.metadata` may not be, which is written once."""
+        """Whether `partition.metadata`, which is written once, may not be on the disk."""
         self._cuts_ahead: list[int] = []
         """Where the log is about to be cut; several when the role changes in the middle of one."""
         self._unsynced_snapshots: set[int] = set()
@@ -75,7 +75,7 @@ class DiskProgress:
         return [each for each in self.snapshots if each > offset]
 
     def will_be_cut(self, offset: int) -> None:
-        """Let no checkpoint name what lies behind an offset, until `cut_is_over`."""
+        """Keep checkpoints from naming an offset above this one, until `cut_is_over`."""
         self._cuts_ahead.append(offset)
 
     def cut_is_over(self, offset: int) -> None:
@@ -83,7 +83,7 @@ class DiskProgress:
         self._cuts_ahead.remove(offset)
 
     def below_cut(self, offset: int) -> int:
-        """Return what a checkpoint may say instead of an offset."""
+        """Return the offset that a checkpoint may name instead of the given one."""
         return min(offset, *self._cuts_ahead) if self._cuts_ahead else offset
 
     def was_cut(self, end_offset: int) -> None:
@@ -105,7 +105,7 @@ class DiskProgress:
             self.cleaned_to = start_offset
 
     def request(self, segments: SegmentList, *, with_active: bool) -> SyncRequest:
-        """Return what has to be synced; see `LogState.sync_request`."""
+        """Return the files to sync; see `LogState.sync_request`."""
         active = segments.active
         unsynced = [
             (each.base_offset, each.size) for each in segments.from_offset(self.recovery_point)
@@ -123,7 +123,7 @@ class DiskProgress:
             end_offset=active.next_offset if with_active else active.base_offset,
             cut_count=self.cut_count,
         )
-        # What changes from here on is for the next request.
+        # The next request covers all changes from here on.
         self._unsynced_snapshots = set()
         self.epochs_unsynced = self.names_unsynced = self.metadata_unsynced = False
         return request
@@ -133,7 +133,7 @@ class DiskProgress:
         if request.cut_count == self.cut_count:
             self.recovery_point = max(self.recovery_point, min(request.end_offset, end_offset))
         else:
-            # Other bytes may be where those were; and the files are asked for anew.
+            # A cut may have replaced the synced bytes; the next request names these files again.
             self.not_synced(request)
 
     def not_synced(self, request: SyncRequest) -> None:
@@ -144,12 +144,12 @@ class DiskProgress:
         self.metadata_unsynced |= request.metadata
 
     def copy_is_on_disk(self, copied_to: int, end_offset: int) -> None:
-        """Take notice that what was copied below an offset is on the disk, names included."""
+        """Record that all copied records below an offset are on the disk, file names included."""
         self._unsynced_snapshots = {each for each in self._unsynced_snapshots if each >= copied_to}
         self.recovery_point = max(self.recovery_point, min(copied_to, end_offset))
 
     def moved_to(self, copy: DiskProgress) -> None:
-        """Take notice that the files are others by now, of which a copy knows what is synced."""
+        """Record that the log has switched to the files of a copy, which knows its own syncs."""
         self.recovery_point = min(self.recovery_point, copy.recovery_point)
         self.snapshots = list(copy.snapshots)
         self._unsynced_snapshots = set(copy.snapshots)

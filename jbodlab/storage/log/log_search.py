@@ -11,7 +11,7 @@ from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 
 
 def cut_point(files: LogFiles, request: CutRequest) -> ActiveSegment:
-    """Find the place of a cut: what its segment is up to there."""
+    """Find the place of a cut, and the state of its segment up to there."""
     part, offset = request.segment_range, request.offset
     if request.active is not None:
         index, times = request.active.index, request.active.time_index
@@ -119,7 +119,7 @@ def _newest_in(
             if header.last_offset < start or is_older:
                 continue
             if start <= header.base_offset and header.last_offset < end:
-                # Taken apart only if no other is newer: most often times ascend.
+                # Decompressed only if no other batch is newer: most often timestamps ascend.
                 newest, position = header.max_timestamp, batch.position
                 continue
             found = reader.newest_record_in(batch, start, end)

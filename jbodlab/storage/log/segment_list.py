@@ -1,4 +1,4 @@
-"""The segments of one log, in order: which there are, and which holds what."""
+"""The segments of one log, in order, and the offsets that each holds."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class SegmentList:
         return bool(self.aborted_in or self.active.aborted)
 
     def ranges(self, offset: int) -> tuple[SegmentRange, ...]:
-        """Return where a reader that wants an offset begins, segment by segment.
+        """Return the segment ranges in which a reader looks for an offset, in order.
 
-        Most often the first one is enough; behind a gap that compaction left it is a later one.
+        Most often the first one has the offset; behind a gap left by compaction a later one has it.
         """
         active = self.active
         if offset >= active.base_offset or not self.closed:
@@ -70,7 +70,7 @@ class SegmentList:
         ranges = [_in_closed(self.closed[first])]
         while (last := last + 1) < len(self.closed):
             ranges.append(_in_closed(self.closed[last]))
-            # Of some segments compaction leaves nothing.
+            # Compaction leaves some segments empty.
             if self.closed[last].size:
                 return tuple(ranges)
         return (*ranges, _in_active(active, 0))
@@ -126,7 +126,7 @@ class SegmentList:
         return [each for each in self.closed[first:] if each.next_offset > offset]
 
     def count_below(self, offset: int) -> int:
-        """Return how many of all lie entirely below an offset, the active one if it has records."""
+        """Count the segments entirely below an offset, the active one included if not empty."""
         count = max(0, bisect_right(self._bases, offset) - 1)
         if offset < self.active.base_offset:
             return count
@@ -144,10 +144,10 @@ class SegmentList:
         return former
 
     def cut(self, active: ActiveSegment) -> list[int]:
-        """Let a segment be the active one, as it was up to somewhere.
+        """Make a segment the active one, in its state up to a position.
 
         Returns:
-            Base offsets of those behind it, which are gone, the last one first.
+            Base offsets of the segments behind it, which were dropped, the last one first.
         """
         gone = [base for base in reversed(self.base_offsets) if base > active.base_offset]
         keep = bisect_left(self._bases, active.base_offset)
@@ -210,7 +210,7 @@ class SegmentList:
         self.put_aside.append((due_ms, base_offset))
 
     def expired(self, now_ms: int) -> list[int]:
-        """Return, once, the base offsets of what was set aside and may be removed now."""
+        """Return and forget the base offsets of dropped segments whose files may be removed now."""
         if not self.put_aside:
             return []
         expired = [base for due_ms, base in self.put_aside if due_ms <= now_ms]

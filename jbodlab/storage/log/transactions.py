@@ -1,8 +1,9 @@
 """Transactions as one log sees them: markers, aborted ones, and the index file that keeps these.
 
-The batches of a transaction lie between others. A *marker*, a control batch of the same producer,
-says how it ended. Consumers of committed records only are told of the aborted ones, and skip them;
-hence each aborted transaction is written to the `.txnindex` file of the segment with its marker.
+Batches of other producers may be between the batches of a transaction. A *marker*, a control batch
+of the same producer, says how the transaction ended. A fetch with `read_committed` returns the
+aborted transactions, and its consumer skips their records; hence each aborted transaction is
+written to the `.txnindex` file of the segment with its marker.
 An entry, 34 bytes, big-endian:
 
     0   int16    version, 0
@@ -92,11 +93,11 @@ class UndecidedTransactions:
         return min([high_watermark, *(each.first_offset for each in self._ended)])
 
     def reach(self, offset: int) -> bool:
-        """Return whether a marker stands at or behind an offset."""
+        """Return whether a marker is at or behind an offset."""
         return any(each.last_offset >= offset for each in self._ended)
 
     def cut(self, end_offset: int) -> None:
-        """Forget those whose markers are gone."""
+        """Forget the transactions whose markers were truncated."""
         self._ended = [each for each in self._ended if each.last_offset < end_offset]
 
 
