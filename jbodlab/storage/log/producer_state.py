@@ -21,8 +21,8 @@ An entry names only the last batch. Kafka stops reading behind the last entry an
 batch after a restart; it then refuses the first four of five batches that a client repeats. The
 earlier batches follow the entries that Kafka reads, within the bytes that the CRC covers.
 
-A producer is silent from its last append, never from the time of its records: a replay of history has
-old timestamps, and timestamps of the future would keep the producer for ever. This code has no
+A producer is silent from its last append, never from the time of its records: a replay of history
+has old timestamps, and timestamps of the future would keep the producer for ever. This code has no
 clock, so the time of the first `expire` after an append counts as the time of the append; so does
 the first `expire` after a start, if no snapshot has the time.
 
