@@ -40,7 +40,7 @@ class ClusterDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Whether the delta has no change."""
         return self._brokers is None and self._controllers is None
 
     def register_broker(self, record: RegisterBrokerRecord, offset: int) -> None:
@@ -56,7 +56,7 @@ class ClusterDelta:
         self._put(self._known(broker_id).with_fenced(fenced, epoch))
 
     def unregister_broker(self, broker_id: BrokerId) -> None:
-        """Remove a registration; one that is not there is no error."""
+        """Remove a registration; a missing one raises no error."""
         self._writable().pop(broker_id, None)
         self.changed_brokers.add(broker_id)
 

@@ -33,7 +33,7 @@ class SettingsDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Whether the delta has no change."""
         return not (self.changed_configs or self.changed_features or self.changed_quotas)
 
     @property

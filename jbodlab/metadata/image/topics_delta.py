@@ -59,14 +59,14 @@ class TopicsDelta:
     def __init__(self, image: TopicsImage) -> None:
         self.image = image
         self.deleted: dict[TopicId, TopicImage] = {}
-        """Topics of the old image that are gone."""
+        """Topics of the old image that were deleted."""
         self.created: dict[TopicId, str] = {}
         """Names of topics that the old image lacks and that still exist."""
         self._changed: dict[TopicId, TopicDelta] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Whether the delta has no change."""
         return not self._changed and not self.deleted
 
     @property

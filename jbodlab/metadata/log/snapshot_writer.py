@@ -83,7 +83,7 @@ class SnapshotWriter:
         return self.path
 
     def abandon(self) -> None:
-        """Give up, and remove what was written.
+        """Cancel the snapshot, and remove its partial file.
 
         Raises:
             OSError: the disk.

@@ -36,13 +36,13 @@ class AppendFile(ReadFile, Protocol):
         """Return when everything written so far is on the disk."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes; the next append goes there."""
+        """Truncate the file to `size` bytes; the next append begins there."""
 
     def size(self) -> int:
         """Return the size of the file in bytes."""
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; a second close has no effect."""
 
 
 class CopySource(ReadFile, Protocol):
@@ -52,7 +52,7 @@ class CopySource(ReadFile, Protocol):
         """Return the descriptor, for the operating system to read from."""
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; a second close has no effect."""
 
 
 class CopyTarget(Protocol):
@@ -65,7 +65,7 @@ class CopyTarget(Protocol):
         """Return when everything written so far is on the disk."""
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; a second close has no effect."""
 
 
 class FileSystem(Protocol):

@@ -67,7 +67,7 @@ class PosixAppendFile:
         os.fsync(self._fd)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes; the next append goes there."""
+        """Truncate the file to `size` bytes; the next append begins there."""
         os.ftruncate(self._fd, size)
 
     def size(self) -> int:
@@ -75,7 +75,7 @@ class PosixAppendFile:
         return os.fstat(self._fd).st_size
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -98,7 +98,7 @@ class PosixCopySource:
         return os.pread(self._fd, size, position)
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -148,7 +148,7 @@ class PosixCopyTarget:
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -163,7 +163,7 @@ class PosixHeld:
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
