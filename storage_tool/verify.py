@@ -1,8 +1,8 @@
 """`jbodlab storage verify`: reads log directories of this machine, and finds damage.
 
 Every segment of every current replica is read at a bounded rate, see
-`storage_tool.verification`. The broker may run, or not; nothing is asked of it. Where it
-runs, what looks damaged is read once more, as a segment may have been rolled, cut or removed in
+`storage_tool.verification`. The broker may run or not; the tool sends it no request. If it runs, a
+replica that looks damaged is read once more, as a segment may have been rolled, cut or removed in
 between.
 """
 
@@ -115,7 +115,7 @@ def verify_directory(
 def _verify_replica(
     fs: FileSystem, folder: Path, in_use: bool, throttle: Throttle
 ) -> VerifiedReplica | None:
-    """Verify one replica; None if it has gone meanwhile."""
+    """Verify one replica; None if it was removed meanwhile."""
     topic_partition = names.parse_partition_dir(folder.name).topic_partition
     for _ in range(ATTEMPTS):
         circumstances = Circumstances(
@@ -161,7 +161,7 @@ def is_locked(directory: Path) -> bool:
     """Return whether another process holds the lock of a directory; takes none itself.
 
     Raises:
-        OSError: nobody can tell.
+        OSError: the lock cannot be checked.
     """
     try:
         fd = os.open(directory / names.LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
