@@ -154,7 +154,7 @@ class _Epochs(msgspec.Struct):
     before: int = -1
     """The one before the last rise."""
     base_offset: int = 0
-    """Of the segment in which it rose last."""
+    """Base offset of the segment with the last rise."""
     position: int = 0
     first_offset: int = 0
 
@@ -180,9 +180,9 @@ class _Segment:
         """Where the last whole batch ends."""
         self._open: _Open | None = None
         self._entries: deque[tuple[int, int]] = deque()
-        """Offset and position of the index entries that were not met yet."""
+        """Offset and position of the index entries behind the batches read so far."""
         self._indexed_offset = base_offset - 1
-        """The largest that an index names."""
+        """The largest offset that an index names."""
         self._index_problems: dict[str, tuple[int, str]] = {}
         """Position and text of the first problem of an index, by its file name."""
         self.path = folder / names.log_file(base_offset)

@@ -130,7 +130,7 @@ def _verify_replica(
                 fs, folder, circumstances, recovery_point, throttle, _forget_cached
             )
         except FileNotFoundError:
-            # Retention has removed a segment, or somebody the replica.
+            # Retention has removed a segment, or the replica was removed.
             if not in_use:
                 raise
             if not fs.exists(folder):

@@ -184,7 +184,7 @@ def _lz4_frame_end(data: bytes | memoryview) -> int:
 
 
 def _snappy_blocks(data: bytes) -> list[bytes]:
-    """Take the framing of the Java library off, where there is one."""
+    """Return the compressed blocks without the frame of the Java library, if there is one."""
     if not data.startswith(XERIAL_MAGIC):
         return [data]
     blocks = []

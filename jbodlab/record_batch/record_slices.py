@@ -35,10 +35,10 @@ class RecordSlice(NamedTuple):
 
 
 def slice_records(records: bytes, count: int) -> list[RecordSlice]:
-    """Take the uncompressed records of a batch apart.
+    """Return the slices of a batch's uncompressed records.
 
     Raises:
-        DecodeError: they are not as many, or one is malformed.
+        DecodeError: the number of records differs, or a record is malformed.
     """
     found = []
     position = 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jbodlab.storage.compaction.compaction_plan import Compactor
 
 NICENESS = 19
-"""Of a thread with lowered priority."""
+"""Niceness of a thread with lowered priority."""
 
 
 class MachineThreads:

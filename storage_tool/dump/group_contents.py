@@ -39,7 +39,7 @@ class GroupContents:
         try:
             found = decode(record.key, record.value)
         except UnknownRecordTypeError as error:
-            # Of share and streams groups, and of the future: no damage.
+            # The record is of a share or streams group, or of a later Kafka: no damage.
             said = f"Unknown record type {error.record_type} at offset {record.offset}, skipping."
             return Content(said, None)
         except DecodeError as error:

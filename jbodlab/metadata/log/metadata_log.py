@@ -202,7 +202,7 @@ class MetadataLog:
         return segment.read(from_offset, max_bytes)
 
     def reset_to(self, end_offset: int, epoch: int = -1) -> None:
-        """Drop everything and go on at an offset, after a snapshot was received.
+        """Drop all records and restart the log at an offset, after a snapshot was received.
 
         Args:
             end_offset: End offset of the snapshot.

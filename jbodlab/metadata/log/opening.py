@@ -68,7 +68,7 @@ def open_segments(
 
 
 def end_of(segment: MetadataSegment) -> ClosedAt:
-    """Return where a log ends of which this is the last segment."""
+    """Return the end of a log, given its last segment."""
     return ClosedAt(base_offset=segment.base_offset, size=segment.size)
 
 
@@ -101,7 +101,7 @@ def _cut(segment: MetadataSegment, damage: Damage, later: list[int], is_copy: bo
     """Cut a segment at its damage.
 
     Raises:
-        CorruptRecordError: that would take away records that were acknowledged.
+        CorruptRecordError: the cut would remove acknowledged records.
     """
     follows = ""
     if damage.valid_after is not None:

@@ -38,10 +38,10 @@ class MetadataSegment:
 
     Args:
         fs: The disk.
-        directory: Of the log.
-        base_offset: Its first offset.
+        directory: Directory of the log.
+        base_offset: First offset of the segment.
         epoch: Leader epoch of the batch before it; -1 without one.
-        epoch_max: Highest leader epoch that there was; None if unknown.
+        epoch_max: Highest leader epoch so far; None if unknown.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class _SparseIndex:
         self._indexed_timestamp = -1
 
     def add(self, position: int, header: BatchHeader) -> tuple[bytes, bytes]:
-        """Take a batch into account; returns its entries, empty when it gets none."""
+        """Add a batch; returns its index entries, empty if it gets none."""
         if header.max_timestamp > self._largest_timestamp:
             self._largest_timestamp = header.max_timestamp
             self._offset_of_largest = header.last_offset
@@ -237,7 +237,7 @@ class _SparseIndex:
         return entry, time_entry
 
     def last_time_entry(self) -> bytes:
-        """Return an entry for the largest timestamp, empty if there is one already."""
+        """Return an entry for the largest timestamp, empty if the index has it already."""
         if self._largest_timestamp <= self._indexed_timestamp:
             return b""
         self._indexed_timestamp = self._largest_timestamp

@@ -67,7 +67,7 @@ class SegmentScan:
         self._size = file.size()
         self._position = 0
         self._expected_offset = base_offset
-        # Of the last batch and of the one before it.
+        # Leader epochs of the last batch and of the one before it.
         self._epoch = self._epoch_before = epoch
         self._epoch_max = epoch_max
 

@@ -45,11 +45,11 @@ class SnapshotTrigger:
         self._since_ms = now_ms
 
     def appended(self, size: int) -> None:
-        """Take note of bytes that were appended."""
+        """Count appended bytes."""
         self._bytes += size
 
     def begun(self, now_ms: int) -> None:
-        """Take note that a snapshot of everything appended so far is being written."""
+        """Restart the count: a snapshot of all records appended so far is being written."""
         self._bytes = 0
         self._since_ms = now_ms
 
@@ -108,7 +108,7 @@ class Snapshotter:
         """When it was written, on the monotonic clock."""
 
     def appended(self, size: int) -> None:
-        """Take note of bytes appended to the log."""
+        """Count bytes appended to the log."""
         self._trigger.appended(size)
         self._appended.set()
 

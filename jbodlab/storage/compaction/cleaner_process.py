@@ -205,7 +205,7 @@ def main() -> None:
             continue
         try:
             if name == "begin":
-                # That of the last round may be large.
+                # The offset map of the last round may be large.
                 cleaning = None
                 throttle = RateThrottle(caller, rate, environment.monotonic_s)
                 cleaning = CompactionRound(environment.fs_of(argument.folder), argument, throttle)

@@ -27,10 +27,10 @@ class DirtyRange(NamedTuple):
     """The dirty part of a log.
 
     Attributes:
-        first_dirty: Below it everything is clean.
-        first_uncleanable: Where a round would end.
-        clean_bytes: Of the segments below the first dirty one.
-        cleanable_bytes: Of those between.
+        first_dirty: Offset below which the log is clean.
+        first_uncleanable: Offset at which a round would end.
+        clean_bytes: Bytes of the segments below the first dirty one.
+        cleanable_bytes: Bytes of the segments between the two offsets.
     """
 
     first_dirty: int

@@ -256,7 +256,7 @@ class _Writer:
         self._buffered = 0
         self._done: list[CleanedSegment] = []
         self.aborted: list[AbortedTransaction] = []
-        """Of the segment that is being written."""
+        """Aborted transactions of the segment that is being written."""
 
     def begin(self, base_offset: int) -> None:
         """Begin a segment."""

@@ -47,7 +47,7 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """Which part of the keys that there is room for it holds."""
+        """Number of keys as a part of the capacity, 0 to 1."""
         return self._count / self.capacity
 
     def put(self, key: bytes, offset: int) -> bool:

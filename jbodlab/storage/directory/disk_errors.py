@@ -2,8 +2,7 @@
 
 As a rule, any I/O error of a directory counts. The exceptions are errors that would affect all
 directories alike, such as no free file descriptor or no memory: otherwise one fault of the process
-would cost all its disks. For a full disk there is something better than giving it up: check
-`is_no_space` first.
+would take all its disks offline. A full disk need not go offline either: check `is_no_space` first.
 """
 
 from __future__ import annotations

@@ -346,11 +346,11 @@ class PosixFileSystem:
         return os.access(path / ".", os.R_OK | os.W_OK | os.X_OK)
 
     def make_read_only(self, path: Path) -> None:
-        """Take the right to write away from everybody."""
+        """Remove the write permission of owner, group and others."""
         path.chmod(0o444)
 
     def canonical(self, path: Path) -> Path:
-        """Return where a path leads to, without links."""
+        """Return a path with all links resolved."""
         return Path(os.path.realpath(path))
 
     def hold(self, path: Path) -> PosixHeld:

@@ -1,4 +1,4 @@
-"""What the checkpoints of a directory say of one log while it is in use.
+"""The offsets that the checkpoints of a directory name for one log in use.
 
 No checkpointed offset is above the end of the log, or above the end that a pending truncation will
 leave; so after a crash at any moment a start trusts no offset that the log does not hold.

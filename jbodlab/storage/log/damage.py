@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequence[int]) -> None:
-    """Say which offsets are lost.
+    """Log which offsets are lost.
 
     Args:
         files: Files of the log.
@@ -44,12 +44,12 @@ def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequen
 
 
 def report_lost_end(files: LogFiles, known_end: int, end_offset: int) -> None:
-    """Say which offsets are lost at the end of a log, should it not go as far as was known.
+    """Log which offsets are lost at the end of a log, if it ends before its recovery point.
 
     Args:
-        files: Of the log.
-        known_end: Its recovery point before.
-        end_offset: Its end.
+        files: Files of the log.
+        known_end: Recovery point of the log before the load.
+        end_offset: End of the log after the load.
     """
     if end_offset < known_end and files.is_current:
         logger.error(

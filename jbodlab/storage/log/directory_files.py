@@ -52,7 +52,7 @@ class DirectoryFiles:
         self._files: OrderedDict[Key, AppendFile] = OrderedDict()
         self._indexes: OrderedDict[Key, SegmentIndexes] = OrderedDict()
         self._known: dict[Hashable, set[int]] = {}
-        """Of each log the segments of which something is, or was, kept."""
+        """The segments of each log that have, or had, an open file or indexes here."""
         self.index_bytes = 0
 
     def file(self, key: Key, open_file: Callable[[], AppendFile]) -> AppendFile:

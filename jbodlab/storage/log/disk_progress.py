@@ -50,11 +50,11 @@ class DiskProgress:
         self.metadata_unsynced = names_unsynced
         """Whether `partition.metadata`, which is written once, may not be on the disk."""
         self._cuts_ahead: list[int] = []
-        """Where the log is about to be cut; several when the role changes in the middle of one."""
+        """Offsets of pending cuts; several if the role changes in the middle of a cut."""
         self._unsynced_snapshots: set[int] = set()
 
     def snapshot(self, offset: int, producers: ProducerState) -> Instructions:
-        """Have a snapshot written as of an offset, unless there is one that new already."""
+        """Return the write of a snapshot at an offset; none if that or a later one exists already."""
         if self.snapshots and offset <= self.snapshots[-1]:
             return ()
         insort(self.snapshots, offset)
@@ -62,7 +62,7 @@ class DiskProgress:
         return (WriteSnapshot(offset, producers.copy()),)
 
     def remove_snapshots(self, offsets: Sequence[int]) -> Instructions:
-        """Have the snapshots of some offsets removed, as far as there are any."""
+        """Return the removal of the snapshots at some offsets, as far as they exist."""
         removed = tuple(offset for offset in self.snapshots if offset in set(offsets))
         if not removed:
             return ()
@@ -79,7 +79,7 @@ class DiskProgress:
         self._cuts_ahead.append(offset)
 
     def cut_is_over(self, offset: int) -> None:
-        """Take notice that a cut was made or given up."""
+        """Record that a cut was made or cancelled."""
         self._cuts_ahead.remove(offset)
 
     def below_cut(self, offset: int) -> int:
@@ -87,7 +87,7 @@ class DiskProgress:
         return min(offset, *self._cuts_ahead) if self._cuts_ahead else offset
 
     def was_cut(self, end_offset: int) -> None:
-        """Take notice that the log ends earlier now."""
+        """Record that the log was truncated to an offset."""
         self.cut_count += 1
         self.recovery_point = min(self.recovery_point, end_offset)
         if self.cleaned_to is not None:
@@ -95,12 +95,12 @@ class DiskProgress:
         self.names_unsynced = True
 
     def was_replaced(self) -> None:
-        """Take notice that compaction has put other segments in the place of some."""
+        """Record that compaction has replaced some segments."""
         self.cut_count += 1
         self.names_unsynced = True
 
     def may_have_gaps(self, start_offset: int) -> None:
-        """Take notice that offsets are missing in the log, which begins at an offset."""
+        """Record that the log, which begins at an offset, lacks offsets."""
         if self.cleaned_to is None:
             self.cleaned_to = start_offset
 
@@ -129,7 +129,7 @@ class DiskProgress:
         return request
 
     def synced(self, request: SyncRequest, end_offset: int) -> None:
-        """Take notice that a request was carried out; the log ends at an offset by now."""
+        """Record that a request was carried out; the log now ends at an offset."""
         if request.cut_count == self.cut_count:
             self.recovery_point = max(self.recovery_point, min(request.end_offset, end_offset))
         else:
@@ -137,7 +137,7 @@ class DiskProgress:
             self.not_synced(request)
 
     def not_synced(self, request: SyncRequest) -> None:
-        """Take notice that a request was given up."""
+        """Record that a request was cancelled."""
         self._unsynced_snapshots |= set(request.snapshots) & set(self.snapshots)
         self.epochs_unsynced |= request.epochs
         self.names_unsynced |= request.names

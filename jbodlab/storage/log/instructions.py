@@ -49,7 +49,7 @@ class CloseSegment(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """Rename the files of a segment to `.deleted`; open ones go on being read."""
+    """Rename the files of a segment to `.deleted`; open files can still be read."""
 
     base_offset: int
 
@@ -81,7 +81,7 @@ class WriteEpochs(NamedTuple):
 
 
 class WriteAborted(NamedTuple):
-    """Replace a segment's index of aborted transactions; without entries there is none."""
+    """Replace a segment's index of aborted transactions; without entries the file is removed."""
 
     base_offset: int
     entries: tuple[AbortedTransaction, ...]

@@ -65,7 +65,7 @@ class LogFiles:
         fs: The disk.
         directory: The partition directory.
         topic_partition: The log's topic partition; the directory's name may be cut.
-        topic_id: From `partition.metadata`; None if there is none.
+        topic_id: From `partition.metadata`; None if that file is missing.
         shared: Open files and indexes of all logs of the log directory.
         index_interval_bytes: Bytes between two entries of a rebuilt index.
 
@@ -181,7 +181,7 @@ class LogFiles:
                 assert_never(instruction)
 
     def rename_to(self, name: str, *, sync: bool = True) -> None:
-        """Rename the partition directory, durably if `sync`; open files go on being used."""
+        """Rename the partition directory, durably if `sync`; open files remain usable."""
         target = self.directory.with_name(name)
         self.fs.rename(self.directory, target, sync=False)
         self.directory = target

@@ -229,7 +229,7 @@ class LogState:
         return self._write_epochs() if self.epochs.truncate_to(end_offset) else ()
 
     def restart_at(self, offset: int) -> Instructions:
-        """Drop everything and go on at an offset."""
+        """Drop all records and restart the log at an offset."""
         changes = self._put_aside(self.segments.restart(offset), 0)
         changes += self.disk.remove_snapshots(self.disk.snapshots)
         self.undecided = UndecidedTransactions()
@@ -332,7 +332,7 @@ class LogState:
         return self.disk.request(self.segments, with_active=with_active)
 
     def synced(self, request: SyncRequest) -> None:
-        """Take notice that a request was carried out."""
+        """Record that a sync request was carried out."""
         self.disk.synced(request, self.end_offset)
 
     # Copies
@@ -372,7 +372,7 @@ class LogState:
         return (*dropped, *self._write_epochs())
 
     def moved_to(self, copy: LogState) -> None:
-        """Take notice that the files are now those of a copy, which have the same content."""
+        """Record that the log has switched to the files of a copy, which have the same content."""
         assert copy.end_offset == self.end_offset
         self.disk.moved_to(copy.disk)
         self.segments.put_aside = copy.segments.put_aside

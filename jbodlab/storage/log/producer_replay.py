@@ -67,7 +67,7 @@ class ProducerReplay:
                     yield batch
 
     def _load_newest(self) -> int:
-        """Take over the newest usable snapshot; returns as of which offset it is, -1 without."""
+        """Load the newest usable snapshot; returns its offset, -1 if there is no such snapshot."""
         for offset in self._snapshots:
             path = self._files.directory / names.snapshot_file(offset)
             try:

@@ -24,8 +24,8 @@ class Ahead(NamedTuple):
     """A segment whose newest record has a time in the future.
 
     Attributes:
-        next_offset: Behind its last batch.
-        since_ms: When it was first seen so, with this end, in ms since 1970.
+        next_offset: Offset behind its last batch.
+        since_ms: When retention first saw it so, with this end, in ms since 1970.
     """
 
     next_offset: int

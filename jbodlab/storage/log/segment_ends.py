@@ -130,7 +130,7 @@ def _last_position(fs: FileSystem, path: Path, base_offset: int) -> int:
     if entry is None:
         return 0
     if not any(entry):
-        # It was preallocated, and not cut when the segment was closed.
+        # The index was preallocated, and not cut when the segment was closed.
         return OffsetIndex.decode(path, fs.read_bytes(path), base_offset).last_position()
     offset, position = _OFFSET_ENTRY.unpack(entry)
     if offset < 0 or position < 0:

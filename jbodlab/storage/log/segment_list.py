@@ -14,7 +14,7 @@ class SegmentList:
 
     Args:
         closed: Ascending; they do not overlap.
-        active: Behind all of them.
+        active: The active segment, behind all closed ones.
         aborted_in: Base offsets of the closed segments that have an index of aborted transactions.
     """
 

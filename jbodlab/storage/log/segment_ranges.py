@@ -15,9 +15,9 @@ class SegmentRange(NamedTuple):
 
     Attributes:
         size: Position at which the reader ends, bytes.
-        next_offset: Behind the batch that ends there.
-        position: Of a batch at or before the requested offset; None to look it up in the index
-            file.
+        next_offset: Offset behind the batch that ends there.
+        position: Position of a batch at or before the requested offset; None to look it up in the
+            index file.
     """
 
     base_offset: int
@@ -72,7 +72,7 @@ class TimedRange(NamedTuple):
 
     Attributes:
         max_timestamp: Largest of all its records in ms, in the range or not.
-        starts: Of the search; None if its index files know.
+        starts: Starts of the search; None to look them up in the index files.
     """
 
     max_timestamp: int

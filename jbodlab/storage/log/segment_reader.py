@@ -238,14 +238,14 @@ def next_batch(
 ) -> int | None:
     """Search for a valid batch behind damage.
 
-    Behind a write that a crash tore there is none.
+    No valid batch follows a write that a crash tore.
 
     Args:
         file: A `.log` file.
-        position: Where the search begins.
-        size: Where it ends.
-        offset: Batches of lower offsets do not count.
-        batch_bytes_max: Nor do larger ones than this.
+        position: Position where the search begins.
+        size: Position where the search ends.
+        offset: Batches with lower offsets are ignored.
+        batch_bytes_max: Batches with more bytes are ignored; None for no limit.
 
     Returns:
         The position of the first such batch; None without one.

@@ -1,7 +1,7 @@
 """The bounds and indexes of segments that a log keeps in memory.
 
-Of a closed segment that is its bounds; its indexes are on the disk and are read when somebody needs
-them. The active segment, the last one, has its indexes in memory, as they grow with every append.
+A log keeps the bounds of a closed segment; its indexes are on the disk and are read on demand. The
+active segment, the last one, has its indexes in memory, as they grow with every append.
 Sizes and positions are in bytes, timestamps in ms.
 
 Source: `org.apache.kafka.storage.internals.log.LogSegment`.
@@ -107,7 +107,7 @@ class ActiveSegment:
         return segment
 
     def note(self, header: BatchHeader, index_interval_bytes: int) -> None:
-        """Take notice of a batch that is appended."""
+        """Add a batch that is appended."""
         position = self.size
         last_offset = header.base_offset + header.last_offset_delta
         timestamp = header.max_timestamp

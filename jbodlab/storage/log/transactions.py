@@ -84,7 +84,7 @@ class UndecidedTransactions:
         self._ended: list[CompletedTransaction] = []
 
     def add(self, completed: CompletedTransaction) -> None:
-        """Take in one whose marker was appended."""
+        """Add a transaction whose marker was appended."""
         self._ended.append(completed)
 
     def bound(self, high_watermark: int) -> int:
