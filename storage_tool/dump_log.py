@@ -28,10 +28,10 @@ DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 
 def run(options: Namespace, output: Output) -> int:
-    """Dump files; returns 1 if something in them could not be read, else 0.
+    """Dump files; returns 1 if a part of them could not be read, else 0.
 
     Raises:
-        FormatError: a decoder that is not known.
+        FormatError: a decoder is unknown.
     """
     if hasattr(sys.stdout, "reconfigure"):
         # Payloads are text of any language, and names of files need not be valid text.

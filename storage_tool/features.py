@@ -29,7 +29,7 @@ class InitialLevels(NamedTuple):
 
     metadata_version: int
     others: Mapping[str, int]
-    """Levels of other features, those above 0."""
+    """Levels of other features that are above 0."""
 
 
 def initial_levels(

@@ -39,7 +39,7 @@ ATTEMPTS = 5
 """Attempts at a replica whose files vanish while they are read."""
 
 LOOK_AGAIN_S = 1.0
-"""How long after something looked damaged beside a running broker it is looked at again."""
+"""Pause before a replica of a running broker that looked damaged is read again."""
 
 
 class VerifyError(JbodlabError):
@@ -51,7 +51,7 @@ class VerifiedDirectory:
     """The findings in one directory.
 
     Attributes:
-        directory_id: As its `meta.properties` has it; None where it has none.
+        directory_id: Id from its `meta.properties`; None if the file has none.
         in_use: Whether a broker runs that uses it.
     """
 
@@ -67,7 +67,7 @@ class VerifiedDirectory:
 
 
 def run(options: Namespace, output: Output) -> int:
-    """Verify directories; returns 1 if something is damaged, else 0."""
+    """Verify directories; returns 1 if a replica is damaged, else 0."""
     fs = PosixFileSystem()
     throttle = RateThrottle(threading.Event(), Rate(options.rate * 1e6), time.monotonic)
     verified = []
@@ -146,7 +146,7 @@ def _offsets(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
 
 
 def _folders(fs: FileSystem, path: Path, topics: frozenset[str]) -> Iterator[Path]:
-    """Return the folders of current replicas; other entries are not looked at."""
+    """Return the folders of current replicas; other entries are ignored."""
     for name in fs.listdir(path):
         try:
             parsed = names.parse_partition_dir(name)

@@ -1,7 +1,7 @@
 """Compression and decompression of record batches: the door to the library that does it.
 
 The library (cramjam) is imported when the first compressed batch is read: many clusters have none.
-It lets other threads run while it works.
+Compression and decompression let other threads run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 """Name of each codec as in Kafka's settings and tools, by its number in a batch's attributes."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
-"""Begins the framing that the Java library puts around snappy blocks; other clients omit it."""
+"""First bytes of the Java library's frame around snappy blocks; other clients omit the frame."""
 
 XERIAL_HEADER_SIZE = 16
 XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
@@ -172,7 +172,7 @@ def _is_lack_of_memory(error: Exception) -> bool:
 
 
 def _lz4_frame_end(data: bytes | memoryview) -> int:
-    """Return where the frame ends that begins here; raises DecodeError if it is of another kind."""
+    """Return the end position of the frame; raises DecodeError if it is of another kind."""
     flags = data[len(LZ4_MAGIC)]
     if data[: len(LZ4_MAGIC)] != LZ4_MAGIC or flags & LZ4_KIND != LZ4_INDEPENDENT:
         raise DecodeError("expected an lz4 frame of independent blocks")

@@ -180,7 +180,7 @@ def iterate_headers(data: bytes | bytearray | memoryview) -> Iterator[tuple[int,
     """Yield position and header of each whole batch; an incomplete last batch ends it silently.
 
     Raises:
-        DecodeError: something that cannot be a batch.
+        DecodeError: the bytes cannot be a batch.
     """
     position = 0
     while len(data) - position >= HEADER_SIZE:
@@ -195,7 +195,7 @@ def iterate_headers(data: bytes | bytearray | memoryview) -> Iterator[tuple[int,
 def iterate_records(
     data: bytes | bytearray | memoryview, position: int = 0, header: BatchHeader | None = None
 ) -> Iterator[BatchRecord]:
-    """Yield the records of the batch at a position; the CRC is not looked at.
+    """Yield the records of the batch at a position; the CRC is not checked.
 
     Raises:
         DecodeError: the batch is incomplete, its records or their count are malformed, or it is

@@ -180,7 +180,7 @@ class _Walk:
             if self._stride():
                 patience = STRIDES_FROM
                 continue
-            # Where sizes vary, columns are looked at ever less often.
+            # If sizes vary, columns are compared ever less often.
             until = min(self._count, self._number + patience)
             patience *= 2
             while self._number < until:
@@ -369,7 +369,7 @@ def _numbers(columns: list[bytes]) -> set[int] | None:
 
 
 def _end(body: bytes, position: int) -> int:
-    """Return where a varint ends, however long it is."""
+    """Return the end position of a varint of any length."""
     while body[position] >= 0x80:
         position += 1
     return position + 1
@@ -387,7 +387,7 @@ def _size(body: bytes, position: int) -> tuple[int, int]:
 
 
 def _skip_bytes(body: bytes, position: int) -> int:
-    """Return where a key or value ends, as its size says."""
+    """Return the end position of a key or value, from its size."""
     if body[position] == _NULL:
         return position + 1
     size, position = _size(body, position)

@@ -77,7 +77,7 @@ def _grpc_transport(address: str) -> RpcTransport:
 
 
 def _cleaner_process() -> Compactor:
-    # Few brokers have anything to compact.
+    # Few brokers have a log to compact.
     from jbodlab.storage.compaction.cleaner_process import CleanerProcess
 
     return CleanerProcess()

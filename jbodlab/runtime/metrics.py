@@ -72,7 +72,7 @@ class Histogram:
 
     def samples(self, labels: Labels = NO_LABELS) -> list[tuple[str, Labels, float]]:
         """Return the samples of a metric of kind `histogram`."""
-        # A copy: the other thread may count on, and then the sums below would not agree.
+        # A copy: the other thread may count meanwhile, and the sums below would then disagree.
         counts, total = list(self._counts), self._sum
         samples: list[tuple[str, Labels, float]] = []
         below = 0
@@ -94,7 +94,7 @@ def values(*table: tuple[str, str, float], prefix: str = "") -> Iterator[Metric]
 
 
 def by_label(label: str, items: Mapping[str, T]) -> list[tuple[Labels, T]]:
-    """Return items that one label tells apart, for `rows`."""
+    """Return items that differ in one label, for `rows`."""
     return [({label: key}, item) for key, item in items.items()]
 
 

@@ -99,7 +99,7 @@ class MetricsEndpoint:
         try:
             text = render(self._collect())
         except Exception:
-            # A scrape must never end the process that it looks at.
+            # A scrape must never end the process that it monitors.
             logger.exception("cannot collect metrics")
             return answer("500 Internal Server Error")
         with_body = request.method == "GET"

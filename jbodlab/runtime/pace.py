@@ -7,7 +7,7 @@ moment, so the rate holds in every second and not only on average.
 from __future__ import annotations
 
 BURST_S = 0.05
-"""Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""
+"""Time for which unused rate may be used later, since a thread never wakes exactly on time."""
 
 CHUNK_BYTES = 1 << 20
 """Bytes that one call to the system copies: some hundred microseconds of a memory's time."""

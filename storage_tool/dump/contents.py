@@ -45,7 +45,7 @@ class MetadataContents:
     """Records of the metadata log."""
 
     def text(self, record: BatchRecord) -> Content:
-        """One line of JSON, or why there is none."""
+        """One line of JSON, or the reason why the record has none."""
         try:
             versioned = frame.decode(record.value)
             if isinstance(versioned.record, RawRecord):
@@ -55,7 +55,7 @@ class MetadataContents:
             return Content(None, f"Error at {record.offset}, skipping. {error}", str(error))
 
     def members(self, record: BatchRecord) -> tuple[str, str | None]:
-        """The payload as an object with unknown tagged fields; raw bytes where it has no form."""
+        """The payload as an object with unknown tagged fields; raw bytes if it is not a record."""
         try:
             found, version = frame.decode(record.value)
         except DecodeError as error:

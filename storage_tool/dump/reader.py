@@ -24,7 +24,7 @@ BATCH_BYTES_MAX = 256 << 20
 """A larger batch is not held in memory; no broker accepts one."""
 
 HEAD_SIZE = 17
-"""Bytes up to and with the magic, which tells the layout of the rest."""
+"""Bytes up to and with the magic, which determines the layout of the rest."""
 SIZE_MIN = 14
 """Least size behind the prefix that any format has had."""
 MAGIC_OFFSET = 16

@@ -57,13 +57,13 @@ class Report(Protocol):
         """One entry of a file that is not a log."""
 
     def remark(self, kind: str, line: str, **members: JsonValue) -> None:
-        """Something that Kafka's tool tells on its standard output; no damage."""
+        """A finding that Kafka's tool prints on its standard output; not damage."""
 
     def mismatches(self, kind: str, title: str, path: str, pairs: Sequence[Pair]) -> None:
-        """Numbers that should agree and do not; no damage either."""
+        """Numbers that should agree and do not; not damage either."""
 
     def problem(self, path: str, message: str, **members: JsonValue) -> None:
-        """Something could not be read."""
+        """A file, or a part of it, could not be read."""
 
     def unknown_file(self, path: str) -> None:
         """A file of a kind that is not printed."""
@@ -73,7 +73,7 @@ class Report(Protocol):
 
 
 class _Lines:
-    """Lines on their way out."""
+    """Gathers lines and writes them in large pieces."""
 
     __slots__ = ("_characters", "_err", "_lines", "_out", "damaged")
 

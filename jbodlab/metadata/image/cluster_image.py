@@ -73,7 +73,7 @@ class ClusterDelta:
         self.changed_controllers.add(controller_id)
 
     def become(self, target: ClusterImage) -> None:
-        """Change everything that differs from a given image."""
+        """Change all parts that differ from a given image."""
         for broker_id in target.brokers.keys() | self.image.brokers.keys():
             if target.brokers.get(broker_id) != self.image.brokers.get(broker_id):
                 self.changed_brokers.add(broker_id)

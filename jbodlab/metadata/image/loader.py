@@ -56,7 +56,7 @@ class MetadataLoader:
 
     def __init__(self, image: MetadataImage = EMPTY) -> None:
         self.image = image
-        """State of everything committed outside open transactions."""
+        """State of all records committed outside open transactions."""
         self.next_offset = image.offset + 1
         """Offset of the first record that was not loaded yet."""
         self._open: _OpenTransaction | None = None

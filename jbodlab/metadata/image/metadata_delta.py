@@ -134,7 +134,7 @@ class MetadataDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record changed anything."""
+        """Whether no record has changed the image."""
         return (
             self.topics.is_empty
             and self.cluster.is_empty

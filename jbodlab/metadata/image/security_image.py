@@ -74,7 +74,7 @@ class SecurityDelta:
         return True
 
     def become(self, target: SecurityImage) -> None:
-        """Change everything to a given image."""
+        """Change all records to those of a given image."""
         if target != self.image:
             self.is_empty = False
             self._acls = dict(target.acls)

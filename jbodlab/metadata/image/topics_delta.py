@@ -115,7 +115,7 @@ class TopicsDelta:
                 del self._changed[topic_id]
 
     def become(self, target: TopicsImage) -> None:
-        """Change everything that differs from a given image."""
+        """Change all parts that differ from a given image."""
         for topic_id, old in self.image.by_id.items():
             if topic_id not in target.by_id:
                 self.deleted[topic_id] = old

@@ -167,7 +167,7 @@ class MetadataLog:
             self._write_epochs()
 
     def flush(self) -> None:
-        """Return when everything appended is on the disk."""
+        """Sync the log; returns when all appended records are on the disk."""
         try:
             self._segments[-1].flush()
         except OSError:

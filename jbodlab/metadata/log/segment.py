@@ -117,7 +117,7 @@ class MetadataSegment:
         return found.data
 
     def flush(self) -> None:
-        """Return when everything appended is on the disk."""
+        """Sync the file; returns when all appended batches are on the disk."""
         self._file.fsync()
 
     def set_damage_aside(self) -> Path:

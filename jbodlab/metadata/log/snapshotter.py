@@ -1,8 +1,8 @@
 """When a snapshot is written, and doing it; the same on controllers and brokers.
 
 A snapshot is due when enough bytes were appended since the last one, or enough time has passed
-since then and anything was appended. The image is immutable, so the work is done beside everything
-else: piece by piece on a thread, with as much time for others between two pieces as a piece took.
+since then and a record was appended. The image is immutable, so the snapshot is written while other
+work runs: piece by piece on a thread, with a pause as long as a piece took between two pieces.
 
 Source: `org.apache.kafka.image.publisher.SnapshotGenerator`.
 """

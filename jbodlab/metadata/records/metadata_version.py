@@ -79,7 +79,7 @@ JBOD_LEVEL = 17
 ELR_LEVEL = 23
 CORDONED_DIRECTORIES_LEVEL = 30
 LATEST = 30
-"""Latest stable level that is written; what Kafka 4.3 writes."""
+"""Latest stable level that is written; the one that Kafka 4.3 writes."""
 
 _NAMES = {level.level: level.name for level in LEVELS}
 _LEVELS_BY_NAME = {level.name: level.level for level in LEVELS}

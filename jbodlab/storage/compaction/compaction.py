@@ -122,7 +122,7 @@ def group_segments(
             sum(each.segment.size for each in joined) > segment_bytes
             or sum(each.index_size for each in joined) > index_bytes
             or sum(each.time_index_size for each in joined) > index_bytes
-            # Offsets between segments may be missing, so that the last one itself tells too little.
+            # Offsets between segments may be missing, so the last offset alone is not enough.
             or source.next_base - 1 - group[0].segment.base_offset > RELATIVE_OFFSET_MAX
         ):
             groups.append(group)

@@ -84,10 +84,10 @@ class FileSystem(Protocol):
         """Return the names in a directory, sorted."""
 
     def exists(self, path: Path) -> bool:
-        """Return whether there is something at `path`; an unreadable way to it is an error."""
+        """Return whether `path` exists; an unreadable parent directory is an error."""
 
     def is_dir(self, path: Path) -> bool:
-        """Return whether a directory is at `path`; an unreadable way to it is an error."""
+        """Return whether `path` is a directory; an unreadable parent directory is an error."""
 
     def size(self, path: Path) -> int:
         """Return the size of a file in bytes."""
@@ -162,7 +162,7 @@ class Held(Protocol):
 
 
 class FileLock(Protocol):
-    """A file that no other process can lock; it ends with the process at the latest."""
+    """A file that no other process can lock; the lock ends with the process at the latest."""
 
     def is_at_its_path(self) -> bool:
         """Return whether the path still leads to the locked file."""

@@ -35,7 +35,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """Content of one `meta.properties`; `None` where the file does not say."""
+    """Content of one `meta.properties`; `None` for a key that the file lacks."""
 
     version: int = VERSION
     cluster_id: str | None = None

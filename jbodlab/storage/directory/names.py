@@ -94,7 +94,7 @@ class ParsedDir(msgspec.Struct, frozen=True, kw_only=True):
     def may_be_of(self, topic_partition: TopicPartition) -> bool:
         """Return whether a partition's directory may have this name, in which the topic may be cut.
 
-        Of two topics that begin alike the name does not tell which: only the topic id does.
+        The name does not distinguish two topics with the same beginning: only the topic id does.
         """
         if self.kind in (DirKind.CURRENT, DirKind.FUTURE):
             return self.topic_partition == topic_partition
@@ -214,7 +214,7 @@ def parse_offset(name: str) -> int:
 
 
 def with_suffix(listed: Iterable[str], suffix: str | tuple[str, ...]) -> list[str]:
-    """Return the names that begin with an offset and end with a suffix; others are not ours."""
+    """Return the names that begin with an offset and end with a suffix; only these are ours."""
     return [name for name in listed if name.endswith(suffix) and _OFFSET.match(name)]
 
 

@@ -130,7 +130,7 @@ class PosixCopyTarget:
                 if error.errno not in (errno.EINVAL, errno.ENOSYS):
                     self._position = -1
                     raise
-                # A file system that cannot do it, such as some of those in user space.
+                # The file system does not support it, such as some file systems in user space.
                 self._is_plain = True
             else:
                 self._position += copied
@@ -231,7 +231,7 @@ class PosixFileSystem:
         return sorted(os.listdir(path))  # noqa: PTH208 - one call, no Path per entry
 
     def exists(self, path: Path) -> bool:
-        """Return whether there is something at `path`."""
+        """Return whether `path` exists."""
         return _mode(path) is not None
 
     def is_dir(self, path: Path) -> bool:

@@ -17,7 +17,7 @@ _EXTENT = struct.Struct(">qi11xi")
 
 
 class Extent(NamedTuple):
-    """Which offsets a batch has, and where in the block it ends, maybe behind the block's end."""
+    """Offsets of a batch, and its end position, which may be behind the end of the block."""
 
     base_offset: int
     last_offset: int

@@ -42,7 +42,7 @@ def start_offset(state: LogState) -> int | None:
 
 
 def cleaned_to(state: LogState) -> int | None:
-    """Return up to where it is clean, for `cleaner-offset-checkpoint`; None if it never was."""
+    """Return the clean offset for `cleaner-offset-checkpoint`; None if never compacted."""
     offset = state.disk.cleaned_to
     if offset is None:
         return None

@@ -54,7 +54,7 @@ class DiskProgress:
         self._unsynced_snapshots: set[int] = set()
 
     def snapshot(self, offset: int, producers: ProducerState) -> Instructions:
-        """Return the write of a snapshot at an offset; none if that or a later one exists already."""
+        """Return the write of a snapshot at an offset; empty if it or a later one exists."""
         if self.snapshots and offset <= self.snapshots[-1]:
             return ()
         insort(self.snapshots, offset)

@@ -55,7 +55,7 @@ class SetAside(NamedTuple):
 
 
 class ReplaceSegments(NamedTuple):
-    """Put cleaned segments, which are there as `.swap`, in the place of former ones."""
+    """Replace former segments by cleaned ones, whose files end with `.swap`."""
 
     former: tuple[int, ...]
     cleaned: tuple[int, ...]

@@ -4,7 +4,7 @@ Entries are (epoch, start offset), both strictly increasing. From them a followe
 log diverges from its leader's, after KIP-101 and KIP-279. The file `leader-epoch-checkpoint` has
 the frame of `checkpoints` with lines `epoch startOffset`.
 
-A stale file after a crash does no harm: loading cuts the entries to what the log holds.
+A stale file after a crash does no harm: the load cuts the entries to the offsets of the log.
 
 Source: `org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache`.
 """
@@ -48,10 +48,10 @@ class LeaderEpochs:
         return self._entries[-1][1] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let an epoch begin at an offset; later entries that contradict are removed.
+        """Begin an epoch at an offset; later entries that contradict it are removed.
 
         Returns:
-            Whether anything changed; an epoch that is already the newest keeps its start.
+            Whether any entry changed; an epoch that is already the newest keeps its start.
         """
         assert epoch >= 0
         assert start_offset >= 0
@@ -64,7 +64,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Answer where an epoch ends in this log (OffsetForLeaderEpoch).
+        """Return the end offset of an epoch in this log (OffsetForLeaderEpoch).
 
         Returns:
             The largest known epoch not above the requested one, and the offset behind its last
@@ -123,7 +123,7 @@ class LeaderEpochs:
         return limit
 
     def clear(self) -> bool:
-        """Drop everything; returns whether there was anything."""
+        """Drop all entries; returns whether there were any."""
         changed = bool(self._entries)
         self._entries = []
         return changed

@@ -2,7 +2,7 @@
 
 Everything here blocks and passes `OSError` to the caller, which takes the directory offline.
 Methods run on the thread of the log's directory, in the order of the calls. Methods that get a file
-system run beside the others: they touch only files that nobody appends to or truncates at that
+system run beside the others: they touch only files that are not appended to or truncated at that
 time, or that may disappear without harm.
 
 Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.

@@ -347,7 +347,7 @@ class _Loader:
         self._bases = self._bases[: number + 1]
 
     def _has_batches_behind(self, active: ActiveSegment, size: int) -> bool:
-        """Return whether a valid batch lies behind the first invalid byte of the last segment."""
+        """Return whether a valid batch follows the first invalid byte of the last segment."""
         file = self._files.reader(SegmentRange(active.base_offset, size, -1, 0)).file
         return next_batch(file, active.size + 1, size, active.next_offset) is not None
 

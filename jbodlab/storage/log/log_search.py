@@ -1,4 +1,4 @@
-"""Looks something up in the files of a log: the place of a cut, a record by its time."""
+"""Searches the files of a log for the place of a cut, or for a record by its timestamp."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class LogState:
 
     @property
     def recovery_point(self) -> int:
-        """Below it everything is known to be on the disk."""
+        """All records below this offset are known to be on the disk."""
         return self.disk.recovery_point
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -242,7 +242,7 @@ class LogState:
     # Changes at the beginning
 
     def advance_start(self, offset: int) -> Instructions:
-        """Let the log begin at a later offset; segments below it go with the next retention.
+        """Raise the log start to an offset; the next retention drops the segments below it.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, behind the log end.

@@ -53,7 +53,7 @@ class OffsetIndex:
         self._positions.append(position)
 
     def lookup(self, offset: int) -> int:
-        """Return where to start looking for an offset: a batch that begins at or before it."""
+        """Return the position of a batch at or before an offset, where a search for it starts."""
         found = bisect_right(self._offsets, offset - self._base_offset) - 1
         return self._positions[found] if found >= 0 else 0
 

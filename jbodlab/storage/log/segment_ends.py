@@ -62,7 +62,7 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
     """Return the last segment of a log that was closed in order, with its indexes.
 
     Returns:
-        None if its indexes are missing or cannot be right, or its ends are not; then it is to be
+        None if its indexes are missing or invalid, or its ends are invalid; it must then be
         read.
     """
     fs, size = files.fs, files.fs.size(files.path(base_offset))

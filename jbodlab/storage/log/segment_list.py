@@ -174,17 +174,17 @@ class SegmentList:
         return gone
 
     def has(self, segments: Sequence[ClosedSegment]) -> bool:
-        """Return whether some closed segments, which follow each other, are there as they were."""
+        """Return whether the log still has some consecutive closed segments, unchanged."""
         first = bisect_left(self._bases, segments[0].base_offset)
         return self.closed[first : first + len(segments)] == list(segments)
 
     def replace(
         self, former: Sequence[ClosedSegment], cleaned: Sequence[tuple[ClosedSegment, bool]]
     ) -> None:
-        """Put other closed segments in the place of some.
+        """Replace some closed segments by others.
 
         Args:
-            former: They follow each other.
+            former: The segments to replace, which are consecutive.
             cleaned: Each with whether it has an index of aborted transactions; the first has the
                 base offset of the first former one.
         """
@@ -199,7 +199,7 @@ class SegmentList:
         self.aborted_in = sorted((*stays, *aborted_in))
 
     def become(self, closed: Sequence[ClosedSegment], active: ActiveSegment) -> None:
-        """Be other segments."""
+        """Replace all segments."""
         self.closed = list(closed)
         self._bases = [segment.base_offset for segment in closed]
         self.active = active

@@ -1,4 +1,4 @@
-"""Parts of segments: where a reader begins, where a search does, and where a cut is."""
+"""Parts of segments: for a reader, for a search by timestamp, and for a cut."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class CutRequest(NamedTuple):
 
 
 class CutPoint(NamedTuple):
-    """The place of a cut: where the batch begins that contains the offset, or the next one.
+    """The place of a cut: the beginning of the batch with the offset, or of the next batch.
 
     Attributes:
         active: State of the segment up to there.

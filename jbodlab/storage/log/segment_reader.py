@@ -37,7 +37,7 @@ class ScannedBatch(NamedTuple):
 
 
 class SegmentRead(NamedTuple):
-    """Whole batches, and where the first batch behind them begins."""
+    """Whole batches, with offset and position of the next batch."""
 
     data: bytes
     next_offset: int
@@ -113,7 +113,7 @@ class SegmentReader:
             batch_bytes_max: A larger batch ends the scan as an incomplete one does.
 
         Raises:
-            CorruptRecordError: bytes where a batch should begin are none.
+            CorruptRecordError: the bytes where a batch should begin are not a batch.
         """
         while position < self.size:
             block = self.file.pread(min(SCAN_BLOCK_SIZE, self.size - position), position)
@@ -166,8 +166,8 @@ class SegmentReader:
                     return record.timestamp, record.offset
         except DecodeError as error:
             if header.compression:
-                # From a broker that did not look into it. Who starts at the batch reads a little
-                # more than was asked for, but misses nothing.
+                # The batch is from a broker that did not validate it. A consumer that starts at
+                # the batch reads a few records too many, but misses none.
                 return header.max_timestamp, max(header.base_offset, start_offset)
             raise CorruptRecordError(self.path, batch.position, str(error)) from error
         return None

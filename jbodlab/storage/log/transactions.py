@@ -1,4 +1,4 @@
-"""Transactions as one log sees them: markers, aborted ones, and the index file that keeps these.
+"""Transactions in one log: markers, aborted transactions, and the index file of the aborted ones.
 
 Batches of other producers may be between the batches of a transaction. A *marker*, a control batch
 of the same producer, says how the transaction ended. A fetch with `read_committed` returns the
@@ -88,7 +88,7 @@ class UndecidedTransactions:
         self._ended.append(completed)
 
     def bound(self, high_watermark: int) -> int:
-        """Return the high watermark, or where the first of them begins if that is lower."""
+        """Return the lower of the high watermark and the start of the first such transaction."""
         self._ended = [each for each in self._ended if each.last_offset >= high_watermark]
         return min([high_watermark, *(each.first_offset for each in self._ended)])
 
