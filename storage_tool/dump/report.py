@@ -37,7 +37,7 @@ class Report(Protocol):
     """The report of a dump on the files that it reads."""
 
     damaged: bool
-    """Whether something could not be read, and so is missing from the report."""
+    """Whether a part could not be read, and so is missing from the report."""
 
     def file(self, path: str, kind: str, line: str | None = None, **members: JsonValue) -> None:
         """A file begins; `line` is a second line that Kafka's tool has for some kinds."""

@@ -7,9 +7,9 @@ round that read it: that round sets a *horizon*, attribute bit 6, with the time 
 base timestamp. The timestamps of the records stay the same, as their deltas change with it
 (KIP-534). Beyond its horizon it stays as long as an out-of-sync replica may not have copied it.
 
-Offsets, sequences, producer and leader epoch of a batch never change. The header stays without any
-record if other code needs it: the last batch of a producer in the producer state, and the batch
-that ends a round.
+Offsets, sequences, producer and leader epoch of a batch never change. The header of a batch stays
+without any record if its removal would lose state: the last batch of a producer in the producer
+state, and the batch that ends a round.
 
 Source: `org.apache.kafka.storage.internals.log.Cleaner`, `MemoryRecords.filterTo`.
 """
