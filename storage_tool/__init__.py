@@ -1,1 +1,1 @@
-"""jbod-storage: formats log directories and tells what is in them; needs no running broker."""
+"""jbod-storage: formats log directories and prints their content; needs no running broker."""

@@ -1,7 +1,7 @@
 """`jbodlab storage dump`: the files of a log, as Kafka's `kafka-dump-log.sh` prints them.
 
-Files are read in blocks, so their size does not matter. What Kafka's tool only mentions changes no
-exit code: a wrong CRC, bytes behind the last batch, an index that does not agree.
+Files are read in blocks, so their size does not matter. Findings that Kafka's tool only prints do
+not change the exit code: a wrong CRC, bytes behind the last batch, an index mismatch.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 
 def run(options: Namespace, output: Output) -> int:
-    """Dump files; returns 1 if something in them could not be read, else 0.
+    """Dump files; returns 1 if a part of them could not be read, else 0.
 
     Raises:
-        FormatError: a decoder that is not known.
+        FormatError: a decoder is unknown.
     """
     if hasattr(sys.stdout, "reconfigure"):
-        # Payloads are text of any language, and names of files need not be text at all.
+        # Payloads are text of any language, and names of files need not be valid text.
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         return _dump_all(options, as_json=output.is_json)

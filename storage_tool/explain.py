@@ -1,4 +1,4 @@
-"""`jbodlab storage explain`: what the fields of records mean."""
+"""`jbodlab storage explain`: the meaning of the fields of records."""
 
 from __future__ import annotations
 

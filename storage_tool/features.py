@@ -1,8 +1,8 @@
-"""Feature levels: which a cluster starts with, what belongs to a release, what depends on what.
+"""Feature levels: those of a new cluster, those of a release, and their dependencies.
 
-Only `metadata.version` and `group.version` can be chosen. The other features stand for behaviour
-that is not built here (eligible leader replicas, transactions, share groups ...) and stay at level
-0, so that no client relies on them.
+Only `metadata.version` and `group.version` can be chosen. The other features (eligible leader
+replicas, transactions, share groups ...) are not implemented here and stay at level 0, so that no
+client relies on them.
 
 Source: `org.apache.kafka.server.common.Feature`, `MetadataVersion`.
 """
@@ -29,7 +29,7 @@ class InitialLevels(NamedTuple):
 
     metadata_version: int
     others: Mapping[str, int]
-    """Levels of other features, those above 0."""
+    """Levels of other features that are above 0."""
 
 
 def initial_levels(
@@ -99,10 +99,10 @@ def print_mapping(release: str | None) -> None:
 
 
 def print_dependencies(features: Sequence[str]) -> None:
-    """Print what each feature level presupposes.
+    """Print the dependencies of each feature level.
 
     Raises:
-        FormatError: a feature or level is unknown; nothing is printed then.
+        FormatError: a feature or level is unknown; no line is printed then.
     """
     lines = []
     for text in features:

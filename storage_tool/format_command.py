@@ -1,7 +1,7 @@
 """`format`: give each directory of a node its ids and the first records of the metadata log.
 
-All checks come before the first write, so that nothing is formatted when one fails. An interrupted
-run can be repeated with `--ignore-formatted`.
+All checks come before the first write, so that no directory is formatted if a check fails. An
+interrupted run can be repeated with `--ignore-formatted`.
 
 Source: `org.apache.kafka.metadata.storage.Formatter`, `kafka.tools.StorageTool`.
 """
@@ -70,7 +70,7 @@ def _check_options(options: argparse.Namespace, node: NodeFile) -> None:
 
 
 def _read(config: NodeConfig, cluster_id: str) -> Ensemble:
-    """Read what is there, tell what cannot be read, and check that it fits."""
+    """Read the directories, print those that cannot be read, and check that their ids agree."""
     ensemble = meta_properties.read_ensemble(
         PosixFileSystem(),
         [Path(directory) for directory in config.log_dirs],

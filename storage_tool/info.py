@@ -1,4 +1,4 @@
-"""`info`: which directories a node has, what they are formatted for, and what is wrong."""
+"""`info`: the directories of a node, their ids from the format, and their problems."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Found:
     """The findings in the directories of a node.
 
     Attributes:
-        named: Whether the property file names any.
-        directories: Those that are there.
-        metadata: What the first formatted one says of itself; None where none is formatted.
-        problems: What is wrong, one line each.
+        named: Whether the property file names any directory.
+        directories: The directories that exist.
+        metadata: `meta.properties` of the first formatted one; None if none is formatted.
+        problems: The problems, one line each.
     """
 
     named: bool
@@ -49,7 +49,7 @@ class Found:
 
 
 def run(config: str) -> int:
-    """Print what is found; returns 1 if there is any problem, else 0."""
+    """Print the findings; returns 1 if there is any problem, else 0."""
     found = look(config)
     if text := found.text():
         print(text)
@@ -85,7 +85,7 @@ def look(config: str) -> Found:
 
 
 def _look_at(directory: Path, normal: dict[Path, MetaProperties]) -> str | None:
-    """Read one directory into `normal`; returns what is wrong with it otherwise."""
+    """Read one directory into `normal`; returns its problem instead if it has one."""
     try:
         normal[directory] = meta_properties.read(PosixFileSystem(), directory)
     except FileNotFoundError:

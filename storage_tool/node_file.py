@@ -12,7 +12,7 @@ from jbodlab.config.key_table import Values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFile:
-    """A property file as far as it can be read without judging the node's configuration.
+    """A property file, read without a check of the node's configuration as a whole.
 
     Attributes:
         values: The settings, each of the right kind and range.

@@ -1,13 +1,13 @@
-"""Reads all of a replica's segments and compares them with themselves: what has a disk changed?
+"""Reads all of a replica's segments and checks their consistency, to find changes made by a disk.
 
-Of each segment every batch is read: its length, its CRC, that offsets go on without a gap from the
-name of the file to the name of the next one, unless the log is compacted, and that leader epochs,
-which no CRC covers, do not descend. Each entry of an offset index must name a batch that is not
-behind the entry's offset, those of a time index must lie in the segment. Nothing is changed.
+Every batch of each segment is read. The checks are: its length; its CRC; offsets without a gap from
+the name of the file to the name of the next one, unless the log is compacted; leader epochs, which
+no CRC covers, that do not descend. Each entry of an offset index must name a batch that is not
+behind the entry's offset; the offsets of a time index must be in the segment. No file is changed.
 
-The files may be those of a running broker. Its last segment grows, and counts as far as whole
-batches go; the indexes of that one are not on the disk yet. What a crash has torn off the end of a
-log is no damage either: the next start cuts it.
+The files may be those of a running broker. Its last segment grows, and is checked up to the last
+whole batch; the indexes of that segment are not on the disk yet. A tail torn by a crash is not
+damage either: the next start truncates it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """One place in a replica that is not as it was written.
+    """One damaged place in a replica.
 
     Attributes:
-        base_offset: Of the segment.
-        file: Its file that is damaged.
-        position: First byte concerned.
-        problem: What is wrong there.
-        first_offset: First record concerned.
-        last_offset: Last one; None where nothing tells.
-        in_index: Whether the records are well, and only the way to them is not.
+        base_offset: Base offset of the segment.
+        file: Name of the damaged file.
+        position: First damaged byte.
+        problem: Description of the damage.
+        first_offset: Offset of the first damaged record.
+        last_offset: Offset of the last one; None if unknown.
+        in_index: Whether the records are intact, and only an index is damaged.
     """
 
     base_offset: int
@@ -68,9 +68,9 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         in_use: Whether a broker runs that appends to its replicas.
-        clean: Whether the broker that used it last was stopped in order.
+        clean: Whether the broker that used it last had a clean shutdown.
         has_gaps: Whether compaction may have left gaps of offsets in the replica, as the cleaner's
-            checkpoint names it; then what a segment has lost at its end is not seen.
+            checkpoint names it; then a lost end of a segment is not detected.
     """
 
     in_use: bool
@@ -90,11 +90,11 @@ def verify_replica(
 
     Args:
         fs: The disk.
-        folder: Of a current replica.
-        circumstances: Of its directory.
+        folder: Partition directory of a current replica.
+        circumstances: Facts about its log directory.
         recovery_point: Offset up to which its records are known to have been on the disk.
         throttle: Keeps the rate of reading.
-        forget_cached: Has the system forget what it holds of a file in memory.
+        forget_cached: Drops a file from the page cache.
 
     Raises:
         OSError: a file cannot be read, or was removed meanwhile.
@@ -113,7 +113,7 @@ def verify_replica(
         source = fs.open_source(segment.path)
         try:
             size = fs.size(segment.path)
-            # What a broker appends to is in memory; it is the disk that is asked for the rest.
+            # A broker's active segment is in the page cache; all others are read from the disk.
             if next_base is not None or not circumstances.in_use:
                 forget_cached(source)
             throttled = _Throttled(source, throttle)
@@ -146,14 +146,15 @@ class _Open(NamedTuple):
 class _Epochs(msgspec.Struct):
     """Leader epochs of the batches so far.
 
-    One that descends shows that an earlier one had risen wrongly, unless it is below those before.
+    An epoch that descends shows that the last rise was wrong, unless it is below the epoch before
+    that rise.
     """
 
     latest: int = -1
     before: int = -1
     """The one before the last rise."""
     base_offset: int = 0
-    """Of the segment in which it rose last."""
+    """Base offset of the segment with the last rise."""
     position: int = 0
     first_offset: int = 0
 
@@ -179,9 +180,9 @@ class _Segment:
         """Where the last whole batch ends."""
         self._open: _Open | None = None
         self._entries: deque[tuple[int, int]] = deque()
-        """Offset and position of the index entries that were not met yet."""
+        """Offset and position of the index entries behind the batches read so far."""
         self._indexed_offset = base_offset - 1
-        """The largest that an index names."""
+        """The largest offset that an index names."""
         self._index_problems: dict[str, tuple[int, str]] = {}
         """Position and text of the first problem of an index, by its file name."""
         self.path = folder / names.log_file(base_offset)
@@ -228,12 +229,12 @@ class _Segment:
     def forgive_tail(
         self, file: ReadFile, size: int, circumstances: Circumstances, recovery_point: int
     ) -> None:
-        """Take what a write in progress, or one torn by a crash, leaves at the end of a log."""
+        """Accept an incomplete end of a log: a write in progress, or one torn by a crash."""
         broken = self._open
         if broken is None:
             return
         is_growing = circumstances.in_use and broken.is_cut_short
-        # What a crash tears was not said to be on the disk, and nothing lies behind it.
+        # A torn write is at or behind the recovery point, and no batch follows it.
         is_torn = (
             not circumstances.in_use
             and not circumstances.clean

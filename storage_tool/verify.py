@@ -1,8 +1,8 @@
 """`jbodlab storage verify`: reads log directories of this machine, and finds damage.
 
 Every segment of every current replica is read at a bounded rate, see
-`storage_tool.verification`. The broker may run, or not; nothing is asked of it. Where it
-runs, what looks damaged is read once more, as a segment may have been rolled, cut or removed in
+`storage_tool.verification`. The broker may run or not; the tool sends it no request. If it runs, a
+replica that looks damaged is read once more, as a segment may have been rolled, cut or removed in
 between.
 """
 
@@ -39,7 +39,7 @@ ATTEMPTS = 5
 """Attempts at a replica whose files vanish while they are read."""
 
 LOOK_AGAIN_S = 1.0
-"""How long after something looked damaged beside a running broker it is looked at again."""
+"""Pause before a replica of a running broker that looked damaged is read again."""
 
 
 class VerifyError(JbodlabError):
@@ -51,7 +51,7 @@ class VerifiedDirectory:
     """The findings in one directory.
 
     Attributes:
-        directory_id: As its `meta.properties` has it; None where it has none.
+        directory_id: Id from its `meta.properties`; None if the file has none.
         in_use: Whether a broker runs that uses it.
     """
 
@@ -67,7 +67,7 @@ class VerifiedDirectory:
 
 
 def run(options: Namespace, output: Output) -> int:
-    """Verify directories; returns 1 if something is damaged, else 0."""
+    """Verify directories; returns 1 if a replica is damaged, else 0."""
     fs = PosixFileSystem()
     throttle = RateThrottle(threading.Event(), Rate(options.rate * 1e6), time.monotonic)
     verified = []
@@ -115,7 +115,7 @@ def verify_directory(
 def _verify_replica(
     fs: FileSystem, folder: Path, in_use: bool, throttle: Throttle
 ) -> VerifiedReplica | None:
-    """Verify one replica; None if it has gone meanwhile."""
+    """Verify one replica; None if it was removed meanwhile."""
     topic_partition = names.parse_partition_dir(folder.name).topic_partition
     for _ in range(ATTEMPTS):
         circumstances = Circumstances(
@@ -130,7 +130,7 @@ def _verify_replica(
                 fs, folder, circumstances, recovery_point, throttle, _forget_cached
             )
         except FileNotFoundError:
-            # Retention has removed a segment, or somebody the replica.
+            # Retention has removed a segment, or the replica was removed.
             if not in_use:
                 raise
             if not fs.exists(folder):
@@ -146,7 +146,7 @@ def _offsets(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
 
 
 def _folders(fs: FileSystem, path: Path, topics: frozenset[str]) -> Iterator[Path]:
-    """Return the folders of current replicas; other entries are not looked at."""
+    """Return the folders of current replicas; other entries are ignored."""
     for name in fs.listdir(path):
         try:
             parsed = names.parse_partition_dir(name)
@@ -161,7 +161,7 @@ def is_locked(directory: Path) -> bool:
     """Return whether another process holds the lock of a directory; takes none itself.
 
     Raises:
-        OSError: nobody can tell.
+        OSError: the lock cannot be checked.
     """
     try:
         fd = os.open(directory / names.LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,17 +1,18 @@
-"""Who leads a partition: the election of a KRaft controller as one pure function.
+"""Leader election of a partition, as a KRaft controller does it, in one pure function.
 
-Whoever asks gives the replicas as they will be (`Candidates`) and a test of who may lead at all,
-and gets the winner. The order of the steps is that of the field's `PartitionChangeBuilder`:
+The caller passes the replicas as they will be after the change (`Candidates`), with a test whether
+a broker may lead, and gets the winner. The order of the steps is that of Kafka's
+`PartitionChangeBuilder`:
 
-1. the preferred replica, if it is asked for and may lead;
+1. the preferred replica, if the election is for it and it may lead;
 2. the leader, if it still may lead;
-3. the first replica, in the order of assignment, that is in sync and may lead; where nobody is in
-   sync, the first that is an eligible leader replica (ELR);
-4. where neither ISR nor ELR has a member left, the last known leader, if it may lead;
-5. where an unclean election is allowed, the first replica that may lead.
+3. the first replica, in the order of assignment, that is in sync and may lead; if no replica is in
+   sync, the first eligible leader replica (ELR) that may lead;
+4. if both ISR and ELR are empty, the last known leader, if it may lead;
+5. if an unclean election is allowed, the first replica that may lead.
 
-Beyond Kafka, every step passes over replicas in degraded directories as long as somebody else may
-win it, and a leader that should leave such a directory is treated so, too.
+Beyond Kafka, every step skips replicas in degraded directories as long as another replica may win
+it; it also skips a leader that should leave such a directory.
 
 Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-966.
 """
@@ -28,18 +29,18 @@ from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 
 
 class Election(Enum):
-    """Who is preferred, and who may win."""
+    """Which replica the election prefers, and which replicas may win it."""
 
     ONLINE = auto()
     """The current leader if it still may lead, else the first of the ISR that may."""
     PREFERRED = auto()
     """The first replica if it may lead and its directory is not degraded, else as ONLINE."""
     UNCLEAN = auto()
-    """As ONLINE; if nobody of the ISR may lead, any replica that may."""
+    """Like ONLINE; if no member of the ISR may lead, any replica that may lead wins."""
 
 
 class Winner(NamedTuple):
-    """Who leads, or NO_LEADER, and whether records may be lost by it."""
+    """The elected leader, or NO_LEADER, and whether the election may lose records."""
 
     leader: BrokerId
     is_unclean: bool
@@ -57,17 +58,18 @@ def _nobody(_: BrokerId) -> bool:
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition as it will be, but for its leader.
+    """A partition after a change, before its leader is elected.
 
     Attributes:
-        leader: Who has led so far, or NO_LEADER.
-        replicas: In the order of assignment.
-        isr: Members in sync.
+        leader: The leader before the change, or NO_LEADER.
+        replicas: Brokers in the order of assignment.
+        isr: Brokers in sync.
         may_lead: Whether a broker is active and the replica's directory online.
-        elr: Eligible leader replicas; empty where the cluster has none.
-        last_known_elr: Members that the ELR had before it was lost; empty where they do not count.
-        is_degraded: Whether a replica lies where others should rather lead from.
-        should_leave: Whether a leader should give way because of that.
+        elr: Eligible leader replicas; empty in a cluster without them.
+        last_known_elr: Former members of a lost ELR; empty if they may not win.
+        is_degraded: Whether a broker's replica is in a degraded directory, so that another replica
+            should lead if possible.
+        should_leave: Whether the leader should resign because its directory is degraded.
     """
 
     leader: BrokerId
@@ -85,12 +87,12 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
         return replica in self.replicas and replica in members and self.may_lead(replica)
 
     def is_good(self, replica: BrokerId) -> bool:
-        """Return whether that is so, and nobody else would be better."""
+        """Return whether a replica may win and its directory is not degraded."""
         return self.may_win(replica) and not self.is_degraded(replica)
 
 
 def elect(partition: Candidates, election: Election) -> Winner:
-    """Return who leads a partition.
+    """Return the leader of a partition.
 
     Args:
         partition: Replicas and ISR as they will be after the change, with the present leader.
@@ -122,13 +124,13 @@ def elect(partition: Candidates, election: Election) -> Winner:
 
 
 def completed(members: Members, removing: tuple[BrokerId, ...]) -> Members | None:
-    """Return what a reassignment ends with; None if it is not complete yet.
+    """Return replicas and ISR after a reassignment; None if it is not complete yet.
 
-    It is complete when every replica that shall stay is in sync.
+    It is complete when every replica that it keeps or adds is in sync.
 
     Args:
-        members: Replicas and ISR while it runs.
-        removing: Replicas that shall go.
+        members: Replicas and ISR during the reassignment.
+        removing: Replicas that the reassignment removes.
     """
     isr = tuple(member for member in members.isr if member not in removing)
     replicas = tuple(replica for replica in members.replicas if replica not in removing)

@@ -1,7 +1,7 @@
 """Compression and decompression of record batches: the door to the library that does it.
 
 The library (cramjam) is imported when the first compressed batch is read: many clusters have none.
-It lets other threads run while it works.
+Compression and decompression let other threads run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 """Name of each codec as in Kafka's settings and tools, by its number in a batch's attributes."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
-"""Begins the framing that the Java library puts around snappy blocks; other clients omit it."""
+"""First bytes of the Java library's frame around snappy blocks; other clients omit the frame."""
 
 XERIAL_HEADER_SIZE = 16
 XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
@@ -34,17 +34,17 @@ LZ4_PLAIN = 1 << 31
 LZ4_MAGIC, LZ4_END = LZ4_FRAME[:4], bytes(4)
 LZ4_HEADER_SIZE = len(LZ4_FRAME)
 LZ4_KIND, LZ4_INDEPENDENT = 0b1110_0011, 0b0110_0000
-"""Version, independent blocks and reserved bits of a frame's flags, and what they have to be."""
+"""Version, independent blocks and reserved bits of a frame's flags, and their required values."""
 LZ4_BLOCK_CHECKSUMS, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 1 << 4, 1 << 3, 1 << 2
 
 LIKELY_RATIO, LIKELY_BYTES_MIN = 4, 16 << 10
 """Room that is enough for most batches; cheaper to have than room for any."""
 
 OUTPUT_FULL = "failed to write whole buffer"
-"""What the library says when the room was not enough."""
+"""Error text of the library if the output buffer was too small."""
 
 LACK_OF_MEMORY = ("not enough memory", "cannot allocate memory", "allocation_failed")
-"""What the libraries for zstd and lz4, and the system, say when they get no memory."""
+"""Error texts of the libraries for zstd and lz4, and of the system, if an allocation fails."""
 
 
 def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = None) -> bytes:
@@ -53,12 +53,13 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
     Args:
         codec: Bits 0-2 of the batch's attributes.
         data: Everything behind the batch header.
-        bytes_max: Most bytes that they may have; no more memory is used for more. None: any.
+        bytes_max: Most bytes that the records may have, which also bounds the memory used; None
+            for no limit.
 
     Raises:
-        DecompressedSizeError: there are more.
+        DecompressedSizeError: the records have more bytes.
         DecodeError: the codec is unknown, or the data is damaged.
-        MemoryError: the process has not enough; nothing is said of the data.
+        MemoryError: the process lacks memory; the data may be valid or not.
     """
     if codec == NONE:
         return bytes(data)
@@ -81,17 +82,17 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
 
 
 def check_framing(codec: int, data: bytes | memoryview) -> None:
-    """Check that Java's clients can read what around the compressed blocks is to be read.
+    """Check that Java's clients can read the frame around the compressed blocks.
 
-    They know fewer frames than the formats have: of LZ4 a single one, of independent blocks; of
-    snappy those that claim to be readable by what knows version 1.
+    They support fewer frames than the formats allow: of LZ4 a single frame of independent blocks,
+    of snappy the frames that declare themselves readable by version 1.
 
     Args:
         codec: Bits 0-2 of the batch's attributes.
         data: Everything behind the batch header.
 
     Raises:
-        DecodeError: they cannot.
+        DecodeError: Java's clients cannot read the frame.
     """
     if codec == SNAPPY and data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:
         if len(data) < XERIAL_HEADER_SIZE or struct.unpack_from(">i", data, 12)[0] < 1:
@@ -106,10 +107,10 @@ def check_framing(codec: int, data: bytes | memoryview) -> None:
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """Return the records of a batch compressed, in the framing that every client reads.
+    """Return the compressed records of a batch, in a frame that every client can read.
 
     Args:
-        codec: Bits 0-2 of the batch's attributes, one that is known.
+        codec: Bits 0-2 of the batch's attributes; a known codec.
         data: The records.
     """
     if codec == NONE:
@@ -171,7 +172,7 @@ def _is_lack_of_memory(error: Exception) -> bool:
 
 
 def _lz4_frame_end(data: bytes | memoryview) -> int:
-    """Return where the frame ends that begins here; raises DecodeError if it is of another kind."""
+    """Return the end position of the frame; raises DecodeError if it is of another kind."""
     flags = data[len(LZ4_MAGIC)]
     if data[: len(LZ4_MAGIC)] != LZ4_MAGIC or flags & LZ4_KIND != LZ4_INDEPENDENT:
         raise DecodeError("expected an lz4 frame of independent blocks")
@@ -183,7 +184,7 @@ def _lz4_frame_end(data: bytes | memoryview) -> int:
 
 
 def _snappy_blocks(data: bytes) -> list[bytes]:
-    """Take the framing of the Java library off, where there is one."""
+    """Return the compressed blocks without the frame of the Java library, if there is one."""
     if not data.startswith(XERIAL_MAGIC):
         return [data]
     blocks = []

@@ -19,11 +19,11 @@ A batch is a header of 61 bytes and its records, all integers big-endian:
     57      records count          int32
     61      records, compressed as one block if a codec is set
 
-A record: varint length of what follows, int8 attributes, varlong timestamp delta, varint offset
-delta, varint key size and key, varint value size and value, varint header count and headers (varint
-key size, key, varint value size, value). Sizes are zig-zag; -1 is null.
+A record: varint length of the rest, int8 attributes, varlong timestamp delta, varint offset delta,
+varint key size and key, varint value size and value, varint header count and headers (varint key
+size, key, varint value size, value). Sizes are zig-zag; -1 is null.
 
-Base offset, batch length, leader epoch and magic lie outside the CRC, so a broker stamps them.
+The CRC does not cover base offset, batch length, leader epoch and magic, so a broker can set them.
 
 Source: `org.apache.kafka.common.record.DefaultRecordBatch`, `DefaultRecord`.
 """
@@ -90,7 +90,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, kept by compaction even when that record is gone."""
+        """Offset of the last record; compaction keeps it even if it removes that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -115,7 +115,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Producer sequence of the last record, after 2^31-1 comes 0; -1 without a sequence."""
+        """Producer sequence of the last record, 0 follows 2^31-1; -1 without a sequence."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
@@ -180,7 +180,7 @@ def iterate_headers(data: bytes | bytearray | memoryview) -> Iterator[tuple[int,
     """Yield position and header of each whole batch; an incomplete last batch ends it silently.
 
     Raises:
-        DecodeError: something that cannot be a batch.
+        DecodeError: the bytes cannot be a batch.
     """
     position = 0
     while len(data) - position >= HEADER_SIZE:
@@ -195,7 +195,7 @@ def iterate_headers(data: bytes | bytearray | memoryview) -> Iterator[tuple[int,
 def iterate_records(
     data: bytes | bytearray | memoryview, position: int = 0, header: BatchHeader | None = None
 ) -> Iterator[BatchRecord]:
-    """Yield the records of the batch at a position; the CRC is not looked at.
+    """Yield the records of the batch at a position; the CRC is not checked.
 
     Raises:
         DecodeError: the batch is incomplete, its records or their count are malformed, or it is

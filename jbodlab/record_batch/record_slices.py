@@ -1,6 +1,6 @@
-"""Where the records of a batch begin and end: enough to copy some of them and to leave others.
+"""Where the records of a batch begin and end: enough to copy some of them and to drop others.
 
-Values and headers are not taken apart. The layout is in `record_batch`.
+Values and headers are not decoded. The layout is in `record_batch`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ class RecordSlice(NamedTuple):
     """One record in the bytes of its batch.
 
     Attributes:
-        start: Where its size begins.
-        delta_at: Where its timestamp delta begins, behind size and attributes.
-        rest_at: Where what follows the timestamp delta begins.
-        end: Behind it.
+        start: Position of its size.
+        delta_at: Position of its timestamp delta, behind size and attributes.
+        rest_at: Position of the fields behind the timestamp delta.
+        end: Position behind the record.
         timestamp_delta: In ms.
-        key: None if it has none.
-        has_value: Whether it is no tombstone.
+        key: None for a record without a key.
+        has_value: Whether the record has a value; False for a tombstone.
     """
 
     start: int
@@ -35,10 +35,10 @@ class RecordSlice(NamedTuple):
 
 
 def slice_records(records: bytes, count: int) -> list[RecordSlice]:
-    """Take the uncompressed records of a batch apart.
+    """Return the slices of a batch's uncompressed records.
 
     Raises:
-        DecodeError: they are not as many, or one is malformed.
+        DecodeError: the number of records differs, or a record is malformed.
     """
     found = []
     position = 0

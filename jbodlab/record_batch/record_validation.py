@@ -1,23 +1,24 @@
-"""Checks that the records of a batch are what its header says; it looks at every one.
+"""Checks that the records of a batch match its header; it reads every record.
 
 Each record begins where the one before it ends, the last one ends where the batch ends, there are
 as many as the header counts, their offset deltas are 0, 1, 2 ..., and the fields of each, headers
-included, fill it exactly. What no client could get past so never becomes an offset. On the way the
-range of the timestamps is found, and whether every record has a key. Not looked at: the attributes
-of a record, which mean nothing, and the contents of keys, values and headers.
+included, fill it exactly. So a record that would stop every client never gets an offset. The check
+also finds the range of the timestamps, and whether every record has a key. It does not read the
+attributes of a record, which have no meaning, nor the contents of keys, values and headers.
 
 A step of the interpreter for each byte would cost more than all the rest of a produce request, so
-there are four ways to go on, each as strict as the others:
+there are four methods, each as strict as the others:
 
 * `_step` checks one record of any kind.
-* `_stride` takes the records behind it to be of its size and shape, and compares them column by
-  column: a slice whose stride is that size holds the same byte of each. Columns of sizes must be
-  those of the record before, columns of offset deltas those of the numbers that follow, columns of
-  timestamp deltas numbers of the same width. A dozen slices do for any number of records.
+* `_stride` assumes that the next records have the size and shape of the checked one, and compares
+  them column by column: a slice with that size as its stride holds the same byte of each record.
+  Columns of sizes must be those of the checked record, columns of offset deltas those of the next
+  numbers, columns of timestamp deltas numbers of the same width. A dozen slices are enough for any
+  number of records.
 * `_hurry` checks records of varying size, without headers, with one call for all small fields.
-* `_alone` checks the only record of a batch, without headers, as senders in a hurry send it.
+* `_alone` checks the only record of a batch, without headers, as producers without linger send it.
 
-What the latter three do not recognise is left to `_step`, which also says what is wrong.
+`_step` checks the records that the latter three do not recognise, and names the error.
 
 Source: `org.apache.kafka.common.record.DefaultRecord.readFrom`,
 `org.apache.kafka.storage.internals.log.LogValidator`.
@@ -81,11 +82,11 @@ _FIELDS = {
 size of the key, two bytes behind that.
 """
 _ENDS = ((0, 0), (0x80, 0), (0x8080, 0x80))
-"""What a varint of one or two bytes, as `_FIELDS` reads it, must be in some of its bits."""
+"""Mask and required bits of a varint of one or two bytes, as `_FIELDS` reads it."""
 
 
 class WalkedRecords(NamedTuple):
-    """What was found: the range of the timestamp deltas in ms, and whether no key is null."""
+    """The range of the timestamp deltas in ms, and whether all records have a key."""
 
     delta_min: int
     delta_max: int
@@ -96,12 +97,13 @@ def check_records(data: bytes | memoryview, start: int, count: int) -> WalkedRec
     """Check the uncompressed records of a batch.
 
     Args:
-        data: The records, and what lies in front of them; they must end where it ends.
-        start: Where the first record begins.
+        data: The records, with any bytes in front of them; the records must end where it ends.
+        start: Position of the first record.
         count: How many records the header counts, at least one.
 
     Raises:
-        DecodeError: they are not as many, do not fill the batch, or one is malformed.
+        DecodeError: the number of records differs, they do not fill the batch, or a record is
+            malformed.
     """
     size = len(data) - start
     if count * RECORD_BYTES_MIN > size:
@@ -155,7 +157,7 @@ def _alone(body: bytes | memoryview, start: int) -> WalkedRecords | None:
 
 
 class _Walk:
-    """One way through the records of a batch; stands before one of them."""
+    """A cursor over the records of a batch; its position is the beginning of a record."""
 
     def __init__(self, body: bytes, start: int, count: int) -> None:
         self._body = body
@@ -178,7 +180,7 @@ class _Walk:
             if self._stride():
                 patience = STRIDES_FROM
                 continue
-            # Where sizes vary, columns are looked at ever less often.
+            # If sizes vary, columns are compared ever less often.
             until = min(self._count, self._number + patience)
             patience *= 2
             while self._number < until:
@@ -221,7 +223,7 @@ class _Walk:
         # No further than offset deltas of one width, and of one block.
         block_end = _WIDE_FROM if number < _WIDE_FROM else _BLOCK - number % _BLOCK + number
         most = min(self._count - number, (len(body) - behind) // size, block_end - number)
-        # A look at few of them spares most looks at all.
+        # A comparison of a few records makes most comparisons of all records unnecessary.
         few = body[behind : behind + STRIDES_FROM * size : size]
         if most < STRIDES_FROM or few.count(body[first]) < STRIDES_FROM:
             return False
@@ -302,7 +304,7 @@ class _Walk:
 
 
 def _shape(body: bytes, first: int) -> tuple[range, range, list[int]]:
-    """Return where the fields of a checked record lie: both deltas, and the bytes of its sizes."""
+    """Return the positions in a checked record of both deltas, and of the bytes of its sizes."""
     position = _end(body, first)
     sizes = [*range(first, position)]
     timestamp_delta = range(position + 1, _end(body, position + 1))
@@ -367,7 +369,7 @@ def _numbers(columns: list[bytes]) -> set[int] | None:
 
 
 def _end(body: bytes, position: int) -> int:
-    """Return where a varint ends, however long it is."""
+    """Return the end position of a varint of any length."""
     while body[position] >= 0x80:
         position += 1
     return position + 1
@@ -385,7 +387,7 @@ def _size(body: bytes, position: int) -> tuple[int, int]:
 
 
 def _skip_bytes(body: bytes, position: int) -> int:
-    """Return where a key or value ends, as its size says."""
+    """Return the end position of a key or value, from its size."""
     if body[position] == _NULL:
         return position + 1
     size, position = _size(body, position)

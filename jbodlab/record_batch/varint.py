@@ -1,7 +1,7 @@
-"""Varints: seven bits in each byte, the lowest first; the highest bit says that more follow.
+"""Varints: seven bits in each byte, the lowest first; the highest bit is set if more bytes follow.
 
-Unsigned ones are the sizes, counts and tags of Kafka's messages. The fields of a record in a batch
-are zig-zag: 0, -1, 1, -2 stand as 0, 1, 2, 3. Readers raise IndexError where the bytes end.
+Sizes, counts and tags of Kafka's messages are unsigned varints. The fields of a record in a batch
+are zig-zag: 0, 1, 2, 3 encode 0, -1, 1, -2. Readers raise IndexError where the bytes end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Encoded(dict[int, bytes]):
 
 
 UVARINTS = _Encoded()
-"""The unsigned varint of every number: what is written in place saves the call of `uvarint`."""
+"""The unsigned varint of each number; a direct lookup saves the call of `uvarint`."""
 
 UVARINTS.update((number, UVARINTS[number]) for number in range(_KEPT))
 

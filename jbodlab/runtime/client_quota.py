@@ -1,4 +1,4 @@
-"""The quotas of clients: for whom they are, what they limit, and which of them counts.
+"""Client quotas: their entities, their limits, and which quota applies to a client.
 
 Source: `org.apache.kafka.server.config.QuotaConfig`, `kafka.server.ClientQuotaManager`, KIP-55,
 KIP-124, KIP-257, KIP-599, KIP-612.
@@ -27,19 +27,19 @@ WHOLE = frozenset({PRODUCER_RATE, CONSUMER_RATE, CONNECTION_RATE})
 """Quotas without fractions: bytes, or connections, in a second."""
 
 ANONYMOUS = "ANONYMOUS"
-"""The user of every client: there is no authentication."""
+"""The user of every client, as clients do not authenticate."""
 
 CLIENTS_MAX = 10_000
-"""Clients, or addresses, whose use is remembered; with more, all are forgotten."""
+"""Clients, or addresses, with a remembered use; if there are more, all are forgotten."""
 
 
 def quota_of(
     quotas: Quotas, key: str, user: str, client_id: str
 ) -> tuple[float, tuple[str, ...]] | None:
-    """Return the limit of a client, and who shares it; None without a limit.
+    """Return the limit of a client, and the names that share it; None without a limit.
 
-    Of those that match the most precise counts. A default gives each user, or client, that it
-    covers a limit of its own.
+    The most precise of the matching quotas applies. A default quota gives a separate limit to each
+    user, or client, that it covers.
     """
     for entities, shared_by in _candidates(user, client_id):
         value = quotas.get(entities, {}).get(key)

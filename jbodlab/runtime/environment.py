@@ -1,8 +1,8 @@
 """The environment of a server: clock, randomness, ids, threads, disks and network.
 
 `machine.system_environment` is that of the machine. A server can get another value, for example
-with a manual clock or disks in memory; broker, controller and this library use nothing else. Each
-part gets only the callables that it uses.
+with a manual clock or disks in memory; broker, controller and this library reach the machine only
+through it. Each part gets only the callables that it uses.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """Clock, randomness, threads, disks and network of a server; tests pass fakes.
 
     Attributes:
-        monotonic_s: Seconds on a clock that never goes back; it goes on while a callback runs,
-            which that of the event loop need not do.
+        monotonic_s: Seconds on a clock that never goes back; it advances while a callback runs,
+            which the clock of the event loop need not do.
         wall_ms: Milliseconds since 1970.
         random: Choices that need not be secret.
-        random_bytes: So many bytes that nobody else has, as `os.urandom`.
+        random_bytes: Returns the given number of unique random bytes, as `os.urandom`.
         threads: Makes threads.
-        fs_of: The disk under a directory.
-        connect_rpc: Makes the way to the controller at `host:port`, on a running event loop.
-        compactor: Makes who compacts the logs of one directory.
-        rpc_server: Makes what listens for brokers; raises ConfigError where that cannot be done.
+        fs_of: Returns the disk under a directory.
+        connect_rpc: Makes the transport to the controller at `host:port`, on a running event loop.
+        compactor: Makes the compactor for the logs of one directory.
+        rpc_server: Makes the server that listens for brokers; raises ConfigError if it cannot.
 
-    Connections of Kafka's protocol are made by the event loop.
+    The event loop makes the connections of Kafka's protocol.
     """
 
     monotonic_s: Callable[[], float]

@@ -1,4 +1,4 @@
-"""The connections of a small HTTP server: each has a task that answers what came, and closes it."""
+"""The connections of a small HTTP server: a task per connection answers a request and closes it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class HttpConnections:
-    """Those that are open; lives on the event loop.
+    """The open connections; lives on the event loop.
 
     Args:
-        name: Of their tasks.
-        most: How many there may be at a time; another one is dropped.
-        serve: Answers one. A client that is gone or too slow may make it raise OSError, EOFError
-            or TimeoutError.
+        name: Name of their tasks.
+        most: How many connections may be open at a time; further ones are dropped.
+        serve: Answers one connection. It may raise OSError, EOFError or TimeoutError if the client
+            has disconnected or is too slow.
     """
 
     def __init__(self, name: str, most: int, serve: Serve) -> None:
@@ -28,7 +28,7 @@ class HttpConnections:
         return len(self._tasks)
 
     def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection; what `asyncio.start_server` is given."""
+        """Serve a connection; the callback for `asyncio.start_server`."""
         if len(self._tasks) >= self._most:
             writer.transport.abort()
             return
@@ -47,7 +47,7 @@ class HttpConnections:
         try:
             await self._serve(reader, writer)
         except (OSError, EOFError, TimeoutError):
-            # Whoever asked has gone, or will ask again.
+            # The client has disconnected, or will retry.
             writer.transport.abort()
         finally:
             writer.close()

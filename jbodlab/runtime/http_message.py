@@ -1,6 +1,6 @@
-"""Heads of HTTP/1.1 requests, read, and answers, written; for doors that serve one thing.
+"""Reads heads of HTTP/1.1 requests, and writes responses; for endpoints with a single purpose.
 
-What is ambiguous is refused: a request whose lines are no HTTP, or that names a header twice.
+An ambiguous request is refused: one with lines that are not HTTP, or with a header twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         method: In capitals.
         path: Without the query, decoded.
         query: Its fields; of several with one name the last.
-        headers: By name in small letters.
+        headers: Values by lower-case name.
     """
 
     method: str
@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int | None:
-        """Bytes of the body; None if that is not told in a form that is read here."""
+        """Bytes of the body; None if the headers give them in an unsupported form."""
         if "transfer-encoding" in self.headers:
             return None
         text = self.headers.get("content-length", "0")

@@ -1,8 +1,9 @@
 """The clock of the event loop in whole milliseconds, and timers by it.
 
-Rounded, not cut: a timer that fires at millisecond 1,000 may read 0.9999999 s, and with uvloop
-always reads a whole millisecond that a float does not hold exactly. Cut off it would be a
-millisecond early, find nothing due, and set the same timer again and again until the next one.
+Times are rounded, not truncated: a timer that fires at millisecond 1,000 may read 0.9999999 s, and
+with uvloop it always reads a whole millisecond that a float does not hold exactly. A truncated time
+would be a millisecond early; the callback would find no work due, and set the same timer again and
+again until the next millisecond.
 """
 
 from __future__ import annotations
@@ -19,5 +20,5 @@ def loop_ms(loop: asyncio.AbstractEventLoop | None = None) -> int:
 def call_at_ms(
     time_ms: int, callback: Callable[..., object], *arguments: object
 ) -> asyncio.TimerHandle:
-    """Call back on the running loop when `loop_ms` has come to a time."""
+    """Call back on the running loop when `loop_ms` has reached a time."""
     return asyncio.get_running_loop().call_at(time_ms / 1000, callback, *arguments)

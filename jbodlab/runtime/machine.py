@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from jbodlab.storage.compaction.compaction_plan import Compactor
 
 NICENESS = 19
-"""Of a thread with lowered priority."""
+"""Niceness of a thread with lowered priority."""
 
 
 class MachineThreads:
     """Threads of the operating system."""
 
     def start(self, work: Callable[[], None], name: str) -> None:
-        """Run a function on a thread; the name is for others that make threads.
+        """Run a function on a thread; the name is for other implementations of `Threads`.
 
-        The caller goes on at once: `threading.Thread` would have it wait until the thread runs,
-        which takes the event loop a tenth of a millisecond on a good day.
+        The call returns at once: `threading.Thread` would wait until the thread runs, which costs
+        the event loop a tenth of a millisecond at best.
         """
         del name
         _thread.start_new_thread(work, ())
@@ -70,14 +70,14 @@ def system_environment() -> Environment:
 
 
 def _grpc_transport(address: str) -> RpcTransport:
-    # Only where it is used: gRPC takes a while to import, and has threads of its own.
+    # Imported only at its use: gRPC takes a while to import, and starts its own threads.
     from jbodlab.controller_api.grpc_transport import GrpcTransport
 
     return GrpcTransport(address)
 
 
 def _cleaner_process() -> Compactor:
-    # Few brokers have anything to compact.
+    # Few brokers have a log to compact.
     from jbodlab.storage.compaction.cleaner_process import CleanerProcess
 
     return CleanerProcess()

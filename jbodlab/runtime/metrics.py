@@ -6,10 +6,10 @@
 
 Names are Kafka's: of `kafka.log:type=LogManager,name=LogDirectoryOffline,logDirectory=/d1` the
 domain, the type and the name with underscores between them, and the other tags as labels. Counters
-end in `_total`. What Kafka does not have begins with `jbodlab_`.
+end in `_total`. The names of metrics that Kafka lacks begin with `jbodlab_`.
 
-Each room declares its metrics as a table of rows (name, meaning, value). Nothing is kept here but
-histograms: values are asked for at each scrape.
+Each package declares its metrics as a table of rows (name, meaning, value). This module keeps only
+histograms: all other values are read at each scrape.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Histogram:
 
     def samples(self, labels: Labels = NO_LABELS) -> list[tuple[str, Labels, float]]:
         """Return the samples of a metric of kind `histogram`."""
-        # A copy: the other thread may count on, and then the sums below would not agree.
+        # A copy: the other thread may count meanwhile, and the sums below would then disagree.
         counts, total = list(self._counts), self._sum
         samples: list[tuple[str, Labels, float]] = []
         below = 0
@@ -86,15 +86,15 @@ class Histogram:
 def values(*table: tuple[str, str, float], prefix: str = "") -> Iterator[Metric]:
     """Yield a metric without labels for each row of a table: name, meaning, value.
 
-    A name that ends in `_total` is that of a counter, every other one that of a gauge. All begin
-    with the prefix.
+    A metric with a name that ends in `_total` is a counter, every other one a gauge. All names
+    begin with the prefix.
     """
     for name, meaning, value in table:
         yield Metric(prefix + name, _kind(name), meaning, [("", NO_LABELS, value)])
 
 
 def by_label(label: str, items: Mapping[str, T]) -> list[tuple[Labels, T]]:
-    """Return items that one label tells apart, for `rows`."""
+    """Return items that differ in one label, for `rows`."""
     return [({label: key}, item) for key, item in items.items()]
 
 
@@ -104,7 +104,7 @@ def rows(
     """Yield a metric for each row of a table, with a value for each item.
 
     Args:
-        items: Labels, and the object that values are taken from.
+        items: Labels, and the object from which the values are read.
         table: Name, meaning, and the function from an item to its value.
     """
     for name, meaning, value in table:

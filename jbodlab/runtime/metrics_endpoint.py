@@ -1,7 +1,8 @@
-"""`GET /metrics` over HTTP/1.1: one small request, one answer, and the connection is closed.
+"""`GET /metrics` over HTTP/1.1: one small request, one response, and the connection is closed.
 
-It is a door for a scraper inside of the lab and no web server: it keeps no connection, reads no
-body, and answers nothing else. A request that is too large, too slow or too many is dropped.
+The endpoint is for a scraper inside of the lab, not a web server: it keeps no connection, reads no
+body, and serves no other path. It drops a request that is too large or too slow, or that exceeds
+the number of connections.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Address = tuple[str, int]
 
 
 def metrics_address(values: Values) -> Address | None:
-    """Return host and port to serve metrics at; None if that is not wanted.
+    """Return host and port to serve metrics at; None if metrics are not served.
 
     Raises:
         ConfigError: the port is not one.
@@ -40,8 +41,8 @@ class MetricsEndpoint:
     """Serves metrics at an address; lives on the event loop.
 
     Args:
-        address: Host and port; port 0 takes a free one.
-        collect: Asked for the metrics at each request.
+        address: Host and port; port 0 chooses a free port.
+        collect: Called at each request; returns the metrics.
     """
 
     def __init__(self, address: Address, collect: Callable[[], Iterable[Metric]]) -> None:
@@ -98,7 +99,7 @@ class MetricsEndpoint:
         try:
             text = render(self._collect())
         except Exception:
-            # A scrape must never end the process that it looks at.
+            # A scrape must never end the process that it monitors.
             logger.exception("cannot collect metrics")
             return answer("500 Internal Server Error")
         with_body = request.method == "GET"

@@ -7,7 +7,7 @@ moment, so the rate holds in every second and not only on average.
 from __future__ import annotations
 
 BURST_S = 0.05
-"""Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""
+"""Time for which unused rate may be used later, since a thread never wakes exactly on time."""
 
 CHUNK_BYTES = 1 << 20
 """Bytes that one call to the system copies: some hundred microseconds of a memory's time."""
@@ -24,7 +24,7 @@ class Pace:
         self._next_s = 0.0
 
     def set_rate(self, rate: int | None, now_s: float) -> None:
-        """Change the rate; None is without limit, 0 stops everything."""
+        """Change the rate; None is without limit, 0 stops the copy."""
         self.rate = rate
         self._next_s = now_s
 
@@ -49,6 +49,6 @@ class Pace:
             self._next_s = max(self._next_s, now_s - BURST_S) + size / self.rate
 
     def gave_back(self, size: int) -> None:
-        """Take back a part of what was counted last."""
+        """Subtract bytes that were counted last but not copied."""
         if self.rate:
             self._next_s -= size / self.rate

@@ -1,7 +1,7 @@
 """Tasks that cannot end unnoticed, and callbacks that all run.
 
-If a task ends with an unexpected exception, everything that relies on it waits, and asyncio logs
-the exception only when the task is collected, if ever. Here the exception is logged with its
+If a task ends with an unexpected exception, all code that relies on the task waits, and asyncio
+logs the exception only when the task is collected, if ever. This module logs the exception with its
 traceback at once. Then the task is restarted, or a callback ends the process.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 RESTART_S = 0.1
 RESTART_S_MAX = 5.0
-"""Pauses before work is restarted; doubled while it goes on failing at once."""
+"""Pauses before work is restarted; doubled as long as the work fails again at once."""
 
 logger = logging.getLogger(__name__)
 
@@ -29,18 +29,18 @@ def supervised(
 
     Args:
         work: Begins the work; called again after an exception, unless there is `on_end`.
-        name: Of the task, for the log.
-        on_end: Called with one line when the work has ended by an exception, in place of a new
-            beginning: for what cannot go on from where it broke, such as by ending the process.
+        name: Name of the task, for the log.
+        on_end: Called with one line instead of a restart when the work has raised an exception; for
+            work that cannot be restarted. It may end the process, for example.
 
     Returns:
-        The task; it ends with the work, and never by an exception.
+        The task; it ends with the work, and never raises an exception.
     """
     return asyncio.get_running_loop().create_task(_supervise(work, name, on_end), name=name)
 
 
 def call_each(callbacks: Iterable[Callable[[], object]], what: str) -> None:
-    """Call all of them; what one raises is logged, and keeps the news from none of the others."""
+    """Call all callbacks; an exception of one is logged and does not stop the others."""
     for callback in callbacks:
         try:
             callback()

@@ -7,7 +7,7 @@ import socket
 
 
 def set_up(transport: asyncio.BaseTransport, *, keep_alive: bool = False) -> None:
-    """Have small frames sent at once, and with `keep_alive` a vanished peer noticed some day."""
+    """Send small frames at once; `keep_alive` lets the system detect a vanished peer some day."""
     raw = transport.get_extra_info("socket")
     if raw is None:
         return

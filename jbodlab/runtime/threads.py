@@ -18,35 +18,35 @@ class CallQueue(Protocol):
 
 
 class Flag(Protocol):
-    """Is raised once, on one thread, and seen on another; `threading.Event` is one."""
+    """A flag that one thread sets once and another reads; `threading.Event` is one."""
 
     def set(self) -> None:
-        """Raise it."""
+        """Set the flag."""
 
     def is_set(self) -> bool:
-        """Return whether it is raised."""
+        """Return whether the flag is set."""
 
     def wait(self, timeout: float, /) -> bool:
-        """Wait until it is raised, or the seconds are over; returns whether it is raised."""
+        """Wait until the flag is set, at most `timeout` seconds; returns whether it is set."""
 
 
 class Threads(Protocol):
-    """Makes threads, and what they talk to each other with."""
+    """Makes threads, and the queues, flags and locks that they share."""
 
     def start(self, work: Callable[[], None], name: str) -> None:
-        """Run a function on a thread of its own.
+        """Run a function on a new thread.
 
-        The thread does not keep the process from ending: it may hang on a dead disk.
+        The thread does not keep the process from ending, as it may hang on a dead disk.
         """
 
     def queue(self) -> CallQueue:
         """Return a queue."""
 
     def flag(self) -> Flag:
-        """Return a flag that is not raised."""
+        """Return a flag that is not set."""
 
     def lock(self) -> AbstractContextManager[object]:
-        """Return what only one thread at a time gets into."""
+        """Return a lock that one thread at a time can hold."""
 
     def lower_priority(self) -> None:
         """Lower the priority of the calling thread, for machines with few processors."""

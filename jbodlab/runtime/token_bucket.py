@@ -1,4 +1,4 @@
-"""A limit that fills steadily; what goes beyond it leaves a debt, which is waited for.
+"""A token bucket that fills steadily; use beyond the limit leaves a debt, and the client waits.
 
 Source: `org.apache.kafka.common.metrics.stats.TokenBucket`, KIP-599.
 """
@@ -13,10 +13,10 @@ class TokenBucket(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens left of one limit; a new value for every change.
 
     Attributes:
-        rate: Tokens that come in a second; more than 0.
-        size: Most that are kept.
-        tokens: What there was at `at_s`; negative in debt.
-        at_s: On any clock that goes on steadily.
+        rate: Tokens added per second; more than 0.
+        size: Most tokens that the bucket keeps.
+        tokens: Tokens at `at_s`; negative in debt.
+        at_s: Seconds of any clock that advances steadily.
     """
 
     rate: float
@@ -26,11 +26,11 @@ class TokenBucket(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def full(cls, rate: float, kept_s: float, now_s: float) -> TokenBucket:
-        """Return a bucket with all that it may keep, which is what comes in `kept_s` seconds."""
+        """Return a full bucket; its size is the tokens of `kept_s` seconds."""
         return cls(rate=rate, size=rate * kept_s, tokens=rate * kept_s, at_s=now_s)
 
     def taken(self, amount: float, now_s: float) -> TokenBucket:
-        """Return the bucket after an amount is taken, whether there is so much or not."""
+        """Return the bucket after an amount is taken, also if it has fewer tokens."""
         return replace(self, tokens=self._tokens(now_s) - amount, at_s=now_s)
 
     def debt_s(self, now_s: float) -> float:

@@ -1,1 +1,1 @@
-"""Printing what is in the files of a log; used by jbodlab storage dump."""
+"""Printing the content of a log's files; used by jbodlab storage dump."""

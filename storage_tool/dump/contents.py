@@ -1,8 +1,7 @@
 """Contents of a record behind its metadata: the payload as text or as JSON.
 
 A `Contents` turns a record of a data batch into the end of its line, and into members of its JSON
-object. Control records are the same whatever the data is, see
-`jbodlab.metadata.records.control_records`.
+object. Control records are the same in every log, see `jbodlab.metadata.records.control_records`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RAW_BYTES_SHOWN_MAX = 64
 
 
 class Content(NamedTuple):
-    """A decoded record; `None` where there is nothing to show."""
+    """A decoded record; `None` for a key or payload without text."""
 
     key: str | None
     payload: str | None
@@ -46,7 +45,7 @@ class MetadataContents:
     """Records of the metadata log."""
 
     def text(self, record: BatchRecord) -> Content:
-        """One line of JSON, or why there is none."""
+        """One line of JSON, or the reason why the record has none."""
         try:
             versioned = frame.decode(record.value)
             if isinstance(versioned.record, RawRecord):
@@ -56,7 +55,7 @@ class MetadataContents:
             return Content(None, f"Error at {record.offset}, skipping. {error}", str(error))
 
     def members(self, record: BatchRecord) -> tuple[str, str | None]:
-        """The payload as an object with unknown tagged fields; raw bytes where it has no form."""
+        """The payload as an object with unknown tagged fields; raw bytes if it is not a record."""
         try:
             found, version = frame.decode(record.value)
         except DecodeError as error:
@@ -93,7 +92,7 @@ class PlainContents:
         return Content(key, payload)
 
     def members(self, record: BatchRecord) -> tuple[str, str | None]:
-        """Key and value; what is no text or number is there as base64, under another name."""
+        """Key and value; one that is not text or a number is base64, under another name."""
         members: dict[str, JsonValue] = {}
         complaint = None
         for name, data, decode in (
@@ -116,10 +115,10 @@ class PlainContents:
 
 
 def plain_decoder(class_name: str) -> Callable[[bytes], str | int]:
-    """Return what a decoder class of Kafka does.
+    """Return the function of a decoder class of Kafka.
 
     Raises:
-        FormatError: a class that is not built in; Java classes cannot be run here.
+        FormatError: the class is not built in; this tool cannot run Java classes.
     """
     decoder = _DECODERS.get(class_name.rpartition(".")[2])
     if decoder is None:

@@ -2,8 +2,8 @@
 
     key: {"type":"1","data":{...}} payload: {"version":"4","data":{...}}
 
-In a group of consumers, what the members sent as bytes, their subscription and assignment, is read
-as well. A tombstone has the payload `<DELETE>`.
+For a consumer group, the subscription and assignment of the members, which are bytes in the record,
+are decoded as well. A tombstone has the payload `<DELETE>`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GroupContents:
         try:
             found = decode(record.key, record.value)
         except UnknownRecordTypeError as error:
-            # Of share and streams groups, and of the future: no damage.
+            # The record is of a share or streams group, or of a later Kafka: no damage.
             said = f"Unknown record type {error.record_type} at offset {record.offset}, skipping."
             return Content(said, None)
         except DecodeError as error:
@@ -48,7 +48,7 @@ class GroupContents:
         return Content(json_text(_key_json(found)), DELETED if value is None else json_text(value))
 
     def members(self, record: BatchRecord) -> tuple[str, str | None]:
-        """Key and payload as objects; as raw bytes what cannot be decoded."""
+        """Key and payload as objects; as raw bytes if they cannot be decoded."""
         try:
             found = decode(record.key, record.value)
         except DecodeError as error:
@@ -83,7 +83,7 @@ def _value_json(record: GroupRecord, raw: bytes | None) -> JsonValue:
 
 
 def _protocol(name: str, cls: type[ConsumerProtocol], data: bytes) -> dict[str, JsonValue]:
-    """Return a field of a member as JSON; nothing where it is not what consumers send."""
+    """Return a field of a member as JSON; empty if it has not the form that consumers send."""
     try:
         found, version = consumer_protocol.decode(cls, data)
     except DecodeError:

@@ -1,8 +1,8 @@
 """Checks of the header fields outside a batch's CRC against the batches before it.
 
-Base offset, epoch and magic are not protected. Kafka's tool prints them as they stand; the JSON
-form, which other programs read, also tells where they cannot be right. Offsets are not looked at
-here: whoever prints records compares theirs.
+The CRC does not cover base offset, epoch and magic. Kafka's tool prints them unchecked; the JSON
+form, which other programs read, also reports impossible values. This module does not check offsets:
+the code that prints records compares them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ class HeaderChecks:
 
         Args:
             is_metadata: Whether it belongs to a metadata log, where epochs begin with a control
-                batch. Other logs have their epochs from whoever led then.
-            epoch: What all its batches must have, as those of a snapshot; None if they differ.
+                batch. In other logs each batch has the epoch of its leader.
+            epoch: Epoch that all its batches must have, as in a snapshot; None if epochs may
+                differ.
         """
         self._is_metadata = is_metadata
         self._epoch = epoch
         self._previous: int | None = None
 
     def complaints(self, header: BatchHeader) -> list[str]:
-        """Return what is wrong with the header of the next batch."""
+        """Return the errors in the header of the next batch."""
         found = []
         if header.magic != MAGIC:
             found.append(f"unknown magic {header.magic}; reading the batch as magic {MAGIC}")

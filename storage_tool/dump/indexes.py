@@ -4,7 +4,7 @@
     .timeindex  int64 timestamp, int32 relative offset
     .txnindex   int16 version, int64 producer id, first, last and last stable offset
 
-An index of an active segment ends with zeros, which are no entries.
+An index of an active segment ends with zeros, which are not entries.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class IndexOptions:
     """The checks of indexes to make."""
 
     sanity_check: bool = False
-    """Only what a broker checks when it starts."""
+    """Make only the checks of a starting broker."""
     verify_only: bool = False
     """Compare with the log and show no entries."""
 
 
 class IndexDump:
-    """Dumps one index after the other; tells at the end what did not agree."""
+    """Dumps one index after the other; reports the mismatches at the end."""
 
     def __init__(self, report: Report, options: IndexOptions) -> None:
         self._report = report
@@ -181,7 +181,7 @@ class _TimeFindings:
 
 
 class _LogBeside:
-    """The log file of an index; without it, nothing is compared."""
+    """The log file of an index; without it, the entries are not compared."""
 
     def __init__(self, report: Report, shown: str, index: Path) -> None:
         self._file: BatchFile | None = None

@@ -1,7 +1,7 @@
 """Dump of `.log` and `.checkpoint` files: batches and, if asked for, their records.
 
-A record or batch that cannot be read is a problem of its own: what stands behind it is dumped all
-the same, unless nobody can tell where it begins.
+A record or batch that cannot be read is reported as a problem. The dump continues with the next
+record or batch, unless its position is unknown.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class LogDump:
             )
 
     def _title(self, shown: str, path: Path) -> None:
-        """Tell that a file begins, and what its name says."""
+        """Report the beginning of a file, with the offsets in its name."""
         report, name = self._report, path.name
         if name.endswith(names.LOG_SUFFIX):
             stem = name.split(".")[0]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def shown_path(given: str) -> str:
-    """Return a path as it was given, without slashes that say nothing."""
+    """Return a path as it was given, without redundant slashes."""
     return re.sub("(?<=.)/+$", "", re.sub("/+", "/", given))
 
 
 def absolute(shown: str) -> str:
-    """Return a path from the root on, with nothing in it resolved."""
+    """Return an absolute path; links and `..` are not resolved."""
     return shown if shown.startswith("/") else f"{Path.cwd()}/{shown}"

@@ -1,6 +1,6 @@
-"""Dump of `.snapshot` files: what a partition knows of its producers as of an offset.
+"""Dump of `.snapshot` files: the producer state of a partition at an offset.
 
-The layout is drawn in `jbodlab.storage.log.producer_state`; here every entry is shown as it stands.
+The layout is drawn in `jbodlab.storage.log.producer_state`; each entry is printed unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def dump_producers(report: Report, shown: str, path: Path) -> None:
     if count < 0 or len(data) < end:
         report.problem(shown, f"producer snapshot of {len(data)} bytes claims {count} entries")
         return
-    # What stands behind them only our brokers know; Kafka and its tool do not look there.
+    # Only our brokers read the bytes behind the entries; Kafka and its tool ignore them.
     for entry in _ENTRY.iter_unpack(data[_HEAD.size : end]):
         _dump_entry(report, *entry)
 
@@ -86,7 +86,7 @@ def _dump_entry(
 
 
 def _first_sequence(last_sequence: int, offset_delta: int) -> int:
-    """Return the sequence so many before; before 0 comes the largest."""
+    """Return the sequence `offset_delta` before the last one; 0 follows the largest sequence."""
     if last_sequence < offset_delta:
         return MAX_SEQUENCE - (offset_delta - last_sequence) + 1
     return last_sequence - offset_delta

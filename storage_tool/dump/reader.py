@@ -1,7 +1,8 @@
 """The batches of a file, one after the other, with bounded memory.
 
-A file is read in blocks; a batch is seen as a part of one. What cannot be a batch ends the
-reading, as its size is not to be trusted; a batch that would reach beyond the end is a torn tail.
+A file is read in blocks; a batch is a view of a block. Bytes that cannot be a batch end the
+reading, as their size field cannot be trusted; a batch that would reach beyond the end of the file
+is a torn tail.
 
 Source: `org.apache.kafka.common.record.FileLogInputStream`.
 """
@@ -23,7 +24,7 @@ BATCH_BYTES_MAX = 256 << 20
 """A larger batch is not held in memory; no broker accepts one."""
 
 HEAD_SIZE = 17
-"""Bytes up to and with the magic, which tells the layout of the rest."""
+"""Bytes up to and with the magic, which determines the layout of the rest."""
 SIZE_MIN = 14
 """Least size behind the prefix that any format has had."""
 MAGIC_OFFSET = 16
@@ -35,13 +36,13 @@ _LAST_OFFSET = struct.Struct(">q15xi")
 
 
 class RawBatch(NamedTuple):
-    """A batch and where it begins; `data` is only good until the next one is asked for."""
+    """A batch and its position; `data` is only valid until the next batch is read."""
 
     position: int
     data: memoryview
 
     def check(self) -> None:
-        """Insist on a header of the present format, or of a later one that is read as such.
+        """Check that the header has the present format, or a later one that is read as this one.
 
         Raises:
             DecodeError: the batch is of an old format, or too short.
@@ -63,7 +64,7 @@ class RawBatch(NamedTuple):
 class BatchFile:
     """An open file of batches.
 
-    The size is taken once: what a running process appends meanwhile is not seen.
+    The size is read once: the reader does not see batches that a running process appends later.
     """
 
     __slots__ = ("_fd", "end", "position", "size")
@@ -99,7 +100,7 @@ class BatchFile:
         """Yield the whole batches from a position on.
 
         Raises:
-            DecodeError: something that cannot be a batch; nothing behind it can be found.
+            DecodeError: bytes that cannot be a batch; no batch behind them can be found.
             OSError: the file cannot be read.
         """
         block = memoryview(b"")
@@ -128,7 +129,7 @@ class BatchFile:
         """Return the last offset of the batch that begins at a position.
 
         Raises:
-            DecodeError: there is no whole batch.
+            DecodeError: the batch is incomplete.
             OSError: the file cannot be read.
         """
         if position < 0 or position > self.size:

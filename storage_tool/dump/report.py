@@ -1,7 +1,7 @@
 """Reports of a dump, as the lines of Kafka's dump tool or as one JSON object a line.
 
-Both kinds of report gather lines and write them in large pieces. Damage is told on the standard
-error output by both; the JSON report has it as an object too, at the place where it was found.
+Both kinds of report gather lines and write them in large pieces. Both print damage on the standard
+error output; the JSON report also has an object for it, at the place where it was found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Report(Protocol):
     """The report of a dump on the files that it reads."""
 
     damaged: bool
-    """Whether something could not be read, and so is missing from the report."""
+    """Whether a part could not be read, and so is missing from the report."""
 
     def file(self, path: str, kind: str, line: str | None = None, **members: JsonValue) -> None:
         """A file begins; `line` is a second line that Kafka's tool has for some kinds."""
@@ -57,23 +57,23 @@ class Report(Protocol):
         """One entry of a file that is not a log."""
 
     def remark(self, kind: str, line: str, **members: JsonValue) -> None:
-        """Something that Kafka's tool tells on its standard output; no damage."""
+        """A finding that Kafka's tool prints on its standard output; not damage."""
 
     def mismatches(self, kind: str, title: str, path: str, pairs: Sequence[Pair]) -> None:
-        """Numbers that should agree and do not; no damage either."""
+        """Numbers that should agree and do not; not damage either."""
 
     def problem(self, path: str, message: str, **members: JsonValue) -> None:
-        """Something could not be read."""
+        """A file, or a part of it, could not be read."""
 
     def unknown_file(self, path: str) -> None:
         """A file of a kind that is not printed."""
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered lines."""
 
 
 class _Lines:
-    """Lines on their way out."""
+    """Gathers lines and writes them in large pieces."""
 
     __slots__ = ("_characters", "_err", "_lines", "_out", "damaged")
 
@@ -102,7 +102,7 @@ class _Lines:
         except BrokenPipeError:
             raise
         except OSError as error:
-            # Not to be mistaken for a file that cannot be read.
+            # The caller must not mistake this for an input file that cannot be read.
             raise OutputError(f"cannot write the output: {error.strerror}") from error
 
     def flush(self) -> None:
@@ -113,7 +113,7 @@ class _Lines:
         self.complain(f"Ignoring unknown file {path}")
 
     def complain(self, text: str) -> None:
-        """Write to the standard error output, behind what came before."""
+        """Write to the standard error output, after all earlier lines."""
         self.flush()
         print(text, file=self._err)
 
@@ -188,12 +188,12 @@ class TextReport(_Lines):
 
 
 class JsonReport(_Lines):
-    """One object a line; `kind` says what it is."""
+    """One object a line; `kind` names its kind."""
 
     __slots__ = ()
 
     def file(self, path: str, kind: str, line: str | None = None, **members: JsonValue) -> None:
-        """A file begins; what follows is from it."""
+        """A file begins; the next objects are from it."""
         self._object("file", path=path, type=kind, **members)
 
     def batch(self, position: int, header: BatchHeader, *, is_valid: bool) -> None:
@@ -228,7 +228,7 @@ class JsonReport(_Lines):
         record: BatchRecord,
         content: str = "",
     ) -> None:
-        """A record with what was decoded of it."""
+        """A record with its decoded content."""
         key, value = record.key, record.value
         names = [key for key, _ in record.headers]
         self.line(
@@ -241,7 +241,7 @@ class JsonReport(_Lines):
         )
 
     def entry(self, kind: str, line: str, **members: JsonValue) -> None:
-        """An object of its own kind."""
+        """An object of the given kind."""
         self._object(kind, **members)
 
     def remark(self, kind: str, line: str, **members: JsonValue) -> None:
@@ -276,17 +276,17 @@ def json_line(value: object) -> str:
 
 
 def members_text(**members: JsonValue) -> str:
-    """Return members of a JSON object without what is around them."""
+    """Return members of a JSON object without its braces."""
     return json_line(members)[1:-1]
 
 
 def timestamp_type(header: BatchHeader) -> str:
-    """Return who set the timestamps of a batch."""
+    """Return the timestamp type of a batch."""
     return "LogAppendTime" if header.attributes & LOG_APPEND_TIME else "CreateTime"
 
 
 def codec_name(codec: int) -> str:
-    """Return the name of a codec, or its number if there is no such codec."""
+    """Return the name of a codec, or the number of an unknown codec."""
     return CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else str(codec)
 
 
@@ -305,17 +305,17 @@ def record_sequence(header: BatchHeader, record: BatchRecord) -> int:
 
 
 def optional_long(number: int | None) -> str:
-    """Return what Java prints for a number that may be missing."""
+    """Return the text that Java prints for an optional number."""
     return "OptionalLong.empty" if number is None else f"OptionalLong[{number}]"
 
 
 def bool_text(value: bool) -> str:
-    """Return what Java prints for a truth value."""
+    """Return the text that Java prints for a boolean."""
     return "true" if value else "false"
 
 
 def _sequence(base: int, delta: int) -> int:
-    """Return a later sequence; behind the largest comes 0."""
+    """Return a later sequence; 0 follows the largest."""
     total = base + delta
     return total & MAX_SEQUENCE if total > MAX_SEQUENCE else total
 

@@ -30,7 +30,7 @@ from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, Offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """What the cluster knows of one broker."""
+    """The registration of one broker, as the metadata records have left it."""
 
     broker_id: BrokerId
     epoch: BrokerEpoch
@@ -96,7 +96,7 @@ class BrokerRegistration:
         """Return the registration after a change.
 
         Raises:
-            ReplayError: the change is for another epoch, or carries a code that means nothing.
+            ReplayError: the change is for another epoch, or has an unknown code.
         """
         self.check_epoch(change.broker_epoch)
         if change.fenced not in (FENCE, UNFENCE, NO_CHANGE):
@@ -112,7 +112,7 @@ class BrokerRegistration:
             fenced=self.fenced if change.fenced == NO_CHANGE else change.fenced == FENCE,
             in_controlled_shutdown=self.in_controlled_shutdown
             or change.in_controlled_shutdown == ENTER_CONTROLLED_SHUTDOWN,
-            # On disk an empty list cannot be told from an absent one, so it changes nothing.
+            # A record has the same bytes for an empty and an absent list; both mean no change.
             directories=in_order(change.log_dirs) if change.log_dirs else self.directories,
             cordoned_directories=(
                 self.cordoned_directories if cordoned is None else in_order(cordoned)
@@ -138,7 +138,7 @@ class BrokerRegistration:
 
 
 def by_name(features: Iterable[BrokerFeature]) -> tuple[BrokerFeature, ...]:
-    """Return features by name; in records their order means nothing and changes."""
+    """Return features sorted by name; in records their order has no meaning and varies."""
     return tuple(sorted(features, key=lambda feature: feature.name))
 
 

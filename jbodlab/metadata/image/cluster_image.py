@@ -40,7 +40,7 @@ class ClusterDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Whether the delta has no change."""
         return self._brokers is None and self._controllers is None
 
     def register_broker(self, record: RegisterBrokerRecord, offset: int) -> None:
@@ -56,7 +56,7 @@ class ClusterDelta:
         self._put(self._known(broker_id).with_fenced(fenced, epoch))
 
     def unregister_broker(self, broker_id: BrokerId) -> None:
-        """Remove a registration; one that is not there is no error."""
+        """Remove a registration; a missing one raises no error."""
         self._writable().pop(broker_id, None)
         self.changed_brokers.add(broker_id)
 
@@ -73,7 +73,7 @@ class ClusterDelta:
         self.changed_controllers.add(controller_id)
 
     def become(self, target: ClusterImage) -> None:
-        """Change everything that differs from a given image."""
+        """Change all parts that differ from a given image."""
         for broker_id in target.brokers.keys() | self.image.brokers.keys():
             if target.brokers.get(broker_id) != self.image.brokers.get(broker_id):
                 self.changed_brokers.add(broker_id)

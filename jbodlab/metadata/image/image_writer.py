@@ -32,8 +32,8 @@ from jbodlab.vocabulary.ids import BrokerId
 def each_record(image: MetadataImage) -> Iterator[VersionedRecord]:
     """Yield the records that make up an image, at its own metadata.version.
 
-    One by one, for whoever must not be busy for long. What that level cannot express is left out;
-    `losses` names it.
+    The records come one by one, so that the caller can run other work in between. Data that this
+    level cannot express is left out; `losses` names it.
     """
     level = image.features.metadata_version
     for record in _all_records(image, level):
@@ -41,7 +41,7 @@ def each_record(image: MetadataImage) -> Iterator[VersionedRecord]:
 
 
 def losses(image: MetadataImage) -> tuple[str, ...]:
-    """Return what the image's own metadata.version cannot express, in Kafka's words."""
+    """Return the data that the image's own metadata.version cannot express, in Kafka's words."""
     level = image.features.metadata_version
     brokers = image.cluster.brokers.values()
     found = (
@@ -134,7 +134,7 @@ def _settings_records(image: MetadataImage) -> Iterator[Record]:
 
 
 def _fitted(record: Record, level: int) -> Record:
-    """Return the record without what its version at this level has no field for."""
+    """Return the record without the fields that its version at this level lacks."""
     match record:
         case RegisterBrokerRecord():
             return _fitted_registration(record, level)

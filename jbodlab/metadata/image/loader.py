@@ -1,8 +1,8 @@
 """Committed batches in, published images out.
 
-The loader is what a reader of the log runs: it skips what it has seen, refuses gaps, and shows
-nothing of a metadata transaction before its end. While a transaction is open its records are
-kept aside and the image stays at the offset before the transaction's begin.
+Each reader of the log runs a loader: it skips records that it has seen, refuses gaps, and publishes
+the records of a metadata transaction only at its end. While a transaction is open, the loader keeps
+its records, and the image stays at the offset before the transaction's begin.
 
 Source: `org.apache.kafka.image.loader.MetadataBatchLoader`, KIP-868.
 """
@@ -28,7 +28,7 @@ from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
 
 class CommittedBatch(Protocol):
-    """What the loader needs of a batch; `jbodlab.metadata.log.batches.MetadataBatch` has it."""
+    """The fields of a batch that the loader reads, as `metadata.log.batches.MetadataBatch` has."""
 
     @property
     def base_offset(self) -> int:
@@ -56,7 +56,7 @@ class MetadataLoader:
 
     def __init__(self, image: MetadataImage = EMPTY) -> None:
         self.image = image
-        """State of everything committed outside open transactions."""
+        """State of all records committed outside open transactions."""
         self.next_offset = image.offset + 1
         """Offset of the first record that was not loaded yet."""
         self._open: _OpenTransaction | None = None
@@ -70,7 +70,7 @@ class MetadataLoader:
         """Replay one batch; its records below ``next_offset`` are skipped.
 
         Returns:
-            What became visible, or None if nothing did.
+            The changes that became visible, or None if there were none.
 
         Raises:
             ReplayError: there is a gap before the batch, a transaction marker is out of place, or
@@ -95,7 +95,7 @@ class MetadataLoader:
     def load_snapshot(
         self, records: Iterable[VersionedRecord], end_offset: int, epoch: int, timestamp_ms: int
     ) -> MetadataDelta:
-        """Replace the whole state by the one of a snapshot.
+        """Replace the whole state by that of a snapshot.
 
         Args:
             records: Data records of the snapshot.
@@ -104,7 +104,7 @@ class MetadataLoader:
             timestamp_ms: Append time of that record.
 
         Returns:
-            What differs from the state before.
+            The differences from the former state.
 
         Raises:
             ReplayError: the snapshot contradicts itself.

@@ -1,7 +1,7 @@
 """From one image to the next: replay records, then apply.
 
-A delta copies only what its records touch, and knows afterwards what changed. Metadata
-transactions are the business of `jbodlab.metadata.image.loader`: here their markers change nothing.
+A delta copies only the parts that its records change, and names these changes afterwards.
+`jbodlab.metadata.image.loader` handles metadata transactions; here their markers have no effect.
 
 Source: `org.apache.kafka.image.MetadataDelta`.
 """
@@ -134,7 +134,7 @@ class MetadataDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record changed anything."""
+        """Whether no record has changed the image."""
         return (
             self.topics.is_empty
             and self.cluster.is_empty
@@ -145,7 +145,7 @@ class MetadataDelta:
 
     @property
     def deleted_topics(self) -> Mapping[TopicId, TopicImage]:
-        """Topics of the old image that are gone, as they were."""
+        """Deleted topics, as they were in the old image."""
         return self.topics.deleted
 
     @property

@@ -1,7 +1,7 @@
 """The whole metadata of a cluster at one offset of its log.
 
-An image is never mutated, so it can be handed to anyone and compared with any other. What has not
-changed between two images is shared by them.
+An image is never mutated, so all code may keep it and compare it with any other image. Two images
+share the parts that have not changed between them.
 
 Source: `org.apache.kafka.image.MetadataImage`.
 """

@@ -21,7 +21,7 @@ from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRegistration:
-    """What the cluster knows of one partition; `directories[i]` holds the replica `replicas[i]`."""
+    """The metadata of one partition; directory `directories[i]` holds replica `replicas[i]`."""
 
     replicas: tuple[BrokerId, ...]
     directories: tuple[DirectoryId, ...]
@@ -136,7 +136,7 @@ def _changed(old: tuple[BrokerId, ...], new: tuple[BrokerId, ...] | None) -> tup
 def _checked_directories(
     directories: tuple[DirectoryId, ...], replicas: tuple[BrokerId, ...]
 ) -> tuple[DirectoryId, ...]:
-    """Return one directory per replica; none at all, or only MIGRATING, fits any number."""
+    """Return one directory per replica; an empty list, or only MIGRATING, fits any number."""
     if len(directories) == len(replicas):
         return directories
     if all(directory == directory_ids.MIGRATING for directory in directories):

@@ -1,6 +1,6 @@
 """Access control entries, SCRAM credentials and delegation tokens.
 
-They are carried through images and snapshots unchanged; nothing here is enforced.
+Images and snapshots keep them unchanged; this project does not enforce them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ScramKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityImage:
-    """The records themselves, by what they are put under; never mutated."""
+    """The records, by their keys; never mutated."""
 
     acls: Mapping[UUID, AccessControlEntryRecord] = field(default_factory=dict)
     scram: Mapping[ScramKey, UserScramCredentialRecord] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class SecurityDelta:
         return True
 
     def become(self, target: SecurityImage) -> None:
-        """Change everything to a given image."""
+        """Change all records to those of a given image."""
         if target != self.image:
             self.is_empty = False
             self._acls = dict(target.acls)

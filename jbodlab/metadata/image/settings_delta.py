@@ -33,7 +33,7 @@ class SettingsDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Whether the delta has no change."""
         return not (self.changed_configs or self.changed_features or self.changed_quotas)
 
     @property
@@ -95,7 +95,7 @@ class SettingsDelta:
         self.changed_quotas = True
 
     def become(self, configs: ConfigsImage, features: FeaturesImage, quotas: Quotas) -> None:
-        """Change everything that differs from given images."""
+        """Change all parts that differ from given images."""
         old = self.configs
         for resource in configs.resources.keys() | old.resources.keys():
             if configs.resource(*resource) != old.resource(*resource):

@@ -25,11 +25,11 @@ class ConfigsImage:
     resources: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
 
     def resource(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """Return what is set for one resource, without any defaults."""
+        """Return the configs set for one resource, without any defaults."""
         return self.resources.get((resource_type, name), {})
 
     def topic(self, name: str) -> Mapping[str, str]:
-        """Return what is set for one topic, without any defaults."""
+        """Return the configs set for one topic, without any defaults."""
         return self.resource(TOPIC_RESOURCE, name)
 
 

@@ -59,14 +59,14 @@ class TopicsDelta:
     def __init__(self, image: TopicsImage) -> None:
         self.image = image
         self.deleted: dict[TopicId, TopicImage] = {}
-        """Topics of the old image that are gone."""
+        """Topics of the old image that were deleted."""
         self.created: dict[TopicId, str] = {}
         """Names of topics that the old image lacks and that still exist."""
         self._changed: dict[TopicId, TopicDelta] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Whether the delta has no change."""
         return not self._changed and not self.deleted
 
     @property
@@ -115,7 +115,7 @@ class TopicsDelta:
                 del self._changed[topic_id]
 
     def become(self, target: TopicsImage) -> None:
-        """Change everything that differs from a given image."""
+        """Change all parts that differ from a given image."""
         for topic_id, old in self.image.by_id.items():
             if topic_id not in target.by_id:
                 self.deleted[topic_id] = old

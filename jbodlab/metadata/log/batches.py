@@ -1,7 +1,7 @@
 """Batches of the metadata log: records to bytes and back.
 
 Data batches are uncompressed, have one timestamp, null keys, and in each value the envelope of
-`jbodlab.metadata.records.frame`. Control records stand in batches of their own.
+`jbodlab.metadata.records.frame`. Control records are in separate batches.
 
 Source: `org.apache.kafka.raft.internals.BatchBuilder`, `RecordsIterator`.
 """
@@ -61,7 +61,7 @@ def data_batch(
     """Return one batch of data records, which readers see all at once.
 
     Raises:
-        BatchTooLargeError: it would have more than 8 MiB.
+        BatchTooLargeError: the batch would have more than 8 MiB.
         EncodeError: a record does not fit its version.
     """
     batch = build_batch(

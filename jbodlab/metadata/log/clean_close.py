@@ -1,9 +1,9 @@
-"""`.clean-close`: says up to where the last segment is known to be on the disk.
+"""`.clean-close`: the part of the last segment that is known to be on the disk.
 
     {"version":0,"baseOffset":0,"size":4711}
 
-A log that was closed in order leaves it, and the next start takes it away. It counts only for the
-very segment and size that it names, so that one that is left from before counts for nothing.
+A clean close of the log writes the file, and the next start removes it. It is valid only for the
+segment and size that it names, so that a file left from an earlier close has no effect.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ClosedAt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write(fs: FileSystem, directory: Path, closed: ClosedAt) -> None:
-    """Write the file, durably, as the last thing of a log.
+    """Write the file, durably, as the last write of a log.
 
-    Without it the next start only has more to do, so a disk that refuses it fails no stop.
+    Without the file the next start only has more to do, so a failed write does not fail the stop.
     """
     content = {"version": VERSION, "baseOffset": closed.base_offset, "size": closed.size}
     data = json.dumps(content, separators=(",", ":")).encode()
@@ -48,7 +48,7 @@ def write(fs: FileSystem, directory: Path, closed: ClosedAt) -> None:
 
 
 def take(fs: FileSystem, directory: Path) -> ClosedAt | None:
-    """Remove the file; returns what it said, None where there is none, or none that can be read."""
+    """Remove the file; returns its content, None if it is missing or malformed."""
     path = directory / FILE
     if not fs.exists(path):
         return None

@@ -1,8 +1,8 @@
-"""Removes the oldest of a metadata log and its snapshots.
+"""Removes the oldest part of a metadata log and its snapshots.
 
-Whatever is removed, the state can be loaded: the newest snapshot always stays, and the log goes
-back at least to the end of the oldest one. Each step drops the oldest thing there is, which is the
-log below the oldest snapshot, or that snapshot with the log up to the next one.
+After each removal the state can still be loaded: the newest snapshot always stays, and the log
+begins at the end of the oldest snapshot or before it. Each step removes the oldest part, which is
+the log below the oldest snapshot, or that snapshot with the log up to the next one.
 
 Source: `org.apache.kafka.raft.internals.KafkaRaftLog`, which never drops the log below its only
 snapshot.
@@ -32,13 +32,13 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def clean(log: MetadataLog, settings: MetadataLogSettings, now_ms: int) -> int:
-    """Remove the oldest until log and snapshots are small and young enough, or nothing can go.
+    """Remove the oldest parts until log and snapshots are within the limits, or no more can go.
 
-    On the thread of the log; nobody else may remove snapshots meanwhile.
+    Call it on the thread of the log; no other code may remove snapshots meanwhile.
 
     Args:
         log: The log.
-        settings: What is to be kept.
+        settings: The limits of size and age.
         now_ms: Wall clock, ms since 1970.
 
     Returns:

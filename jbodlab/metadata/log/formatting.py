@@ -47,7 +47,7 @@ def format_directories(
         level: `metadata.version` that the cluster starts with.
         features: Levels of other features; by default those of a new cluster.
         used: Ids that the node's other directories have.
-        tell: Told of each directory before it is formatted.
+        tell: Called with each directory before it is formatted.
         environment: Disks, clock and ids; those of the machine by default.
 
     Raises:

@@ -1,15 +1,15 @@
 """The metadata log on disk: append, sync, read.
 
-Everything blocks, an `OSError` goes through, and one thread uses it. A failure of this directory
-is fatal for its process, so no state survives an error on purpose. What was not flushed can already
-be read.
+All methods block, raise `OSError` untranslated, and run on one thread. A failure of this directory
+is fatal for its process, so the state need not survive an error. Records can be read before they
+are flushed.
 
 A kill leaves a torn or missing tail, never a gap: segments are synced before they are rolled, and
-removed from the newest to the oldest. Opening cuts a tail that nothing valid follows. Any other
-damage has hit records that were acknowledged; what happens then depends on whose log it is:
+removed from the newest to the oldest. Opening cuts an invalid tail that no valid record follows.
+Any other damage has hit acknowledged records; the open then depends on the owner of the log:
 
-    controller's    nobody else has it: it is not opened, and not changed
-    broker's copy   it is cut at the damage, as the controller sends the rest again
+    controller's    no other copy exists: the open fails, and the log is not changed
+    broker's copy   the log is cut at the damage, as the controller sends the rest again
 
 Source: `org.apache.kafka.raft.internals.KafkaRaftLog`, `org.apache.kafka.storage.internals.log`.
 """
@@ -67,7 +67,7 @@ class MetadataLog:
         self._segment_ms = segment_ms
         self._is_copy = is_copy
         self._has_failed = False
-        """Whether a sync has failed; a later one that does not fail proves nothing."""
+        """Whether a sync has failed; the success of a later sync proves nothing."""
         self._epochs = LeaderEpochs()
 
     @classmethod
@@ -81,25 +81,24 @@ class MetadataLog:
         is_copy: bool = False,
         epoch_max: int | None = None,
     ) -> MetadataLog:
-        """Open the log of a node, or begin one.
+        """Open the log of a node, or create it.
 
-        If a whole snapshot reaches further than the log, the log begins anew at the snapshot's end.
-        What a killed writer of a snapshot left behind is removed.
+        If a complete snapshot ends behind the log, the log restarts at the snapshot's end. The
+        files of a killed snapshot writer are removed.
 
         Args:
             metadata_dir: `metadata.log.dir`, or the first of `log.dirs`.
             fs: The disk.
-            segment_bytes: Size from which a segment is not appended to any more.
-            segment_ms: Age of its first batch from which it is not, either.
-            is_copy: Whether its records can be had again from a controller. Otherwise the last
-                segment is written and synced anew unless the log was closed in order, so that no
-                record is believed for which a sync has failed before, and a tail that is cut is
-                kept beside it as `.damaged`.
-            epoch_max: Highest leader epoch that there was; None if unknown.
+            segment_bytes: Size at which a segment takes no more appends.
+            segment_ms: Age of its first batch at which a segment takes no more appends.
+            is_copy: Whether a controller can send the records again. Otherwise the last segment is
+                rewritten and synced unless the log was closed cleanly, so that no record is
+                trusted after a failed sync of it, and a tail that is cut is kept as `.damaged`.
+            epoch_max: Highest leader epoch so far; None if unknown.
 
         Raises:
-            CorruptRecordError: valid records follow damaged or missing ones, and it is no copy. No
-                record was touched.
+            CorruptRecordError: valid records follow damaged or missing ones, and the log is not a
+                copy. No record was changed.
         """
         fs = PosixFileSystem() if fs is None else fs
         directory = metadata_dir / names.METADATA_DIR_NAME
@@ -116,7 +115,7 @@ class MetadataLog:
         further = _snapshot_beyond(fs, directory, log.end_offset)
         if further is not None:
             if not is_copy:
-                # A controller makes snapshots of what its log has on the disk.
+                # A controller's snapshot holds only records that its log had on the disk.
                 logger.error(
                     "the metadata log ends before its newest snapshot; later records are lost",
                     extra={"end_offset": log.end_offset, "snapshot_end_offset": further[0]},
@@ -168,7 +167,7 @@ class MetadataLog:
             self._write_epochs()
 
     def flush(self) -> None:
-        """Return when everything appended is on the disk."""
+        """Sync the log; returns when all appended records are on the disk."""
         try:
             self._segments[-1].flush()
         except OSError:
@@ -179,7 +178,7 @@ class MetadataLog:
         """Return whole batches from the one that contains an offset.
 
         Args:
-            from_offset: First offset wanted; earlier ones of the same batch come with it.
+            from_offset: First requested offset; its batch may begin before it.
             max_bytes: Size not to exceed, except that at least one batch is returned.
 
         Returns:
@@ -203,7 +202,7 @@ class MetadataLog:
         return segment.read(from_offset, max_bytes)
 
     def reset_to(self, end_offset: int, epoch: int = -1) -> None:
-        """Drop everything and go on at an offset, after a snapshot was received.
+        """Drop all records and restart the log at an offset, after a snapshot was received.
 
         Args:
             end_offset: End offset of the snapshot.
@@ -220,7 +219,7 @@ class MetadataLog:
         """Remove the segments whose records are all below an offset; the last one always stays.
 
         Returns:
-            How many bytes of batches are gone.
+            How many bytes of batches were removed.
         """
         before = self.size_bytes
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
@@ -230,26 +229,26 @@ class MetadataLog:
         return before - self.size_bytes
 
     def epoch_end_offset(self, epoch: int) -> int:
-        """Return the offset behind the last record of an epoch, to find where two logs part.
+        """Return the offset behind the last record of an epoch, to find where two logs diverge.
 
-        An epoch without records of its own ends where the next one begins; -1 if that is unknown.
+        An epoch without records ends where the next epoch begins; -1 if that is unknown.
         """
         return self._epochs.end_offset_for(epoch, self.end_offset)[1]
 
     def crc_before(self, offset: int) -> int | None:
-        """Return the CRC of the batch with the offset before this one; None if the log has it not.
+        """Return the CRC of the batch with the offset before this one; None if the log lacks it.
 
-        In two copies of one log it is the same, as all batches are. Where a batch here goes on
-        beyond the offset and one there ends with it, they are of different logs, and so is the CRC.
+        Two copies of one log have the same batches, and so the same CRC. If the batch of one log
+        ends at the offset and that of the other ends behind it, the logs and the CRCs differ.
         """
         if not self.start_offset < offset <= self.end_offset:
             return None
         return read_header(self.read(offset - 1, 1)).crc
 
     def close(self) -> None:
-        """Sync and close the files; an error of the sync goes through, they are closed anyway."""
+        """Sync and close the files; an error of the sync is raised after the files are closed."""
         try:
-            # A reset that broke off has left none.
+            # A reset that failed halfway has left no segment.
             if self._segments:
                 self.flush()
                 if not self._is_copy and not self._has_failed:
@@ -269,7 +268,7 @@ class MetadataLog:
         return self._segments[-1]
 
     def _load_epochs(self) -> None:
-        """Take the epochs from the batches; from the file only what the log does not reach."""
+        """Load the epochs from the batches; the file gives only those before the log's start."""
         path = self.directory / names.LEADER_EPOCH_FILE
         try:
             recorded = read_leader_epochs(self.fs, path)

@@ -27,12 +27,12 @@ def open_segments(
 
     Args:
         fs: The disk.
-        directory: Of the log.
-        is_copy: Whether the records can be had again; see `MetadataLog.open`.
-        epoch_max: Highest leader epoch that there was; None if unknown.
+        directory: Directory of the log.
+        is_copy: Whether a controller can send the records again; see `MetadataLog.open`.
+        epoch_max: Highest leader epoch so far; None if unknown.
 
     Raises:
-        CorruptRecordError: valid records follow damaged or missing ones, and it is no copy.
+        CorruptRecordError: valid records follow damaged or missing ones, and the log is not a copy.
     """
     segments: list[MetadataSegment] = []
     closed = None if is_copy else clean_close.take(fs, directory)
@@ -68,15 +68,15 @@ def open_segments(
 
 
 def end_of(segment: MetadataSegment) -> ClosedAt:
-    """Return where a log ends of which this is the last segment."""
+    """Return the end of a log, given its last segment."""
     return ClosedAt(base_offset=segment.base_offset, size=segment.size)
 
 
 def _refuse_loss(fs: FileSystem, directory: Path, end_offset: int) -> None:
-    """Refuse a log whose last file is gone while its index is there: that is removed before it.
+    """Refuse a log that lacks the file of an index at its end: an index is removed before its file.
 
     Raises:
-        CorruptRecordError: an index has entries for what lies behind the end.
+        CorruptRecordError: an index has entries for records behind the end of the log.
     """
     for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
         for offset in _base_offsets(fs, directory, suffix):
@@ -88,7 +88,7 @@ def _refuse_loss(fs: FileSystem, directory: Path, end_offset: int) -> None:
 
 
 def _damage(segment: MetadataSegment, later: list[int]) -> Damage | None:
-    """Return what is wrong with a segment, given the base offsets of those behind it."""
+    """Return the damage of a segment, given the base offsets of the segments behind it."""
     if segment.damage is not None or not later or segment.end_offset == later[0]:
         return segment.damage
     reason = f"its records reach beyond offset {later[0] - 1}"
@@ -101,7 +101,7 @@ def _cut(segment: MetadataSegment, damage: Damage, later: list[int], is_copy: bo
     """Cut a segment at its damage.
 
     Raises:
-        CorruptRecordError: that would take away records that were acknowledged.
+        CorruptRecordError: the cut would remove acknowledged records.
     """
     follows = ""
     if damage.valid_after is not None:

@@ -54,7 +54,7 @@ def read_quorum_state(directory: Path, *, fs: FileSystem | None = None) -> Quoru
     """Return the content of the file, None if there is none.
 
     Raises:
-        CorruptRecordError: the file is not what was written.
+        CorruptRecordError: the file is malformed.
     """
     path = directory / FILE_NAME
     fs = fs or PosixFileSystem()

@@ -1,14 +1,14 @@
 """One segment of the metadata log: `<base offset>.log` and its two index files.
 
-    .log        record batches, nothing else
+    .log        record batches only
     .index      int32 offset relative to the base, int32 position      every 4 KiB or more
     .timeindex  int64 timestamp in ms, int32 relative offset           beside each of these
 
 The index files are for Kafka's tools; this code finds positions in memory, from the same sparse
-entries. They are neither preallocated nor synced, and written anew at open if they differ from what
-the log file says.
+entries. They are neither preallocated nor synced, and rewritten at open if they differ from the log
+file.
 
-Opening reads the whole file. What it finds behind the last valid batch stays until `rewrite`.
+Opening reads the whole file. Bytes behind the last valid batch stay until `rewrite`.
 Source: `org.apache.kafka.storage.internals.log.LogSegment`.
 """
 
@@ -38,10 +38,10 @@ class MetadataSegment:
 
     Args:
         fs: The disk.
-        directory: Of the log.
-        base_offset: Its first offset.
+        directory: Directory of the log.
+        base_offset: First offset of the segment.
         epoch: Leader epoch of the batch before it; -1 without one.
-        epoch_max: Highest leader epoch that there was; None if unknown.
+        epoch_max: Highest leader epoch so far; None if unknown.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MetadataSegment:
         try:
             self._load(scan)
             self.damage = scan.damage()
-            """What is behind the valid batches; None once it is gone."""
+            """The bytes behind the valid batches; None after they were cut off."""
         except BaseException:
             self.close()
             raise
@@ -102,7 +102,7 @@ class MetadataSegment:
         """Return whole batches from the one that contains an offset; at least one.
 
         Raises:
-            CorruptRecordError: the file no longer holds what was written.
+            CorruptRecordError: the file no longer holds the written batches.
         """
         assert self.base_offset <= from_offset < self.end_offset
         reader = SegmentReader(self._file, self.path, self.size, self.end_offset)
@@ -117,11 +117,11 @@ class MetadataSegment:
         return found.data
 
     def flush(self) -> None:
-        """Return when everything appended is on the disk."""
+        """Sync the file; returns when all appended batches are on the disk."""
         self._file.fsync()
 
     def set_damage_aside(self) -> Path:
-        """Copy what is behind the valid batches into a file of its own; returns its path."""
+        """Copy the bytes behind the valid batches into a separate file; returns its path."""
         assert self.damage is not None
         name = f"{self.path.name}.{self.size}{DAMAGED_SUFFIX}"
         path, number = self.path.with_name(name), 1
@@ -136,10 +136,10 @@ class MetadataSegment:
         return path
 
     def rewrite(self) -> None:
-        """Write the valid batches into a new file, which takes the place of this one, durably.
+        """Write the valid batches into a new file, which replaces this one, durably.
 
-        This cuts off what is damaged. It also makes what can be read something to believe: after a
-        sync that failed, the system goes on showing bytes that it never writes again.
+        This cuts off the damaged bytes. It also makes the readable bytes trustworthy: after a
+        failed sync, the kernel still returns bytes that it never writes again.
         """
         path = self.path.with_name(self.path.name + names.TMP_SUFFIX)
         self._fs.unlink(path, missing_ok=True)
@@ -153,7 +153,7 @@ class MetadataSegment:
         self._file, self.damage = self._fs.open_append(self.path), None
 
     def seal(self) -> None:
-        """Finish the time index: nothing will be appended any more."""
+        """Finish the time index; the segment takes no more appends."""
         assert self._time_index is not None
         self._time_index.write(self._entries.last_time_entry())
 
@@ -175,7 +175,7 @@ class MetadataSegment:
         file.fsync()
 
     def _load(self, scan: SegmentScan) -> None:
-        """Read the whole file, and build the index files anew."""
+        """Read the whole file, and rebuild the index files."""
         index_bytes, time_index_bytes = self._note(scan.batches())
         self._index = self._rebuilt(names.index_file(self.base_offset), index_bytes)
         self._time_index = self._rebuilt(names.time_index_file(self.base_offset), time_index_bytes)
@@ -187,7 +187,7 @@ class MetadataSegment:
         return self._fs.open_append(path)
 
     def _note(self, batches: Iterable[tuple[int, BatchHeader]]) -> tuple[bytes, bytes]:
-        """Take batches into account; returns what the index files gain."""
+        """Add batches to the indexes; returns the new bytes of the index files."""
         index_bytes, time_index_bytes = bytearray(), bytearray()
         for position, header in batches:
             if position == 0:
@@ -222,7 +222,7 @@ class _SparseIndex:
         self._indexed_timestamp = -1
 
     def add(self, position: int, header: BatchHeader) -> tuple[bytes, bytes]:
-        """Take a batch into account; returns its entries, empty when it gets none."""
+        """Add a batch; returns its index entries, empty if it gets none."""
         if header.max_timestamp > self._largest_timestamp:
             self._largest_timestamp = header.max_timestamp
             self._offset_of_largest = header.last_offset
@@ -237,7 +237,7 @@ class _SparseIndex:
         return entry, time_entry
 
     def last_time_entry(self) -> bytes:
-        """Return an entry for the largest timestamp, empty if there is one already."""
+        """Return an entry for the largest timestamp, empty if the index has it already."""
         if self._largest_timestamp <= self._indexed_timestamp:
             return b""
         self._indexed_timestamp = self._largest_timestamp

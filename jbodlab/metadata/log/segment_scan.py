@@ -1,11 +1,11 @@
-"""The valid batches at the beginning of a segment's file, and what is wrong behind them.
+"""The valid batches at the beginning of a segment's file, and the damage behind them.
 
 A batch is valid if it is whole, its CRC is right, its offset continues the one before, and its
-leader epoch is not lower. Offset and epoch are not covered by the CRC, so they are looked at here.
+leader epoch is not lower. The CRC does not cover offset and epoch, so this module checks them.
 
-What is wrong matters less than what comes behind it. A torn append leaves nothing valid behind
-itself, as each append is synced before the next one. So a valid batch behind a damaged one was on
-the disk when this one was, too, and the damage was done to a record that somebody relies on.
+The kind of damage matters less than the bytes behind it. No valid batch follows a torn append, as
+each append is synced before the next one. So if a valid batch follows a damaged one, the damaged
+one was on the disk as well, and the damage has hit an acknowledged record.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from jbodlab.vocabulary.errors import CorruptRecordError
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """The first bytes of a file that are no valid batch in its place.
+    """The first bytes of a file that are not a valid batch at their position.
 
     Attributes:
-        position: Where the valid batches end.
-        reason: What is there instead.
-        valid_after: Where behind it a valid batch begins; None if nothing valid follows.
+        position: Where the valid batches end, bytes.
+        reason: Why the bytes there are not a valid batch.
+        valid_after: Position of the next valid batch; None if no valid batch follows.
     """
 
     position: int
@@ -67,7 +67,7 @@ class SegmentScan:
         self._size = file.size()
         self._position = 0
         self._expected_offset = base_offset
-        # Of the last batch and of the one before it.
+        # Leader epochs of the last batch and of the one before it.
         self._epoch = self._epoch_before = epoch
         self._epoch_max = epoch_max
 
@@ -84,7 +84,7 @@ class SegmentScan:
             return
 
     def damage(self) -> Damage | None:
-        """Return what ended `batches`; None if that was the end of the file."""
+        """Return the damage that ended `batches`; None if they ended at the end of the file."""
         if self._position >= self._size:
             return None
         data = self._file.pread(HEADER_SIZE, self._position)
@@ -112,7 +112,7 @@ class SegmentScan:
         self._epoch_before, self._epoch = self._epoch, header.partition_leader_epoch
 
     def _misplaced(self, header: BatchHeader) -> str:
-        """Return why a batch cannot stand here; empty if it can."""
+        """Return why a batch is not valid at this position; empty if it is valid."""
         if header.base_offset != self._expected_offset:
             return f"expected a batch at offset {self._expected_offset}, got {header.base_offset}"
         where = f"batch at offset {header.base_offset}"

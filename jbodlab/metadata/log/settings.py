@@ -11,7 +11,7 @@ from jbodlab.config.key_table import Values
 
 SEGMENTS_PER_RETENTION = 4
 """Segments that fit into `metadata.max.retention.bytes`. Only whole segments can be removed, so
-with segments of Kafka's gigabyte a limit of 100 MiB would mean nothing."""
+with Kafka's segments of 1 GiB a limit of 100 MiB would have no effect."""
 SEGMENT_BYTES_MIN = 64 * 1024
 
 
@@ -19,10 +19,11 @@ class MetadataLogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When segments end, when a snapshot is written, and how much history is kept.
 
     Attributes:
-        snapshot_interval_ms: Longest time between two snapshots if anything was written; 0 for no
+        snapshot_interval_ms: Longest time between two snapshots if a record was written; 0 for no
             such time.
-        retention_bytes: Size of log and snapshots above which the oldest go; negative for none.
-        retention_ms: Age of a snapshot from which it goes; negative for none.
+        retention_bytes: Size of log and snapshots above which the oldest are removed; negative for
+            no limit.
+        retention_ms: Age at which a snapshot is removed; negative for no limit.
     """
 
     segment_bytes: int = 1 << 30
@@ -45,7 +46,7 @@ def metadata_log_settings(values: Values) -> MetadataLogSettings:
     """Read the settings.
 
     Raises:
-        ConfigError: one of them is no number, or out of range.
+        ConfigError: a setting is not a number, or out of range.
     """
     return MetadataLogSettings(
         segment_bytes=values.integer("metadata.log.segment.bytes"),

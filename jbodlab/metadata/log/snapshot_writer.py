@@ -23,8 +23,8 @@ class SnapshotWriter:
 
     Args:
         fs: The disk.
-        directory: Of the metadata log.
-        image: The state; it ends where a batch of the log ends.
+        directory: Directory of the metadata log.
+        image: The image to write; it ends at the end of a batch of the log.
         created_ms: Time of the batches in the file.
     """
 
@@ -83,7 +83,7 @@ class SnapshotWriter:
         return self.path
 
     def abandon(self) -> None:
-        """Give up, and remove what was written.
+        """Cancel the snapshot, and remove its partial file.
 
         Raises:
             OSError: the disk.

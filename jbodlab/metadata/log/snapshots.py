@@ -90,11 +90,11 @@ def read_snapshot(path: Path, *, fs: FileSystem | None = None) -> Snapshot:
 
     Args:
         path: The file.
-        fs: Where it is; for tools, which read what lies there, the machine.
+        fs: File system of the file; that of the machine by default, for tools.
 
     Raises:
-        CorruptRecordError: it is damaged or incomplete.
-        ValueError: the file name is not the one of a snapshot.
+        CorruptRecordError: the snapshot is damaged or incomplete.
+        ValueError: the file name is not that of a snapshot.
     """
     end_offset, epoch = parse_name(path.name)
     header, records = _read(fs or PosixFileSystem(), path)
@@ -130,10 +130,10 @@ def read_latest(directory: Path, *, fs: FileSystem | None = None) -> Snapshot | 
 
 
 def take_latest(fs: FileSystem, directory: Path) -> Snapshot | None:
-    """Read the newest snapshot that is not damaged, and put damaged newer ones out of the way.
+    """Read the newest snapshot that is not damaged, and rename damaged newer ones.
 
-    Under its own name a damaged snapshot would count as the newest one: older ones and the log
-    before it would be removed for its sake, and it would be sent to whoever needs a snapshot.
+    Under its own name a damaged snapshot would count as the newest one: the log cleaning would
+    remove older snapshots and the log before it, and followers would fetch the damaged snapshot.
     """
     found = read_latest(directory, fs=fs)
     for path in snapshot_paths(directory, fs=fs):
@@ -175,21 +175,21 @@ def read_timestamp_ms(fs: FileSystem, path: Path) -> int | None:
 
 
 def remove_leftovers(fs: FileSystem, directory: Path) -> None:
-    """Remove what an interrupted writer or remover left behind; nobody may be writing."""
+    """Remove the files of an interrupted write or removal; no writer may be active."""
     for name in fs.listdir(directory):
         if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
             fs.unlink(directory / name)
 
 
 def delete_snapshot(fs: FileSystem, path: Path) -> None:
-    """Remove a snapshot; a kill leaves it, or a name that is nobody's."""
+    """Remove a snapshot; a kill leaves the snapshot, or a `.deleted` file that no reader uses."""
     doomed = path.with_name(path.name + ".deleted")
     fs.rename(path, doomed, sync=False)
     fs.unlink(doomed)
 
 
 def prune(fs: FileSystem, directory: Path, *, keep: int = 1) -> list[Path]:
-    """Remove all but the newest snapshots, and what an interrupted writer left behind."""
+    """Remove all but the newest snapshots, and the files of an interrupted write or removal."""
     removed = snapshot_paths(directory, fs=fs)[keep:]
     for path in removed:
         delete_snapshot(fs, path)

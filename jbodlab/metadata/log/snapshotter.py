@@ -1,8 +1,8 @@
 """When a snapshot is written, and doing it; the same on controllers and brokers.
 
 A snapshot is due when enough bytes were appended since the last one, or enough time has passed
-since then and anything was appended. The image is immutable, so the work is done beside everything
-else: piece by piece on a thread, with as much time for others between two pieces as a piece took.
+since then and a record was appended. The image is immutable, so the snapshot is written while other
+work runs: piece by piece on a thread, with a pause as long as a piece took between two pieces.
 
 Source: `org.apache.kafka.image.publisher.SnapshotGenerator`.
 """
@@ -36,7 +36,7 @@ class Run(Protocol):
 
 
 class SnapshotTrigger:
-    """Counts what was appended since the last snapshot."""
+    """Counts the bytes appended since the last snapshot."""
 
     def __init__(self, settings: MetadataLogSettings, *, appended_bytes: int, now_ms: int) -> None:
         self._bytes_max = settings.bytes_between_snapshots
@@ -45,16 +45,16 @@ class SnapshotTrigger:
         self._since_ms = now_ms
 
     def appended(self, size: int) -> None:
-        """Take note of bytes that were appended."""
+        """Count appended bytes."""
         self._bytes += size
 
     def begun(self, now_ms: int) -> None:
-        """Take note that a snapshot of everything appended so far is being written."""
+        """Restart the count: a snapshot of all records appended so far is being written."""
         self._bytes = 0
         self._since_ms = now_ms
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when a snapshot is due if nothing more is appended; None if never."""
+        """Return when a snapshot is due without further appends; None if never."""
         if self._bytes >= self._bytes_max:
             return now_ms
         if self._bytes == 0 or self._interval_ms == 0:
@@ -66,12 +66,12 @@ class Snapshotter:
     """Writes snapshots of one node's metadata; lives on the event loop.
 
     Args:
-        settings: When one is due.
+        settings: When a snapshot is due.
         fs: The disk.
-        directory: Of the metadata log.
-        image: The state that the log on the disk has; None inside of a metadata transaction.
-        run: The thread that writes.
-        clean: Called after each snapshot, to remove what it makes superfluous.
+        directory: Directory of the metadata log.
+        image: The image of the records on the disk; None inside of a metadata transaction.
+        run: Runs a call on the thread that writes.
+        clean: Called after each snapshot, to remove the log and snapshots that it replaces.
         monotonic_s: A clock that never goes back.
         wall_ms: Milliseconds since 1970.
         appended_bytes: Size of the log behind its newest snapshot.
@@ -108,7 +108,7 @@ class Snapshotter:
         """When it was written, on the monotonic clock."""
 
     def appended(self, size: int) -> None:
-        """Take note of bytes appended to the log."""
+        """Count bytes appended to the log."""
         self._trigger.appended(size)
         self._appended.set()
 
@@ -146,7 +146,7 @@ class Snapshotter:
                 # Too many open files, for instance: the next snapshot is another chance.
                 logger.warning("cannot write a metadata snapshot: %s", error)
             except Exception:
-                # Without one the log grows and the next start takes longer; nothing else is wrong.
+                # Without a snapshot the log grows and the next start takes longer; all else works.
                 logger.exception("cannot write a metadata snapshot")
 
     async def _wait_until_due(self) -> None:

@@ -20,7 +20,7 @@ CLIENT_METRICS_RESOURCE = 16
 
 
 def unserved_resource(resource_type: int) -> str:
-    """Return what a client is told that asks for the configs of another type."""
+    """Return the error message for a request for configs of another resource type."""
     known = {BROKER_LOGGER_RESOURCE: "broker loggers", CLIENT_METRICS_RESOURCE: "client metrics"}
     name = known.get(resource_type)
     return f"{name} are not supported" if name else f"unknown resource type {resource_type}"
@@ -73,7 +73,7 @@ class ProducerIdsRecord(Record, api_key=15):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOpRecord(Record, api_key=20):
-    """Changes nothing; an idle controller shows with it that it is alive."""
+    """Changes no state; an idle controller writes it to show that it is alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

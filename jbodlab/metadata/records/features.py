@@ -30,7 +30,7 @@ class LevelRange(NamedTuple):
 
 
 NOTHING = LevelRange(0, 0)
-"""What is supported of a feature that nobody has heard of."""
+"""The supported levels of an unknown feature: level 0 only."""
 
 LEVEL_MAX: Mapping[str, int] = {
     "kraft.version": 1,
@@ -48,7 +48,7 @@ NOT_BUILT: Mapping[str, str] = {
     "share.version": "share groups are",
     "streams.version": "streams groups are",
 }
-"""Features whose behaviour is not there, in words that `not supported` goes on with."""
+"""Features that are not implemented; each text is the beginning of "... not supported"."""
 
 SUPPORTED: Mapping[str, LevelRange] = {
     metadata_version.FEATURE_NAME: LevelRange(METADATA_VERSION_MINIMUM, metadata_version.LATEST),
@@ -57,7 +57,7 @@ SUPPORTED: Mapping[str, LevelRange] = {
         for name, high in LEVEL_MAX.items()
     },
 }
-"""What brokers and controllers say in their registrations."""
+"""The levels in the registrations of brokers and controllers, by feature."""
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:

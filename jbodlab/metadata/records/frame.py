@@ -46,13 +46,13 @@ def encode(record: Record, version: int) -> bytes:
 
 
 def decode(value: bytes | memoryview | None) -> VersionedRecord:
-    """Return the record that a value holds, a `RawRecord` if its type is not known.
+    """Return the record of a value, a `RawRecord` if its type is not known.
 
     A version above the highest known one is read with the layout of the highest, as Kafka does:
     it fails only if bytes are missing or left over.
 
     Raises:
-        DecodeError: anything else that is not a record.
+        DecodeError: the value is not a record for another reason.
     """
     if not value:
         raise DecodeError("metadata record has no value")
@@ -75,7 +75,7 @@ def type_and_version(value: bytes) -> tuple[int, int]:
     """Return the type and the version that the envelope of a record names.
 
     Raises:
-        DecodeError: there is no whole envelope.
+        DecodeError: the envelope is incomplete.
     """
     api_key, version, _ = _read_envelope(value)
     return api_key, version

@@ -49,7 +49,7 @@ def data_text(record: Struct, version: int, *, with_unknown_tags: bool = False) 
 
     Args:
         record: A record, or a struct in one.
-        version: Schema version whose fields are wanted.
+        version: Schema version whose fields to print.
         with_unknown_tags: Add `unknownTaggedFields`, a list of tag and data, to each struct that
             has some; the dump tool does not show them.
     """
@@ -59,7 +59,7 @@ def data_text(record: Struct, version: int, *, with_unknown_tags: bool = False) 
 def to_json(
     record: Struct, version: int, *, with_unknown_tags: bool = False
 ) -> dict[str, JsonValue]:
-    """Return what `data_text` says as a value."""
+    """Return the fields of `data_text` as a value."""
     text = data_text(record, version, with_unknown_tags=with_unknown_tags)
     found: dict[str, JsonValue] = json.loads(text)
     return found
@@ -86,12 +86,12 @@ def json_text(value: JsonValue) -> str:
 
 
 def string_text(value: str) -> str:
-    """Return a JSON string in which only what must be escaped is."""
+    """Return a JSON string that escapes only the characters that must be escaped."""
     return f'"{value.translate(_ESCAPES)}"'
 
 
 def double_text(number: float) -> str:
-    """Return what `Double.toString` returns: E notation below 10^-3 and from 10^7 on."""
+    """Return a number as Java's `Double.toString`: E notation below 10^-3 and from 10^7 on."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):

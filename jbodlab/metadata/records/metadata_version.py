@@ -19,7 +19,7 @@ FEATURE_NAME = "metadata.version"
 
 
 class Level(NamedTuple):
-    """One level; ``changes_records`` if going below it is impossible once it was in use."""
+    """One level; ``changes_records`` if a downgrade below it is impossible after its use."""
 
     level: int
     name: str
@@ -79,7 +79,7 @@ JBOD_LEVEL = 17
 ELR_LEVEL = 23
 CORDONED_DIRECTORIES_LEVEL = 30
 LATEST = 30
-"""Latest stable level that is written; what Kafka 4.3 writes."""
+"""Latest stable level that is written; the one that Kafka 4.3 writes."""
 
 _NAMES = {level.level: level.name for level in LEVELS}
 _LEVELS_BY_NAME = {level.name: level.level for level in LEVELS}
@@ -96,7 +96,7 @@ def name_of(level: int) -> str:
     """Return the name of a level, such as ``3.7-IV2``.
 
     Raises:
-        ValueError: there is no such level.
+        ValueError: the level is unknown.
     """
     if level not in _NAMES:
         raise ValueError(f"unknown metadata.version {level}")
@@ -149,7 +149,7 @@ def record_version(record_type: type[Record], level: int) -> int:
 
 
 def registration_change_version(record: BrokerRegistrationChangeRecord) -> int:
-    """Return the version of a registration change: the lowest that holds what it changes."""
+    """Return the version of a registration change: the lowest with fields for all its changes."""
     if record.cordoned_log_dirs is not None:
         return 3
     if record.log_dirs:

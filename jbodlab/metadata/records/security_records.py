@@ -1,7 +1,7 @@
 """Records about access control, SCRAM credentials and delegation tokens.
 
-They are kept and written back; nothing here is enforced by this project. Fields are those of
-Kafka's message schemas of the same names.
+This project keeps them and writes them back, but does not enforce them. Fields are those of Kafka's
+message schemas of the same names.
 """
 
 from dataclasses import dataclass

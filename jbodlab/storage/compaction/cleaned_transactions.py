@@ -1,8 +1,9 @@
-"""Which batches of transactions a round of compaction may drop; it meets them in the log's order.
+"""Which batches of transactions a round of compaction may drop; it reads them in the log's order.
 
-Of an aborted transaction no record is kept. Markers have no key that could be superseded: one may
-go when no batch of its transaction was met in the round, as none is left then. One such object goes
-through all segments of a round, since transactions reach over their borders (KAFKA-8351).
+A round drops all records of an aborted transaction. A marker has no key that a newer record could
+supersede: the round may drop it if it has read no batch of its transaction, as none is left then.
+One `CleanedTransactions` covers all segments of a round, since transactions cross segment borders
+(KAFKA-8351).
 
 Source: `org.apache.kafka.storage.internals.log.CleanedTransactionMetadata`.
 """
@@ -20,8 +21,8 @@ class CleanedTransactions:
     """See the module's text.
 
     Args:
-        aborted: All aborted transactions that may have batches in what is cleaned, those included
-            whose markers lie behind it (KAFKA-13727).
+        aborted: All aborted transactions that may have batches in the cleaned segments, also those
+            with markers behind these segments (KAFKA-13727).
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -41,11 +42,11 @@ class CleanedTransactions:
         return header.producer_id in self._aborting
 
     def may_drop(self, header: BatchHeader, marker: Marker | None) -> bool:
-        """Return whether a control batch says nothing of any batch that is left.
+        """Return whether a control batch is a marker for no remaining batch.
 
         Args:
-            header: Of the batch.
-            marker: What it says; None for one that was emptied before.
+            header: Header of the control batch.
+            marker: Its marker; None if an earlier round has emptied the batch.
         """
         self._begin_up_to(header.last_offset)
         if marker is None:
@@ -61,9 +62,9 @@ class CleanedTransactions:
         return not was_met
 
     def take_kept(self) -> list[AbortedTransaction]:
-        """Return, once, the aborted transactions whose markers were met since the last time.
+        """Return the aborted transactions whose markers the round has read since the last call.
 
-        Of each a batch may be left, so they belong into the index of the segment with the marker.
+        A batch of each may remain, so they belong into the index of the segment with the marker.
         """
         kept, self._kept = self._kept, []
         return kept

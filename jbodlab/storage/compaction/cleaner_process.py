@@ -1,14 +1,14 @@
-"""Compacts logs in a process of its own, so that no client waits for it.
+"""Compacts logs in a separate process, so that no client waits for the log cleaner.
 
-Taking records apart, hashing their keys and packing them again is work of the interpreter, which
-one thread of a process does at a time: in a thread it doubled the time that produce requests take,
-and made it ten times as long on a machine that is busy (`bench`, part `cleaner`). The process has
+Decoding records, hashing their keys and encoding them again is work of the interpreter, which one
+thread of a process does at a time. In a thread of the broker this work doubled the time of produce
+requests, and made it ten times as long on a busy machine (`bench`, part `cleaner`). The process has
 the lowest priority and lives as long as a directory has logs to compact. It reads closed segments
-and writes files that are nobody's yet; it may be killed at any moment. When whoever started it dies
+and writes files that no log uses yet; it may be killed at any moment. When its parent process dies,
 it ends in the middle of its work: the next process of the broker may write files of these names.
 
-Both sides send pickled tuples over a pair of sockets: a name and its arguments, and back a name and
-what came of it. The rate is told whenever it changes, also to a round that is under way.
+Both sides send pickled tuples over a pair of sockets. A request is a name and its arguments, a
+response is a name and a result. The parent sends the rate whenever it changes, also during a round.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class CleanerProcess:
             connection.close()
         if process is not None:
             process.kill()
-            # On a disk that hangs it ends when its call comes back.
+            # On a disk that hangs, the process ends when its system call returns.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(CLEANER_END_S)
 
@@ -87,7 +87,7 @@ class CleanerProcess:
         ours, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                # Whatever way this process has found its modules.
+                # The child finds its modules on the same paths as this process.
                 [sys.executable, "-c", PROGRAM.format(sys.path), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 # A key that interrupts the broker is not meant for it.
@@ -131,7 +131,7 @@ class CleanerProcess:
 
 
 def _result(kind: str, answer: list[Any]) -> object:
-    """Return what came of a request, or raise it."""
+    """Return the result of a request, or raise its error."""
     match kind:
         case "done":
             return answer[0]
@@ -143,9 +143,9 @@ def _result(kind: str, answer: list[Any]) -> object:
 
 
 class Caller:
-    """The process that asks for rounds; a `Flag` that is raised when it ends.
+    """The parent process, which requests rounds; a `Flag` that is set when the parent ends.
 
-    It sends nothing but rates while it waits for an answer.
+    The parent sends only rates while it waits for a response.
     """
 
     def __init__(
@@ -158,11 +158,11 @@ class Caller:
         self._is_gone = False
 
     def set(self) -> None:
-        """Take it for gone."""
+        """Treat the parent as dead."""
         self._is_gone = True
 
     def is_set(self) -> bool:
-        """Return whether it is gone; polls now and then, as a poll takes longer than a batch."""
+        """Return whether the parent is dead; polls rarely, as a poll takes longer than a batch."""
         now_s = self._monotonic_s()
         if not self._is_gone and now_s - self._polled_s >= CLEANER_LOOK_S:
             self._polled_s = now_s
@@ -170,13 +170,13 @@ class Caller:
         return self._is_gone
 
     def wait(self, timeout: float, /) -> bool:
-        """Wait until it is gone, or the seconds are over; returns whether it is gone."""
+        """Wait until the parent is dead, at most `timeout` seconds; returns whether it is dead."""
         if not self._is_gone:
             self._hear(timeout)
         return self._is_gone
 
     def _hear(self, timeout: float) -> None:
-        """Take what is said within the seconds."""
+        """Receive at most one message of the parent, within `timeout` seconds."""
         try:
             if self._connection.poll(timeout):
                 name, self._rate.bytes_per_second = self._connection.recv()
@@ -205,7 +205,7 @@ def main() -> None:
             continue
         try:
             if name == "begin":
-                # That of the last round may be large.
+                # The offset map of the last round may be large.
                 cleaning = None
                 throttle = RateThrottle(caller, rate, environment.monotonic_s)
                 cleaning = CompactionRound(environment.fs_of(argument.folder), argument, throttle)

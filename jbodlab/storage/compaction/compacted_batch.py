@@ -1,15 +1,15 @@
 """The records of a batch that compaction keeps, and the bytes of the new batch.
 
-A record is kept if it is the newest of its key, as far as keys were mapped; one without a key is
-not. What a transaction that was aborted has written goes, and so does a marker of which no batch is
-left. A tombstone, or such a marker, stays for `delete.retention.ms` after the first round that met
-it: that round sets a *horizon*, attribute bit 6, with the time in the place of the base timestamp;
-the timestamps of the records stay what they were, as their deltas change with it (KIP-534). Beyond
-its horizon it stays as long as a replica is out of sync that may not have seen it.
+Compaction keeps a record if it is the newest of its key, as far as keys were mapped; it drops a
+record without a key. It drops the records of an aborted transaction, and a marker whose transaction
+has no batch left. A tombstone, or such a marker, stays for `delete.retention.ms` after the first
+round that read it: that round sets a *horizon*, attribute bit 6, with the time in the place of the
+base timestamp. The timestamps of the records stay the same, as their deltas change with it
+(KIP-534). Beyond its horizon it stays as long as an out-of-sync replica may not have copied it.
 
-Offsets, sequences, producer and leader epoch of a batch never change. The header stays without any
-record where something would be lost with it: the last batch of a producer that is remembered, and
-the batch that ends a round.
+Offsets, sequences, producer and leader epoch of a batch never change. The header of a batch stays
+without any record if its removal would lose state: the last batch of a producer in the producer
+state, and the batch that ends a round.
 
 Source: `org.apache.kafka.storage.internals.log.Cleaner`, `MemoryRecords.filterTo`.
 """
@@ -59,7 +59,7 @@ class LastBatch(NamedTuple):
 
 
 def last_batches(producers: ProducerState) -> dict[int, LastBatch]:
-    """Return what must stay of each producer, by id."""
+    """Return the last batch of each producer, whose header must stay, by producer id."""
     return {
         producer_id: LastBatch(
             entry.batches[-1].last_offset if entry.batches else None, entry.epoch
@@ -69,16 +69,17 @@ def last_batches(producers: ProducerState) -> dict[int, LastBatch]:
 
 
 class BatchFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The knowledge of one round of compaction.
+    """Decides which records of a batch stay; the state of one round of compaction.
 
     Attributes:
         offsets: The newest offset of each key.
         mapped_end: Keys of records below it are in the map.
-        round_end: Where the round ends if the map has room for all.
-        producers: The producers that are remembered, by id.
-        transactions: What was met of transactions.
-        now_ms: When the round began.
-        keeps_deletes: Whether they stay for longer, until another round.
+        round_end: End offset of the round if the map has room for all keys.
+        producers: Last batches of the producers in the producer state, by id.
+        transactions: The transactions that the round has read.
+        now_ms: When the round began, milliseconds since 1970.
+        keeps_deletes: Whether tombstones and markers stay beyond their horizon, until another
+            round.
         delete_retention_ms: How long tombstones and markers stay.
     """
 
@@ -92,12 +93,12 @@ class BatchFilter(msgspec.Struct, frozen=True, kw_only=True):
     delete_retention_ms: int
 
     def keep(self, data: memoryview, header: BatchHeader) -> bytes | memoryview | None:
-        """Return what is left of a batch; None if nothing is.
+        """Return the batch with the records that stay; None if the batch is dropped.
 
-        Batches are to be shown in the order of the log.
+        Batches must be passed in the order of the log.
 
         Raises:
-            DecodeError: it is damaged.
+            DecodeError: the batch is damaged.
         """
         if not crc_is_valid(data, 0, header):
             raise DecodeError(f"batch at offset {header.base_offset} has a wrong CRC")
@@ -163,10 +164,10 @@ def rewrite(
     """Return a batch with some of its records.
 
     Args:
-        header: Of the batch as it was.
+        header: Header of the original batch.
         records: All of its records, uncompressed.
-        kept: Those that stay, in their order; not empty.
-        horizon_ms: The horizon that it gets; None if it keeps the one that it has, if any.
+        kept: The records that stay, in their order; not empty.
+        horizon_ms: New horizon, milliseconds since 1970; None to keep the present one, if any.
     """
     by_append_time = bool(header.attributes & LOG_APPEND_TIME)
     timestamps = [

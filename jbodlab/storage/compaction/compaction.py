@@ -1,12 +1,12 @@
-"""Which log is to be compacted, how much of it, and which of its segments become one.
+"""Which log to compact, how much of it, and which of its segments to merge.
 
     log start      first dirty      first uncleanable       active segment
         |---- clean ----|---- cleanable ----|---- not yet ----|--------
 
-Below *first dirty* each key has one record at most. A round looks at the keys between there and
-*first uncleanable*, and drops from the log's start on what these supersede. Not cleaned is what is
-not decided and replicated yet (the last stable offset), the active segment, and what is younger
-than `min.compaction.lag.ms`.
+Below *first dirty* each key has one record at most. A round maps the keys between there and *first
+uncleanable*, and drops the records, from the log's start on, that these keys supersede. It does not
+clean records at or above the last stable offset, which are not decided and replicated yet, the
+active segment, and records younger than `min.compaction.lag.ms`.
 
 Sizes are in bytes, times in ms.
 
@@ -27,10 +27,10 @@ class DirtyRange(NamedTuple):
     """The dirty part of a log.
 
     Attributes:
-        first_dirty: Below it everything is clean.
-        first_uncleanable: Where a round would end.
-        clean_bytes: Of the segments below the first dirty one.
-        cleanable_bytes: Of those between.
+        first_dirty: Offset below which the log is clean.
+        first_uncleanable: Offset at which a round would end.
+        clean_bytes: Bytes of the segments below the first dirty one.
+        cleanable_bytes: Bytes of the segments between the two offsets.
     """
 
     first_dirty: int
@@ -40,17 +40,17 @@ class DirtyRange(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Which part of what a round would read is not clean."""
+        """Dirty bytes as a part of all bytes that a round would read, 0 to 1."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
 
 def dirty_range(log: LogState, last_stable_offset: int, now_ms: int) -> DirtyRange:
-    """Return what of a log there is to clean.
+    """Return the range of a log that a round would clean.
 
     Args:
         log: The log.
-        last_stable_offset: Below it all is replicated and every transaction decided.
+        last_stable_offset: All records below it are replicated, and their transactions decided.
         now_ms: Milliseconds since 1970.
     """
     cleaned_to = log.disk.cleaned_to
@@ -71,14 +71,14 @@ def dirty_range(log: LogState, last_stable_offset: int, now_ms: int) -> DirtyRan
 def is_due(
     dirty: DirtyRange, config: LogConfig, now_ms: int, first_timestamps: Sequence[int] = ()
 ) -> bool:
-    """Return whether a log is to be compacted.
+    """Return whether a log needs compaction.
 
     Args:
-        dirty: What there is to clean.
+        dirty: The range to clean.
         config: Settings of the log.
         now_ms: Milliseconds since 1970.
-        first_timestamps: Of the first batch of each segment to clean; needed only where there is
-            a `max.compaction.lag.ms`.
+        first_timestamps: Timestamps of the first batch of each segment to clean; used only if
+            `max.compaction.lag.ms` is set.
     """
     if not dirty.cleanable_bytes or dirty.first_uncleanable <= dirty.first_dirty:
         return False
@@ -104,13 +104,13 @@ class SourceSegment(NamedTuple):
 def group_segments(
     sources: Sequence[SourceSegment], segment_bytes: int, index_bytes: int
 ) -> list[tuple[SourceSegment, ...]]:
-    """Return which segments are cleaned together, to become one where that is possible.
+    """Return the segments in groups; a round merges each group into one segment if possible.
 
-    What is left of a group is not larger than a segment may be, whatever is left; one that is
-    larger already is a group of its own.
+    The records that stay in a group fit into one segment even if all stay. A segment that is larger
+    already forms a group alone.
 
     Args:
-        sources: In the order of the log, without gaps between them.
+        sources: Segments in the order of the log, without gaps between them.
         segment_bytes: Largest size of a segment.
         index_bytes: Largest size of each of its indexes.
     """
@@ -122,7 +122,7 @@ def group_segments(
             sum(each.segment.size for each in joined) > segment_bytes
             or sum(each.index_size for each in joined) > index_bytes
             or sum(each.time_index_size for each in joined) > index_bytes
-            # Offsets between segments may be missing, so that the last one itself tells too little.
+            # Offsets between segments may be missing, so the last offset alone is not enough.
             or source.next_base - 1 - group[0].segment.base_offset > RELATIVE_OFFSET_MAX
         ):
             groups.append(group)

@@ -35,19 +35,19 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The work on one log; a plain value.
 
     Attributes:
-        folder: Of the log.
+        folder: Partition directory of the log.
         closed: All closed segments from the log's start on.
         active_base: Base offset of the segment behind them.
-        start_offset: Below it nobody reads any more.
+        start_offset: Log start; no consumer reads records below it.
         first_dirty: See `compaction`.
         first_uncleanable: See `compaction`.
         aborted_in: Base offsets of closed segments with an index of aborted transactions.
-        aborted: What the active segment says of them.
-        producers: The producers that are remembered.
+        aborted: Aborted transactions with markers in the active segment.
+        producers: Last batches of the producers in the producer state, by id.
         now_ms: Milliseconds since 1970.
         keeps_deletes: Whether tombstones and markers stay also beyond their horizon.
-        map_bytes: Memory of the map of offsets.
-        map_load_factor: Which part of it may be used.
+        map_bytes: Memory of the offset map, bytes.
+        map_load_factor: Part of the map's slots that may be used, 0 to 1.
     """
 
     folder: Path
@@ -80,7 +80,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
         map_bytes: int,
         map_load_factor: float = 0.9,
     ) -> RoundPlan:
-        """Return what is to be done to a log as it is at this moment."""
+        """Return the plan for a log in its present state."""
         config = log.config
         return cls(
             folder=folder,
@@ -122,14 +122,14 @@ class Mapped(NamedTuple):
 
 
 class CleanedSegment(NamedTuple):
-    """A segment whose files lie in the folder as `.cleaned`, on the disk."""
+    """A segment whose `.cleaned` files are in the partition directory and synced."""
 
     bounds: ClosedSegment
     has_aborted: bool
 
 
 class CleanedGroup(NamedTuple):
-    """Segments, and what is to take their place; both not empty, of the same first base offset."""
+    """Segments and their replacements; both not empty, with the same first base offset."""
 
     former: tuple[ClosedSegment, ...]
     cleaned: tuple[CleanedSegment, ...]
@@ -154,16 +154,16 @@ class Compactor(Protocol):
 
         Args:
             fs: The disk.
-            plan: What is to be done.
+            plan: The work on the log.
             throttle: Keeps the rate of a compactor in this process.
-            rate: The same for others; it may change until the round ends.
+            rate: Rate for a compactor in another process; it may change until the round ends.
         """
 
     def clean(self, number: int) -> CleanedGroup:
         """Clean a group of it; see `CompactionRound.clean`."""
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release the compactor's resources."""
 
 
 class RateThrottle:
@@ -195,7 +195,7 @@ class RateThrottle:
         raise CleaningStoppedError("cancelled")
 
     def _follow(self) -> None:
-        """Go on with the rate that holds now; what is waited for is waited for at that one."""
+        """Apply the present rate, also to a wait that has begun."""
         rate, now_s = self._rate.bytes_per_second, self._monotonic_s()
         if rate == self._kept:
             return

@@ -1,12 +1,12 @@
 """One round of compaction of one log: reads closed segments, writes cleaned ones beside them.
 
-The files that it makes end with `.cleaned` and are nobody's until they take the place of those
-that they were made of; see `segment_swap`. A death at any moment leaves the log as it was. All of
-it blocks, and takes as long as it takes; `Throttle` keeps its rate, and raises when it is to stop.
+The new files end with `.cleaned`, and no log uses them until they replace the segments that they
+were made of; see `segment_swap`. A crash at any moment leaves the log unchanged. Every method
+blocks, without a limit on its time; `Throttle` keeps the rate, and raises to stop the round.
 
-    1  the keys of the dirty part are mapped to their newest offsets, as many as there is room for
-    2  the segments below the end of what was mapped are put into groups
-    3  of each group, batch by batch, is written what is left
+    1  the keys of the dirty part are mapped to their newest offsets, as far as the map has room
+    2  the segments below the end of the mapped part are put into groups
+    3  each group is copied batch by batch, with only the records that stay
 
 Source: `org.apache.kafka.storage.internals.log.Cleaner`.
 """
@@ -57,7 +57,7 @@ class CompactionRound:
 
     Args:
         fs: The disk.
-        plan: What is to be done.
+        plan: The work on the log.
         throttle: See `Throttle`.
     """
 
@@ -71,7 +71,7 @@ class CompactionRound:
         self._filter: BatchFilter | None = None
 
     def begin(self) -> Mapped:
-        """Map the keys, and find out what is to be cleaned.
+        """Map the keys, and group the segments to clean.
 
         Raises:
             CorruptRecordError: a batch is damaged.
@@ -103,7 +103,7 @@ class CompactionRound:
         )
 
     def clean(self, number: int) -> CleanedGroup:
-        """Write what is left of a group; they are to be asked for in their order, each once.
+        """Write the records of a group that stay; call it once per group, in their order.
 
         Raises:
             CorruptRecordError: a batch is damaged.
@@ -112,7 +112,7 @@ class CompactionRound:
         assert self._filter is not None
         group, plan = self._groups[number], self._plan
         size = sum(each.segment.size for each in group)
-        # What is compressed anew may come out larger (KAFKA-20036).
+        # A batch that is compressed again may become larger (KAFKA-20036).
         size_max = min(max(size, plan.segment_bytes), POSITION_MAX)
         with (
             _gone_is_no_failure(),
@@ -126,7 +126,7 @@ class CompactionRound:
                         left = self._filter.keep(batch.data, batch.header)
                     except DecodeError as error:
                         if batch.header.next_offset <= plan.start_offset:
-                            # Its records were deleted: the damage goes with them.
+                            # Its records are below the log start: the damaged batch is dropped.
                             continue
                         raise CorruptRecordError(path, batch.position, str(error)) from error
                     writer.aborted += self._filter.transactions.take_kept()
@@ -160,7 +160,7 @@ class CompactionRound:
         return plan.first_uncleanable
 
     def _map_batch(self, segment: ClosedSegment, batch: ScannedBatch) -> int | None:
-        """Map the keys of a batch; returns the first offset that there is no room for, if any."""
+        """Map the keys of a batch; returns the first offset without room in the map, if any."""
         header = batch.header
         if not crc_is_valid(batch.data, 0, header):
             raise CorruptRecordError(self._path(segment), batch.position, "wrong CRC")
@@ -256,7 +256,7 @@ class _Writer:
         self._buffered = 0
         self._done: list[CleanedSegment] = []
         self.aborted: list[AbortedTransaction] = []
-        """Of the segment that is being written."""
+        """Aborted transactions of the segment that is being written."""
 
     def begin(self, base_offset: int) -> None:
         """Begin a segment."""
@@ -267,7 +267,7 @@ class _Writer:
         """Append a batch; to another segment if this one has no room for it."""
         header = read_header(batch)
         if self._segment.size and not self._has_room(header):
-            # What was met with this batch belongs to the segment that it goes to.
+            # The aborted transactions read with this batch belong to the batch's segment.
             aborted = [each for each in self.aborted if each.last_offset >= header.base_offset]
             self.aborted = self.aborted[: len(self.aborted) - len(aborted)]
             self._end_segment()
@@ -331,7 +331,7 @@ class _Writer:
 
 @contextlib.contextmanager
 def _gone_is_no_failure() -> Iterator[None]:
-    """What is missing was removed meanwhile; others notice if it is the whole directory."""
+    """Stop the round if a file was removed meanwhile; a missing directory is detected elsewhere."""
     try:
         yield
     except FileNotFoundError as error:
@@ -339,6 +339,6 @@ def _gone_is_no_failure() -> Iterator[None]:
 
 
 def remove_cleaned(fs: FileSystem, folder: Path) -> None:
-    """Remove what a round that was called off has left."""
+    """Remove the `.cleaned` files of a stopped round."""
     for name in names.with_suffix(fs.listdir(folder), names.CLEANED_SUFFIX):
         fs.unlink(folder / name, missing_ok=True)

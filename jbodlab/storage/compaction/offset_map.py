@@ -1,10 +1,10 @@
-"""The newest offset of each key, in bounded memory: what a round of compaction knows of the keys.
+"""The newest offset of each key in a round of compaction, in bounded memory.
 
 A hash table over one `bytearray`, slots of 24 bytes: the MD5 of the key, 16 bytes, and its offset,
 int64. A key goes to the slot that the first half of its hash names, or to the next free one. The
 table begins small and grows up to its limit; a dict would take five times the memory for a key.
 
-Two keys of one hash would be taken for one; with 2^32 keys the odds are 2^-64.
+The map treats two keys with the same hash as one key; with 2^32 keys the odds are 2^-64.
 
 Source: `org.apache.kafka.storage.internals.log.SkimpyOffsetMap`.
 """
@@ -22,7 +22,7 @@ _EMPTY = bytes(HASH_BYTES)
 FIRST_SLOTS = 1 << 12
 GROWTH = 4
 GROW_AT = 0.7
-"""A table that may still grow does so when this part of its slots is taken."""
+"""A table below its limit grows when this part of its slots is in use."""
 
 NO_OFFSET = -1
 
@@ -31,9 +31,9 @@ class OffsetMap:
     """See the module's text.
 
     Args:
-        memory_bytes: Most bytes of the table, `log.cleaner.dedupe.buffer.size`; one slot is had
-            in any case.
-        load_factor: Which part of the slots may be taken, `log.cleaner.io.buffer.load.factor`.
+        memory_bytes: Most bytes of the table, `log.cleaner.dedupe.buffer.size`; the table has at
+            least one slot.
+        load_factor: Part of the slots that may be used, `log.cleaner.io.buffer.load.factor`.
     """
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9) -> None:
@@ -47,14 +47,14 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """Which part of the keys that there is room for it holds."""
+        """Number of keys as a part of the capacity, 0 to 1."""
         return self._count / self.capacity
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note that a key has a record at an offset, larger than those before.
 
         Returns:
-            False if there is no room for another key; nothing changes then.
+            False if the map has no room for another key; the map is unchanged then.
         """
         digest = md5(key, usedforsecurity=False).digest()
         at = self._find(digest)
@@ -80,7 +80,7 @@ class OffsetMap:
         return int(offset)
 
     def _find(self, digest: bytes) -> int:
-        """Return where the slot of a hash is, or the free one that it would get."""
+        """Return the position of a hash's slot, or of the free slot that it would get."""
         table = self._table
         at = int.from_bytes(digest[:8], "little") % self._slots * SLOT_BYTES
         found = table[at : at + HASH_BYTES]

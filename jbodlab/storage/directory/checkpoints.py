@@ -7,10 +7,10 @@
 
 Every line ends with a newline. An empty file, or one with only the version, has no entries.
 
-Of a file of offsets with malformed lines the others are kept: each says what it says of one log
-alone, and a log start that is not known makes deleted records readable again. A file of leader
-epochs is damaged as a whole, as its entries mean something only one after the other; it is made
-anew from the batches.
+If a file of offsets has malformed lines, the other lines are used: each line is about one log only,
+and an unknown log start makes deleted records readable again. A file of leader epochs with a
+malformed line is damaged as a whole, as its entries have a meaning only in sequence; it is rebuilt
+from the batches.
 
 Source: `org.apache.kafka.server.common.CheckpointFile`, `OffsetCheckpointFile`.
 """
@@ -96,7 +96,7 @@ def read_offsets(fs: FileSystem, path: Path) -> dict[TopicPartition, int]:
     Malformed lines are left out, with one warning for the file.
 
     Raises:
-        CorruptRecordError: the file has another version, so that nothing in it can be relied on.
+        CorruptRecordError: the file has another version, so that its lines cannot be trusted.
     """
     try:
         data = fs.read_bytes(path)
@@ -114,7 +114,7 @@ def read_offsets(fs: FileSystem, path: Path) -> dict[TopicPartition, int]:
 
 
 def _parse_offsets(path: Path, data: bytes) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Return the offsets of the well-formed lines, and what is wrong with the others."""
+    """Return the offsets of the well-formed lines, and the errors of the other lines."""
     lines = data.decode("utf-8", "replace").splitlines()
     if not lines:
         return {}, []

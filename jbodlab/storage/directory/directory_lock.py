@@ -32,15 +32,15 @@ class DirectoryLock:
                 "another process or thread is using this directory."
             ) from error
         self._is_held = True
-        # While it is open no other directory can get its inode, by which it is known.
+        # While the directory is open, no other directory can get its inode, which identifies it.
         self._directory = disk.hold(directory)
 
     @property
     def is_at_its_path(self) -> bool:
-        """Whether the path of the file still leads to what is locked.
+        """Whether the path of the lock file still leads to the locked file.
 
-        Such a lock must be kept: whoever opens the file once more and closes it, or locks it and
-        closes this one, ends the lock, as it belongs to the process and not to the open file.
+        The lock must then be kept, and the file not be opened again: the lock belongs to the
+        process and not to the open file, so that closing any open file of the path releases it.
 
         Raises:
             OSError: the path cannot be followed.
@@ -48,16 +48,16 @@ class DirectoryLock:
         return self._is_held and self._file.is_at_its_path()
 
     def close(self) -> None:
-        """Let the lock go, and leave the file where it is."""
+        """Release the lock, and leave the file where it is."""
         self._is_held = False
         self._file.close()
         self._directory.close()
 
     def release(self) -> None:
-        """Remove the file and let the lock go.
+        """Remove the file and release the lock.
 
         Raises:
-            OSError: the file cannot be removed; the lock is gone all the same.
+            OSError: the file cannot be removed; the lock is released all the same.
         """
         if not self._is_held:
             return

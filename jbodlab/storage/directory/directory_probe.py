@@ -1,7 +1,7 @@
-"""Asks a directory whether it is still there, still the same one, and can be written.
+"""Checks that a directory still exists, is still the same one, and can be written.
 
-Open files go on working after their directory was locked, unmounted or removed, so a healthy answer
-to an append says nothing of the directory. Only going through its path does.
+Open files remain usable after their directory was locked, unmounted or removed, so a successful
+append says nothing about the directory. Only an access through the directory's path does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from jbodlab.storage.directory.filesystem import FileSystem
 
 PROBE_FILE = ".jbodlab-probe"
-"""One name for ever: what a killed process left behind is removed by the next one's first probe."""
+"""Fixed name, so that a process's first probe removes the file that a killed process left."""
 
 
 def check_identity(fs: FileSystem, path: Path, identity: tuple[int, int] | None) -> None:
@@ -36,5 +36,5 @@ def probe(fs: FileSystem, path: Path, identity: tuple[int, int] | None) -> None:
     check_identity(fs, path, identity)
     file = path / PROBE_FILE
     fs.write_bytes(file, b"jbodlab\n", sync=True)
-    # Somebody who tidies up may have been faster.
+    # The file may have been removed by hand meanwhile.
     fs.unlink(file, missing_ok=True)

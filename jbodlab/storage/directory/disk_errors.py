@@ -2,8 +2,7 @@
 
 As a rule, any I/O error of a directory counts. The exceptions are errors that would affect all
 directories alike, such as no free file descriptor or no memory: otherwise one fault of the process
-would cost all its disks. For a full disk there is something better than giving it up: check
-`is_no_space` first.
+would take all its disks offline. A full disk need not go offline either: check `is_no_space` first.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ NO_SPACE = frozenset(
 
 
 class OutOfRoomError(OSError):
-    """The disk took no more in the middle of instructions for the files of a log.
+    """The disk had no room in the middle of instructions for the files of a log.
 
-    Or the process had no descriptor or memory for the next one, see `is_shortage`.
+    Or the process had no descriptor or memory for the next instruction, see `is_shortage`.
 
     Attributes:
-        carried_out: How many of them are done. What the next one had begun is made good by
-            carrying it out again.
+        carried_out: How many instructions are complete. The next one may be incomplete; it must be
+            carried out again.
     """
 
     def __init__(self, error: OSError, carried_out: int) -> None:
@@ -55,7 +54,7 @@ class OutOfRoomError(OSError):
 
 
 def is_no_space(error: OSError) -> bool:
-    """Return whether the disk took no more; what lies there is as good as before."""
+    """Return whether the disk had no room; the data on the disk is still intact."""
     return error.errno in NO_SPACE
 
 
@@ -65,21 +64,21 @@ def is_no_descriptor(error: OSError) -> bool:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Return whether the process lacked descriptors or memory, which tells nothing of a disk."""
+    """Return whether the process lacked descriptors or memory, which is not a disk failure."""
     return isinstance(error, MemoryError) or (
         isinstance(error, OSError) and error.errno in SHORTAGES
     )
 
 
 def as_os_error(error: OSError | MemoryError) -> OSError:
-    """Return a lack of memory as the system tells it, and what the system told as it is."""
+    """Return a MemoryError as an OSError with ENOMEM, and an OSError unchanged."""
     if isinstance(error, OSError):
         return error
     return OSError(errno.ENOMEM, "Cannot allocate memory")
 
 
 def is_directory_failure(error: OSError) -> bool:
-    """Return whether the directory that the failing call touched is to be taken offline."""
+    """Return whether the directory of the failed call must be taken offline."""
     return error.errno not in PROCESS_FAULTS
 
 

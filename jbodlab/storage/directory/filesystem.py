@@ -36,13 +36,13 @@ class AppendFile(ReadFile, Protocol):
         """Return when everything written so far is on the disk."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes; the next append goes there."""
+        """Truncate the file to `size` bytes; the next append begins there."""
 
     def size(self) -> int:
         """Return the size of the file in bytes."""
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; a second close has no effect."""
 
 
 class CopySource(ReadFile, Protocol):
@@ -52,7 +52,7 @@ class CopySource(ReadFile, Protocol):
         """Return the descriptor, for the operating system to read from."""
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; a second close has no effect."""
 
 
 class CopyTarget(Protocol):
@@ -65,7 +65,7 @@ class CopyTarget(Protocol):
         """Return when everything written so far is on the disk."""
 
     def close(self) -> None:
-        """Give the file back; closing twice does nothing."""
+        """Close the file; a second close has no effect."""
 
 
 class FileSystem(Protocol):
@@ -84,10 +84,10 @@ class FileSystem(Protocol):
         """Return the names in a directory, sorted."""
 
     def exists(self, path: Path) -> bool:
-        """Return whether there is something at `path`; an unreadable way to it is an error."""
+        """Return whether `path` exists; an unreadable parent directory is an error."""
 
     def is_dir(self, path: Path) -> bool:
-        """Return whether a directory is at `path`; an unreadable way to it is an error."""
+        """Return whether `path` is a directory; an unreadable parent directory is an error."""
 
     def size(self, path: Path) -> int:
         """Return the size of a file in bytes."""
@@ -110,26 +110,26 @@ class FileSystem(Protocol):
     def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
         """Replace a file as a whole: a crash of the process leaves the old or the new content.
 
-        With `sync` a loss of power does so too, and what was written is durable at return.
+        With `sync` a power loss does so too, and the new content is durable at return.
         """
 
     def fsync_file(self, path: Path) -> None:
         """Return when the content of a file is on the disk."""
 
     def write_back(self, path: Path, position: int, size: int) -> int:
-        """Return when a part of a file was handed to the disk, without the names and sizes.
+        """Write back a part of a file to the disk, without file names and sizes.
 
-        It makes nothing durable, but leaves less to do for a later `fsync_file`.
+        The part is not durable at return, but a later `fsync_file` has less to do.
 
         Returns:
-            How many bytes the part had; 0 at the end of the file, or where it cannot be done.
+            Bytes of the part; 0 at the end of the file, or if the system does not support this.
         """
 
     def forget_cached(self, path: Path) -> None:
-        """Have a file read from the disk from now on, but for what is still to be written there.
+        """Drop a file's clean pages from the page cache, so that later reads come from the disk.
 
-        A sync that fails leaves what it was to write in the page cache, readable and taken for
-        written; nobody tries to write it again.
+        A failed sync leaves its pages in the page cache, readable and marked clean; the kernel does
+        not try to write them again.
         """
 
     def fsync_dir(self, path: Path) -> None:
@@ -155,27 +155,27 @@ class FileSystem(Protocol):
 
 
 class Held(Protocol):
-    """A directory whose identity nothing else gets as long as it is held."""
+    """A directory that is kept open, so that no other directory can get its identity."""
 
     def close(self) -> None:
-        """Hold it no longer; closing twice does nothing."""
+        """Close the directory; a second close has no effect."""
 
 
 class FileLock(Protocol):
-    """A file that no other process can lock; it ends with the process at the latest."""
+    """A file that no other process can lock; the lock ends with the process at the latest."""
 
     def is_at_its_path(self) -> bool:
-        """Return whether the path still leads to what is locked."""
+        """Return whether the path still leads to the locked file."""
 
     def close(self) -> None:
-        """Let the lock go; closing twice does nothing."""
+        """Release the lock; a second close has no effect."""
 
 
 class Disk(FileSystem, Protocol):
-    """A disk with what is needed to have a directory for oneself."""
+    """A disk with the operations that a process needs to lock a directory."""
 
     def canonical(self, path: Path) -> Path:
-        """Return where a path leads to, without links; also of what is not there."""
+        """Return a path with all links resolved; the path need not exist."""
 
     def hold(self, path: Path) -> Held:
         """Hold a directory."""

@@ -7,8 +7,8 @@
     node.id=8
     version=1
 
-Version 0 calls the node `broker.id` and requires nothing. A directory is *empty* when it or its
-file is missing, *failed* when anything else keeps the file from being read, else *normal*.
+Version 0 names the node `broker.id` and has no required key. A directory is *empty* if it or its
+file is missing, *failed* if the file cannot be read for another reason, else *normal*.
 
 Source: `org.apache.kafka.metadata.properties.MetaProperties`, `MetaPropertiesEnsemble`.
 """
@@ -35,7 +35,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """Content of one `meta.properties`; `None` where the file does not say."""
+    """Content of one `meta.properties`; `None` for a key that the file lacks."""
 
     version: int = VERSION
     cluster_id: str | None = None
@@ -119,7 +119,7 @@ def write(
     Args:
         fs: The disk.
         directory: The log directory.
-        meta: What to write.
+        meta: The new content.
         comments: Comment lines without their `#`; by custom an empty one and the date.
     """
     text = properties.render(meta.to_properties(), comments)
@@ -142,7 +142,7 @@ def read_ensemble(
     *,
     look: Callable[[Path], tuple[MetaProperties, bool]] | None = None,
 ) -> Ensemble:
-    """Read the files of all directories of a node; nothing is raised for a single bad one.
+    """Read the files of all directories of a node; a single bad file raises no error.
 
     Args:
         fs: The disk.
@@ -181,13 +181,13 @@ def read_ensemble(
 
 
 def without_lost_disks(ensemble: Ensemble) -> Ensemble:
-    """Count directories as failed that look as disks look at boot that are gone, or were torn.
+    """Count a directory as failed if it looks like a lost disk or has a torn `meta.properties`.
 
-    An unmounted disk is an empty mount point, or not even that; a file that was being replaced when
-    the machine lost power is empty, cut short, or full of zeros. Only a file without its
-    last line, `version=1`, has neither a broker nor a node id; where the cluster comes last, as in
-    files that Kafka wrote, what is cut short there begins as the ids of the others do. The metadata
-    directory stays among the empty ones, as a server cannot be without it.
+    At boot an unmounted disk is an empty mount point, or a missing one. A file that was being
+    replaced at a power loss is empty, truncated, or full of zeros. Only a file without its last
+    line, `version=1`, has neither a broker nor a node id. In files written by Kafka the cluster id
+    is the last line; if it is truncated, it is a prefix of the other directories' cluster id. The
+    metadata directory stays among the empty ones, as a server cannot run without it.
     """
     metadata_dir = ensemble.metadata_log_dir
     failed, normal = dict(ensemble.failed), dict(ensemble.normal)
@@ -219,17 +219,17 @@ def verify_ensemble(
     cluster_id: str | None = None,
     require_formatted: bool = True,
 ) -> None:
-    """Check what was found in all directories of a node, in Kafka's order.
+    """Check the `meta.properties` of all directories of a node, in Kafka's order.
 
     Args:
-        ensemble: What was found.
+        ensemble: The directories, as they were read.
         node_id: The configured `node.id`; None to take the first directory's.
         cluster_id: The cluster id all must have; None to take the first directory's.
-        require_formatted: Whether an empty directory, or none that is normal, is a fault; not so
-            for the tool that formats them.
+        require_formatted: Whether an empty directory, or the lack of a normal one, is an error; the
+            tool that formats directories passes False.
 
     Raises:
-        FormatError: the first fault found; every one of them is fatal to a server.
+        FormatError: the first error found; every one of them is fatal to a server.
     """
     if require_formatted and not ensemble.normal:
         raise FormatError("No readable meta.properties files found.")
@@ -305,7 +305,7 @@ def _verify_complete(ensemble: Ensemble) -> None:
 
 
 def _missing_id(meta: MetaProperties) -> str:
-    """Return what a directory does not say of its node, as operators read it."""
+    """Return the name of the id that a directory's file lacks, as operators read it; else empty."""
     if meta.node_id is None:
         return "node ID"
     return "cluster ID" if meta.cluster_id is None else ""

@@ -10,9 +10,9 @@
                         .index .timeindex .txnindex
     00000000000000000042.snapshot           producer state as of offset 42, exclusive
 
-A name that would be longer than 255 characters gets a shorter topic, but for those of current and
-future replicas, which are refused. So whose replica a directory holds is told by the topic id in
-its `partition.metadata`, and by the partition in its name.
+A name that would be longer than 255 characters gets a shorter topic; such a name of a current or
+future replica is refused instead. So the topic id in a directory's `partition.metadata` and the
+partition in the directory's name identify the replica that it holds.
 
 Source: `kafka.log.LocalLog`, `org.apache.kafka.storage.internals.log.LogFileUtils`.
 """
@@ -79,12 +79,12 @@ class DirKind(Enum):
 
 
 class ParsedDir(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition directory's name, taken apart.
+    """The parts of a partition directory's name.
 
     Attributes:
         topic_partition: The partition; a cut name has a cut topic, and all of the partition.
-        kind: What the directory is there for.
-        unique_id: What tells it from others of its partition and kind.
+        kind: Kind of the directory, from the suffix of its name.
+        unique_id: Distinguishes it from other directories of its partition and kind.
     """
 
     topic_partition: TopicPartition
@@ -94,7 +94,7 @@ class ParsedDir(msgspec.Struct, frozen=True, kw_only=True):
     def may_be_of(self, topic_partition: TopicPartition) -> bool:
         """Return whether a partition's directory may have this name, in which the topic may be cut.
 
-        Of two topics that begin alike the name does not tell which: only the topic id does.
+        The name does not distinguish two topics with the same beginning: only the topic id does.
         """
         if self.kind in (DirKind.CURRENT, DirKind.FUTURE):
             return self.topic_partition == topic_partition
@@ -103,7 +103,7 @@ class ParsedDir(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_moved(self) -> bool:
-        """Whether it is what a move has left in its source; see `moved_dir`."""
+        """Whether it is the old copy that a move has left in its source; see `moved_dir`."""
         return self.kind is DirKind.STRAY and (self.unique_id or "").startswith(MOVED_PREFIX)
 
 
@@ -120,8 +120,8 @@ def future_dir(topic_partition: TopicPartition, unique_id: str) -> str:
         unique_id: 32 hexadecimal digits.
 
     Raises:
-        ValueError: the name would be longer than 255 characters; it is not cut, so that nothing is
-            begun for which there is no name later.
+        ValueError: the name would be longer than 255 characters. It is not cut, so that no move
+            begins for a replica that gets no name at its end.
     """
     name = f"{partition_dir(topic_partition)}.{unique_id}-future"
     if len(name) > DIR_NAME_CHARS_MAX:
@@ -140,20 +140,20 @@ def stray_dir(topic_partition: TopicPartition, unique_id: str) -> str:
 
 
 def moved_dir(topic_partition: TopicPartition, unique_id: str) -> str:
-    """Return the name of what a move leaves in its source until the copy is on the target's disk.
+    """Return the name of the old copy, kept in a move's source until the new copy is fsynced.
 
-    Other programs take it for a stray one, which nobody uses and nobody removes.
+    Other programs treat it as a stray directory, which they neither use nor remove.
     """
     return _cut_name(topic_partition, f".{MOVED_PREFIX}{unique_id}-stray")
 
 
 def parse_partition_dir(name: str) -> ParsedDir:
-    """Take a partition directory's name apart.
+    """Parse a partition directory's name.
 
-    The topic is what stands before the last `-`: topics may contain dashes and dots themselves.
+    The topic is the part before the last `-`: topics may contain dashes and dots themselves.
 
     Raises:
-        ValueError: the name is no partition directory's (`lost+found`, `.cache`, ...).
+        ValueError: the name is not that of a partition directory (`lost+found`, `.cache`, ...).
     """
     kind = DirKind.CURRENT
     unique_id: str | None = None
@@ -214,7 +214,7 @@ def parse_offset(name: str) -> int:
 
 
 def with_suffix(listed: Iterable[str], suffix: str | tuple[str, ...]) -> list[str]:
-    """Return the names that begin with an offset and end with a suffix; others are not ours."""
+    """Return the names that begin with an offset and end with a suffix; only these are ours."""
     return [name for name in listed if name.endswith(suffix) and _OFFSET.match(name)]
 
 

@@ -1,7 +1,7 @@
 """The real file system: plain system calls behind the interface of `filesystem`.
 
-No buffering of its own and no memory mapping, so that a failing disk shows as an `OSError` at the
-call that touched it.
+It neither buffers nor maps files into memory, so that a failing disk raises `OSError` in the call
+that touched it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BUFFERS_PER_WRITE_MAX = min(1024, os.sysconf("SC_IOV_MAX"))
 
 
 class PosixAppendFile:
-    """An open file descriptor; the end of the file is where every write goes."""
+    """An open file descriptor; every write appends to the end of the file."""
 
     __slots__ = ("_fd",)
 
@@ -67,7 +67,7 @@ class PosixAppendFile:
         os.fsync(self._fd)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes; the next append goes there."""
+        """Truncate the file to `size` bytes; the next append begins there."""
         os.ftruncate(self._fd, size)
 
     def size(self) -> int:
@@ -75,7 +75,7 @@ class PosixAppendFile:
         return os.fstat(self._fd).st_size
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -98,7 +98,7 @@ class PosixCopySource:
         return os.pread(self._fd, size, position)
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -107,8 +107,8 @@ class PosixCopySource:
 class PosixCopyTarget:
     """A descriptor open for writing anywhere.
 
-    Bytes go from file to file inside the kernel. Nothing of them passes through this process, and
-    other threads run meanwhile.
+    The kernel copies bytes from file to file. They do not pass through this process, and other
+    threads run meanwhile.
     """
 
     __slots__ = ("_fd", "_is_plain", "_position")
@@ -130,7 +130,7 @@ class PosixCopyTarget:
                 if error.errno not in (errno.EINVAL, errno.ENOSYS):
                     self._position = -1
                     raise
-                # A file system that cannot do it, such as some of those in user space.
+                # The file system does not support it, such as some file systems in user space.
                 self._is_plain = True
             else:
                 self._position += copied
@@ -148,7 +148,7 @@ class PosixCopyTarget:
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -163,7 +163,7 @@ class PosixHeld:
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
+        """Close the descriptor; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -184,7 +184,7 @@ class PosixFileLock:
             raise
 
     def is_at_its_path(self) -> bool:
-        """Return whether the path still leads to what is locked."""
+        """Return whether the path still leads to the locked file."""
         if self._fd < 0:
             return False
         try:
@@ -195,7 +195,7 @@ class PosixFileLock:
         return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
 
     def close(self) -> None:
-        """Let the lock go; closing twice does nothing."""
+        """Release the lock; a second close has no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -204,10 +204,10 @@ class PosixFileLock:
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except PermissionError as error:
-            # What some systems say instead.
+            # Some systems raise this error for a file that another process has locked.
             raise BlockingIOError(errno.EAGAIN, "locked by another process") from error
         if not self.is_at_its_path():
-            # Its last holder removed it just before it let the lock go.
+            # The last holder removed the file just before it released the lock.
             raise FileNotFoundError(errno.ENOENT, "lock file was removed", str(self._path))
 
 
@@ -231,7 +231,7 @@ class PosixFileSystem:
         return sorted(os.listdir(path))  # noqa: PTH208 - one call, no Path per entry
 
     def exists(self, path: Path) -> bool:
-        """Return whether there is something at `path`."""
+        """Return whether `path` exists."""
         return _mode(path) is not None
 
     def is_dir(self, path: Path) -> bool:
@@ -300,7 +300,7 @@ class PosixFileSystem:
         _fsync(path, os.O_RDWR)
 
     def write_back(self, path: Path, position: int, size: int) -> int:
-        """Return when a part of a file was handed to the disk, without the names and sizes."""
+        """Write back a part of a file to the disk, without file names and sizes."""
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             part = min(size, os.fstat(fd).st_size - position)
@@ -309,7 +309,7 @@ class PosixFileSystem:
             os.close(fd)
 
     def forget_cached(self, path: Path) -> None:
-        """Have a file read from the disk from now on, where the system can be told so."""
+        """Drop a file's clean pages from the page cache, on Linux."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if sys.platform == "linux":
@@ -346,11 +346,11 @@ class PosixFileSystem:
         return os.access(path / ".", os.R_OK | os.W_OK | os.X_OK)
 
     def make_read_only(self, path: Path) -> None:
-        """Take the right to write away from everybody."""
+        """Remove the write permission of owner, group and others."""
         path.chmod(0o444)
 
     def canonical(self, path: Path) -> Path:
-        """Return where a path leads to, without links."""
+        """Return a path with all links resolved."""
         return Path(os.path.realpath(path))
 
     def hold(self, path: Path) -> PosixHeld:
@@ -384,20 +384,20 @@ def _write_all(fd: int, data: Buffer) -> None:
 
 
 def _write_back(fd: int, position: int, size: int) -> bool:
-    """Have the disk write a part of a file, as `fsync` without the file system's journal.
+    """Write back a part of a file to the disk, as `fsync` without the file system's journal.
 
-    A journal that is written behind a gigabyte of data makes everybody wait who changes a file of
-    that disk meanwhile. Linux has `sync_file_range` for that, Python has not.
+    While a journal is written behind a gigabyte of data, every other change of a file on that disk
+    has to wait. Linux has `sync_file_range` for this, Python does not.
 
     Returns:
-        Whether this system and file system can do it.
+        Whether this system and file system support it.
 
     Raises:
         OSError: the disk failed.
     """
     if _sync_file_range is None:
         return False
-    # Wait for what is being written, write the rest, wait for that.
+    # Flags: wait for the writes under way, write the other dirty pages, wait for these writes.
     flags = 1 | 2 | 4
     if _sync_file_range(fd, ctypes.c_int64(position), ctypes.c_int64(size), flags) == 0:
         return True

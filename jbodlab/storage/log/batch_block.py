@@ -1,7 +1,7 @@
 """Finding batch borders in a block of bytes, by three fields of each header.
 
-Fetches walk over every batch they return, so this looks at nothing that it does not need; the batch
-contents are the readers' business. A block begins with a batch and may end within one.
+Fetches walk over every batch they return, so this module reads only the fields that it needs and
+leaves the batch contents to the readers. A block begins with a batch and may end within one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EXTENT = struct.Struct(">qi11xi")
 
 
 class Extent(NamedTuple):
-    """Which offsets a batch has, and where in the block it ends, maybe behind the block's end."""
+    """Offsets of a batch, and its end position, which may be behind the end of the block."""
 
     base_offset: int
     last_offset: int
@@ -44,7 +44,7 @@ def skip_before(block: bytes, offset: int) -> tuple[int, bool]:
         offset or a larger one.
 
     Raises:
-        DecodeError: something that is no batch.
+        DecodeError: the block contains bytes that are not a batch.
     """
     start = 0
     while len(block) - start >= HEADER_SIZE:
@@ -70,7 +70,7 @@ def whole_batches(
         Where the last one ends, and the offset behind it.
 
     Raises:
-        DecodeError: something that is no batch.
+        DecodeError: the block contains bytes that are not a batch.
     """
     end, next_offset = first.end, first.last_offset + 1
     while limit - end >= HEADER_SIZE:

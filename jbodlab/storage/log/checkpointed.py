@@ -1,13 +1,14 @@
-"""What the checkpoints of a directory say of one log while it is in use.
+"""The offsets that the checkpoints of a directory name for one log in use.
 
-None of it is above what the log holds, or will hold after a cut that is about to be made; so after
-a crash at any moment a start believes nothing that is not there.
+No checkpointed offset is above the end of the log, or above the end that a pending truncation will
+leave; so after a crash at any moment a start trusts no offset that the log does not hold.
 
-The log start is written before a segment below it goes, and it is written of every log with
-records. So where the first segment of a log begins above it, no retention was at work, but a loss:
-see `LogState.lost_from`. Apache Kafka writes it only of logs that begin inside their first segment,
-and takes the name of the first segment for the start of all others. Of these, and of any that a
-checkpoint does not name, nothing is known, and nothing is taken for lost.
+The log start is written before a segment below it is deleted, and it is written for every log with
+records. So if the first segment of a log begins above it, retention did not delete the segments
+before it: the disk lost them, see `LogState.lost_from`. Apache Kafka writes the log start only for
+logs that begin inside their first segment, and uses the base offset of the first segment as the
+start of all other logs. For these, and for any log that a checkpoint does not name, the start is
+unknown and no segment counts as lost.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from jbodlab.storage.log.log_state import LogState
 def recovery_point(state: LogState) -> int:
     """Return the recovery point for `recovery-point-offset-checkpoint`.
 
-    Not above the active segment's beginning, which is read at a recovery anyway. So nothing is
-    wrong on the disk when the active segment is cut.
+    It is not above the base offset of the active segment, which a recovery reads anyway. So the
+    checkpoint stays valid when the active segment is truncated.
     """
     return state.disk.below_cut(min(state.recovery_point, state.active.base_offset))
 
@@ -32,7 +33,7 @@ def high_watermark(state: LogState, offset: int) -> int:
 def start_offset(state: LogState) -> int | None:
     """Return the log start for `log-start-offset-checkpoint`.
 
-    None for a log that holds nothing and whose first segment says where it begins.
+    None for an empty log whose log start is the base offset of its first segment.
     """
     start = state.start_offset if state.lost_from is None else state.lost_from
     if start == state.end_offset and start <= state.segments.first_base_offset:
@@ -41,7 +42,7 @@ def start_offset(state: LogState) -> int | None:
 
 
 def cleaned_to(state: LogState) -> int | None:
-    """Return up to where it is clean, for `cleaner-offset-checkpoint`; None if it never was."""
+    """Return the clean offset for `cleaner-offset-checkpoint`; None if never compacted."""
     offset = state.disk.cleaned_to
     if offset is None:
         return None

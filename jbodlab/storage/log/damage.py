@@ -16,12 +16,12 @@ logger = logging.getLogger(__name__)
 
 
 def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequence[int]) -> None:
-    """Say which offsets are lost.
+    """Log which offsets are lost.
 
     Args:
-        files: Of the log.
-        right: What is right of the damaged segment.
-        size: Of its file.
+        files: Files of the log.
+        right: The valid part of the damaged segment.
+        size: Size of its file, bytes.
         behind: Base offsets of the segments behind it.
     """
     path = files.path(right.base_offset)
@@ -44,12 +44,12 @@ def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequen
 
 
 def report_lost_end(files: LogFiles, known_end: int, end_offset: int) -> None:
-    """Say which offsets are lost at the end of a log, should it not go as far as was known.
+    """Log which offsets are lost at the end of a log, if it ends before its recovery point.
 
     Args:
-        files: Of the log.
-        known_end: Its recovery point before.
-        end_offset: Its end.
+        files: Files of the log.
+        known_end: Recovery point of the log before the load.
+        end_offset: End of the log after the load.
     """
     if end_offset < known_end and files.is_current:
         logger.error(
@@ -63,12 +63,12 @@ def report_lost_end(files: LogFiles, known_end: int, end_offset: int) -> None:
 
 
 def lost_beginning(files: LogFiles, known_start: int | None, first: int) -> int | None:
-    """Return from which offset on segments are lost in front of the first one, None if none are.
+    """Return the first offset of the segments lost in front of the first one, None if none are.
 
     Args:
-        files: Of the log.
-        known_start: Its start as it was on the disk before any segment below that went; None if
-            nobody knows.
+        files: Files of the log.
+        known_start: Log start that was on the disk before any segment below it was deleted; None
+            if it is unknown.
         first: Base offset of its first segment.
     """
     if known_start is None or first <= known_start or not files.is_current:
@@ -78,9 +78,9 @@ def lost_beginning(files: LogFiles, known_start: int | None, first: int) -> int 
 
 
 def keep_tail(files: LogFiles, right: ActiveSegment, size: int) -> None:
-    """Keep what is cut off a damaged segment, for people to look at; durable at return.
+    """Keep the bytes cut off a damaged segment, for people to look at; durable at return.
 
-    It stands at the same positions as before: the front of the file is a hole that takes no room.
+    The bytes keep their positions: the front of the new file is a hole that takes no room.
     """
     fs, path = files.fs, files.path(right.base_offset)
     source = fs.open_source(path)
@@ -111,7 +111,7 @@ def set_aside(files: LogFiles, base_offset: int) -> None:
 def rename_segment(fs: FileSystem, folder: Path, base_offset: int) -> None:
     """Give the files of a segment names that no log has; durable with the next sync of the folder.
 
-    Those that it has lost are not missed.
+    A file that the segment has already lost is skipped.
     """
     for suffix in SEGMENT_SUFFIXES:
         path = folder / f"{names.offset_text(base_offset)}{suffix}"

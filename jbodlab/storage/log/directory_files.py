@@ -25,7 +25,7 @@ Key = tuple[Hashable, int]
 
 
 class SegmentIndexes(NamedTuple):
-    """Both indexes of a closed segment; nobody changes them."""
+    """Both indexes of a closed segment; they are never changed."""
 
     offset_index: OffsetIndex
     time_index: TimeIndex
@@ -52,7 +52,7 @@ class DirectoryFiles:
         self._files: OrderedDict[Key, AppendFile] = OrderedDict()
         self._indexes: OrderedDict[Key, SegmentIndexes] = OrderedDict()
         self._known: dict[Hashable, set[int]] = {}
-        """Of each log the segments of which something is, or was, kept."""
+        """The segments of each log that have, or had, an open file or indexes here."""
         self.index_bytes = 0
 
     def file(self, key: Key, open_file: Callable[[], AppendFile]) -> AppendFile:
@@ -70,9 +70,9 @@ class DirectoryFiles:
         return found
 
     def close_idle(self) -> bool:
-        """Close what is open but the file that was used last; returns whether there was any.
+        """Close all open files but the most recently used; returns whether it closed any.
 
-        That one may be in use while another file is opened.
+        The most recently used file may still be in use while another file is opened.
         """
         closed = False
         while len(self._files) > 1:
@@ -103,16 +103,16 @@ class DirectoryFiles:
             self.index_bytes -= idle.size_bytes
 
     def forget_indexes(self, key: Key) -> None:
-        """Forget the indexes of a segment, as it is not what it was."""
+        """Forget the indexes of a segment, because the segment has changed."""
         known = self._indexes.pop(key, None)
         if known is not None:
             self.index_bytes -= known.size_bytes
 
     def close_file(self, key: Key) -> None:
-        """Close the file of a segment if it is open; what that raises is dropped."""
+        """Close the file of a segment if it is open; an error of the close is ignored."""
         found = self._files.pop(key, None)
         if found is not None:
-            # All that was written is in the system's hands; closing tells nothing of it.
+            # All written bytes are in the page cache; an error of close says nothing about them.
             with contextlib.suppress(OSError):
                 found.close()
 

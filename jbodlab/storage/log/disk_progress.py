@@ -16,10 +16,10 @@ from jbodlab.storage.log.segment_list import SegmentList
 
 
 class DiskProgress:
-    """The recovery point, the snapshots, and what was written since the last sync.
+    """The recovery point, the snapshots, and the files written since the last sync.
 
     Args:
-        recovery_point: Below it everything is known to be on the disk.
+        recovery_point: All records below this offset are known to be on the disk.
         snapshots: Offsets of the producer snapshots.
         names_unsynced: Whether names in the partition directory may not be on the disk.
     """
@@ -42,19 +42,19 @@ class DiskProgress:
         self.recovery_point = recovery_point
         self.snapshots = sorted(snapshots)
         self.cut_count = 0
-        """How often what lies at a known place was changed: by a cut, or by compaction."""
+        """How often a truncation or a compaction has changed the bytes at a known position."""
         self.cleaned_to: int | None = None
         """Below it the log was compacted. None: it never was, and no offsets are missing in it."""
         self.epochs_unsynced = False
         self.names_unsynced = names_unsynced
         self.metadata_unsynced = names_unsynced
-        """Whether `partition.metadata` may not be, which is written once."""
+        """Whether `partition.metadata`, which is written once, may not be on the disk."""
         self._cuts_ahead: list[int] = []
-        """Where the log is about to be cut; several when the role changes in the middle of one."""
+        """Offsets of pending cuts; several if the role changes in the middle of a cut."""
         self._unsynced_snapshots: set[int] = set()
 
     def snapshot(self, offset: int, producers: ProducerState) -> Instructions:
-        """Have a snapshot written as of an offset, unless there is one that new already."""
+        """Return the write of a snapshot at an offset; empty if it or a later one exists."""
         if self.snapshots and offset <= self.snapshots[-1]:
             return ()
         insort(self.snapshots, offset)
@@ -62,7 +62,7 @@ class DiskProgress:
         return (WriteSnapshot(offset, producers.copy()),)
 
     def remove_snapshots(self, offsets: Sequence[int]) -> Instructions:
-        """Have the snapshots of some offsets removed, as far as there are any."""
+        """Return the removal of the snapshots at some offsets, as far as they exist."""
         removed = tuple(offset for offset in self.snapshots if offset in set(offsets))
         if not removed:
             return ()
@@ -75,19 +75,19 @@ class DiskProgress:
         return [each for each in self.snapshots if each > offset]
 
     def will_be_cut(self, offset: int) -> None:
-        """Let no checkpoint name what lies behind an offset, until `cut_is_over`."""
+        """Keep checkpoints from naming an offset above this one, until `cut_is_over`."""
         self._cuts_ahead.append(offset)
 
     def cut_is_over(self, offset: int) -> None:
-        """Take notice that a cut was made or given up."""
+        """Record that a cut was made or cancelled."""
         self._cuts_ahead.remove(offset)
 
     def below_cut(self, offset: int) -> int:
-        """Return what a checkpoint may say instead of an offset."""
+        """Return the offset that a checkpoint may name instead of the given one."""
         return min(offset, *self._cuts_ahead) if self._cuts_ahead else offset
 
     def was_cut(self, end_offset: int) -> None:
-        """Take notice that the log ends earlier now."""
+        """Record that the log was truncated to an offset."""
         self.cut_count += 1
         self.recovery_point = min(self.recovery_point, end_offset)
         if self.cleaned_to is not None:
@@ -95,17 +95,17 @@ class DiskProgress:
         self.names_unsynced = True
 
     def was_replaced(self) -> None:
-        """Take notice that compaction has put other segments in the place of some."""
+        """Record that compaction has replaced some segments."""
         self.cut_count += 1
         self.names_unsynced = True
 
     def may_have_gaps(self, start_offset: int) -> None:
-        """Take notice that offsets are missing in the log, which begins at an offset."""
+        """Record that the log, which begins at an offset, lacks offsets."""
         if self.cleaned_to is None:
             self.cleaned_to = start_offset
 
     def request(self, segments: SegmentList, *, with_active: bool) -> SyncRequest:
-        """Return what has to be synced; see `LogState.sync_request`."""
+        """Return the files to sync; see `LogState.sync_request`."""
         active = segments.active
         unsynced = [
             (each.base_offset, each.size) for each in segments.from_offset(self.recovery_point)
@@ -123,33 +123,33 @@ class DiskProgress:
             end_offset=active.next_offset if with_active else active.base_offset,
             cut_count=self.cut_count,
         )
-        # What changes from here on is for the next request.
+        # The next request covers all changes from here on.
         self._unsynced_snapshots = set()
         self.epochs_unsynced = self.names_unsynced = self.metadata_unsynced = False
         return request
 
     def synced(self, request: SyncRequest, end_offset: int) -> None:
-        """Take notice that a request was carried out; the log ends at an offset by now."""
+        """Record that a request was carried out; the log now ends at an offset."""
         if request.cut_count == self.cut_count:
             self.recovery_point = max(self.recovery_point, min(request.end_offset, end_offset))
         else:
-            # Other bytes may be where those were; and the files are asked for anew.
+            # A cut may have replaced the synced bytes; the next request names these files again.
             self.not_synced(request)
 
     def not_synced(self, request: SyncRequest) -> None:
-        """Take notice that a request was given up."""
+        """Record that a request was cancelled."""
         self._unsynced_snapshots |= set(request.snapshots) & set(self.snapshots)
         self.epochs_unsynced |= request.epochs
         self.names_unsynced |= request.names
         self.metadata_unsynced |= request.metadata
 
     def copy_is_on_disk(self, copied_to: int, end_offset: int) -> None:
-        """Take notice that what was copied below an offset is on the disk, names included."""
+        """Record that all copied records below an offset are on the disk, file names included."""
         self._unsynced_snapshots = {each for each in self._unsynced_snapshots if each >= copied_to}
         self.recovery_point = max(self.recovery_point, min(copied_to, end_offset))
 
     def moved_to(self, copy: DiskProgress) -> None:
-        """Take notice that the files are others by now, of which a copy knows what is synced."""
+        """Record that the log has switched to the files of a copy, which knows its own syncs."""
         self.recovery_point = min(self.recovery_point, copy.recovery_point)
         self.snapshots = list(copy.snapshots)
         self._unsynced_snapshots = set(copy.snapshots)

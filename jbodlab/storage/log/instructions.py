@@ -1,8 +1,8 @@
 """Instructions of `LogState` for the files of its log: plain values, carried out in their order.
 
-They name segments by base offset, files by name, positions and sizes in bytes. Nobody decides
-anything while carrying them out; see `carry_out`. None of them makes anything durable: what is to
-be synced is told by a `SyncRequest`, which may be carried out beside all others.
+An instruction names segments by base offset and files by file name; positions and sizes are in
+bytes. `carry_out` executes instructions and decides nothing. No instruction makes a file durable: a
+`SyncRequest` names the files to sync, and may be carried out beside all others.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class WriteAt(NamedTuple):
 
 
 class CutSegment(NamedTuple):
-    """Let a segment end at this size; what is known of positions in it is void."""
+    """Truncate a segment to this size; known positions in it become invalid."""
 
     base_offset: int
     size: int
 
 
 class CloseSegment(NamedTuple):
-    """Nothing is appended any more: write the index files."""
+    """Write the index files of a segment that takes no more appends."""
 
     base_offset: int
     offset_index: OffsetIndex
@@ -49,13 +49,13 @@ class CloseSegment(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """Rename the files of a segment to `.deleted`; open ones go on being read."""
+    """Rename the files of a segment to `.deleted`; open files can still be read."""
 
     base_offset: int
 
 
 class ReplaceSegments(NamedTuple):
-    """Put cleaned segments, which are there as `.swap`, in the place of former ones."""
+    """Replace former segments by cleaned ones, whose files end with `.swap`."""
 
     former: tuple[int, ...]
     cleaned: tuple[int, ...]
@@ -81,7 +81,7 @@ class WriteEpochs(NamedTuple):
 
 
 class WriteAborted(NamedTuple):
-    """Replace a segment's index of aborted transactions; without entries there is none."""
+    """Replace a segment's index of aborted transactions; without entries the file is removed."""
 
     base_offset: int
     entries: tuple[AbortedTransaction, ...]
@@ -107,12 +107,12 @@ class SyncRequest(NamedTuple):
 
     Attributes:
         segments: Base offset and size of each, ascending.
-        closed: Base offsets of those whose index files count as well.
+        closed: Base offsets of the segments whose index files have to be synced as well.
         snapshots: Offsets of producer snapshots.
         epochs: Whether the file with the leader epochs has to be synced.
-        names: Whether the names in the partition directory, and its own, have to be.
-        metadata: Whether `partition.metadata` has to be; not without the names.
-        cut_count: How often the log had been cut when this was asked for.
+        names: Whether the names in the partition directory, and its own, have to be synced.
+        metadata: Whether `partition.metadata` has to be synced; only together with the names.
+        cut_count: How often the log had been cut when the request was made.
     """
 
     segments: tuple[tuple[int, int], ...]

@@ -1,10 +1,10 @@
-"""Leader epochs of one log: which epoch wrote from which offset on.
+"""Leader epochs of one log: the start offset of each epoch.
 
-Entries are (epoch, start offset), both strictly increasing. They tell a follower where its log and
-its leader's part, after KIP-101 and KIP-279. The file `leader-epoch-checkpoint` has the frame of
-`checkpoints` with lines `epoch startOffset`.
+Entries are (epoch, start offset), both strictly increasing. From them a follower learns where its
+log diverges from its leader's, after KIP-101 and KIP-279. The file `leader-epoch-checkpoint` has
+the frame of `checkpoints` with lines `epoch startOffset`.
 
-A stale file after a crash does no harm: loading cuts the entries to what the log holds.
+A stale file after a crash does no harm: the load cuts the entries to the offsets of the log.
 
 Source: `org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache`.
 """
@@ -19,7 +19,7 @@ from jbodlab.storage.directory.checkpoints import parse_numbers, render_frame
 from jbodlab.storage.directory.filesystem import FileSystem
 
 UNDEFINED = (-1, -1)
-"""Epoch and end offset where nothing is known."""
+"""Epoch and end offset of an unknown epoch."""
 
 
 class LeaderEpochs:
@@ -48,10 +48,10 @@ class LeaderEpochs:
         return self._entries[-1][1] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let an epoch begin at an offset; later entries that contradict are removed.
+        """Begin an epoch at an offset; later entries that contradict it are removed.
 
         Returns:
-            Whether anything changed; an epoch that is already the newest keeps its start.
+            Whether any entry changed; an epoch that is already the newest keeps its start.
         """
         assert epoch >= 0
         assert start_offset >= 0
@@ -64,12 +64,13 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Answer where an epoch ends in this log (OffsetForLeaderEpoch).
+        """Return the end offset of an epoch in this log (OffsetForLeaderEpoch).
 
         Returns:
-            The largest known epoch not above the asked one and the offset behind its last record.
-            If only larger ones are known: the asked epoch and the start of the first larger one.
-            (-1, -1) if no larger epoch is known and the asked one is not the newest.
+            The largest known epoch not above the requested one, and the offset behind its last
+            record. If only larger epochs are known: the requested epoch and the start offset of
+            the first larger one. (-1, -1) if no larger epoch is known and the requested one is not
+            the newest.
         """
         if not self._entries or epoch < 0:
             return UNDEFINED
@@ -90,16 +91,16 @@ class LeaderEpochs:
         return -1
 
     def truncate_to(self, end_offset: int) -> bool:
-        """Drop what begins at or behind a new log end; returns whether anything changed."""
+        """Drop the entries that begin at or behind a new log end; returns whether any changed."""
         before = len(self._entries)
         while self._entries and self._entries[-1][1] >= end_offset:
             self._entries.pop()
         return len(self._entries) != before
 
     def truncate_from(self, start_offset: int) -> bool:
-        """Drop what ends at or before a new log start; returns whether anything changed.
+        """Drop the entries that end at or before a new log start; returns whether any changed.
 
-        The epoch that the new start lies in is kept and begins there.
+        The epoch that contains the new log start is kept, with the log start as its start offset.
         """
         keep = [entry for entry in self._entries if entry[1] > start_offset]
         if len(keep) < len(self._entries):
@@ -122,7 +123,7 @@ class LeaderEpochs:
         return limit
 
     def clear(self) -> bool:
-        """Drop everything; returns whether there was anything."""
+        """Drop all entries; returns whether there were any."""
         changed = bool(self._entries)
         self._entries = []
         return changed

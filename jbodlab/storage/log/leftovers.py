@@ -1,4 +1,4 @@
-"""Finishes or undoes what was under way in a partition directory when its process ended.
+"""Completes or reverts the operations that a process left unfinished in a partition directory.
 
     *.tmp             a small file that was being replaced        removed
     *.deleted         a segment on its way out                    removed
@@ -36,7 +36,7 @@ def remove_leftovers(fs: FileSystem, directory: Path) -> list[str]:
             changed = True
     swaps: list[str] = []
     for name in names.with_suffix(listed, names.SWAP_SUFFIX):
-        # A swap that began while its clean copies were not complete is undone.
+        # A swap whose cleaned segments were not all renamed is reverted.
         if lowest_cleaned is not None and names.parse_offset(name) >= lowest_cleaned:
             fs.unlink(directory / name)
         else:

@@ -1,4 +1,4 @@
-"""A log and its files, as they are made, or found by `log_loader`."""
+"""A log and its files, created here or found by `log_loader`."""
 
 from __future__ import annotations
 

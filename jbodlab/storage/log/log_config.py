@@ -29,7 +29,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     min_compaction_lag_ms: int = 0
     """Younger records are not compacted."""
     max_compaction_lag_ms: int = 2**63 - 1
-    """Records that have waited longer are compacted, whatever part of the log they are."""
+    """Records that have waited longer are compacted, however small their share of the log is."""
     delete_retention_ms: int = DAY_MS
     """How long a tombstone stays after the first round of compaction that met it."""
     file_delete_delay_ms: int = 60_000

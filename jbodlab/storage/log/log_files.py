@@ -2,7 +2,7 @@
 
 Everything here blocks and passes `OSError` to the caller, which takes the directory offline.
 Methods run on the thread of the log's directory, in the order of the calls. Methods that get a file
-system run beside the others: they touch only files that nobody appends to or truncates at that
+system run beside the others: they touch only files that are not appended to or truncated at that
 time, or that may disappear without harm.
 
 Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.
@@ -64,14 +64,14 @@ class LogFiles:
     Args:
         fs: The disk.
         directory: The partition directory.
-        topic_partition: Whose log it is; the directory's name may be cut.
-        topic_id: From `partition.metadata`; None if there is none.
+        topic_partition: The log's topic partition; the directory's name may be cut.
+        topic_id: From `partition.metadata`; None if that file is missing.
         shared: Open files and indexes of all logs of the log directory.
-        index_interval_bytes: Of indexes that have to be rebuilt.
+        index_interval_bytes: Bytes between two entries of a rebuilt index.
 
     Attributes:
-        is_behind: Whether the disk had no room for something that was asked for, so that the files
-            may lack an end that the state has. Kept by whoever carries that out later.
+        is_behind: Whether the disk had no room for an instruction, so that the files may lack an
+            end that the state has. Set by the caller that carries the instruction out later.
     """
 
     def __init__(
@@ -104,14 +104,14 @@ class LogFiles:
 
     @property
     def is_moved(self) -> bool:
-        """Whether this is what a move between directories has left in its source."""
+        """Whether this is the old copy that a move between directories has left in its source."""
         return names.parse_partition_dir(self.directory.name).is_moved
 
     def path(self, base_offset: int, suffix: str = names.LOG_SUFFIX) -> Path:
         """Return one of the files of a segment."""
         return self.directory / (names.offset_text(base_offset) + suffix)
 
-    # Doing what the state asks for
+    # Instructions
 
     def carry_out(self, instructions: Sequence[Instruction]) -> None:
         """Carry instructions out in their order; writes that follow each other are one call.
@@ -181,7 +181,7 @@ class LogFiles:
                 assert_never(instruction)
 
     def rename_to(self, name: str, *, sync: bool = True) -> None:
-        """Rename the partition directory, durably if `sync`; open files go on being used."""
+        """Rename the partition directory, durably if `sync`; open files remain usable."""
         target = self.directory.with_name(name)
         self.fs.rename(self.directory, target, sync=False)
         self.directory = target
@@ -212,14 +212,14 @@ class LogFiles:
 
         Args:
             ranges: Where to begin, from `SegmentList.ranges`.
-            offset: The first offset wanted; the batch may begin before it.
+            offset: The first requested offset; the batch may begin before it.
             max_bytes: Most bytes to return.
             max_offset: Only batches entirely below it, such as the high watermark; None for all.
             at_least_one: Whether a first batch larger than `max_bytes` is returned all the same.
-            read_ahead: Bytes that probably lie between a position from an index and the batch.
+            read_ahead: Estimated distance in bytes from an index entry's position to the batch.
 
         Raises:
-            CorruptRecordError: bytes where a batch should begin are none.
+            CorruptRecordError: the bytes where a batch should begin are not a batch.
         """
         for part in self.existing(ranges):
             known = self._positions.get(offset)
@@ -254,7 +254,7 @@ class LogFiles:
         existing = []
         for part in ranges:
             path = self.path(part.base_offset)
-            # Opening must not make a segment whose turn has not come.
+            # Opening must not create a segment before its `CreateSegment` is carried out.
             if self.fs.exists(path):
                 key = (self, part.base_offset)
                 file = self._shared.file(key, partial(self.fs.open_append, path))
@@ -280,7 +280,7 @@ class LogFiles:
         return found
 
     def read_aborted(self, base_offset: int) -> list[AbortedTransaction]:
-        """Return what the index of aborted transactions of a segment says."""
+        """Return the entries of a segment's index of aborted transactions."""
         path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
         try:
             return decode_aborted(path, self.fs.read_bytes(path))
@@ -328,12 +328,12 @@ class LogFiles:
             file.writev(buffers)
         except (OSError, MemoryError) as error:
             try:
-                # A disk that is full may not even cut; most often it took nothing.
+                # A full disk may even refuse to truncate; most often it has written no byte.
                 if file.size() != position:
                     file.truncate(position)
             except OSError as failed:
                 if disk_errors.is_shortage(failed):
-                    # It is cut off when it is opened again.
+                    # The partial write is truncated when the file is opened again.
                     self._shared.close_file(key)
                 elif disk_errors.is_no_space(disk_errors.as_os_error(error)):
                     text = f"{error}, and the partial write cannot be truncated: {failed}"
@@ -341,7 +341,7 @@ class LogFiles:
             raise
 
     def _opened_to_write(self, base_offset: int, position: int) -> AppendFile:
-        """Open a segment that a write may have left longer than it is."""
+        """Open a segment; truncates a partial write that an earlier failure left at its end."""
         file = self._opened(base_offset, position)
         try:
             if file.size() > position:
@@ -353,7 +353,7 @@ class LogFiles:
 
     def _opened(self, base_offset: int, size: int) -> AppendFile:
         path = self.path(base_offset)
-        # Opening must not make a file anew that somebody took away.
+        # Opening must not recreate a file that was removed by hand.
         try:
             self.fs.size(path)
         except FileNotFoundError as error:
@@ -392,7 +392,7 @@ class LogFiles:
             try:
                 self._write_indexes(base_offset, segment.index, segment.time_index)
             except OSError as error:
-                # They are made anew the next time, too.
+                # The next load rebuilds the indexes again.
                 if not (disk_errors.is_no_space(error) or disk_errors.is_shortage(error)):
                     raise
             return SegmentIndexes(segment.index, segment.time_index)
@@ -431,8 +431,8 @@ class LogFiles:
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(base_offset, suffix)
             target = path.with_name(path.name + names.DELETED_SUFFIX)
-            # Somebody may have taken it away by hand, few segments have aborted transactions, and a
-            # disk without room may have stopped in the middle of this.
+            # A file may be missing: it was removed by hand, the segment has no aborted
+            # transactions, or a full disk has stopped an earlier attempt halfway.
             if self.fs.exists(path) or (suffix == names.LOG_SUFFIX and not self.fs.exists(target)):
                 self.fs.rename(path, target, sync=False)
 
@@ -445,7 +445,7 @@ class LogFiles:
     def _write_aborted(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
         path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
         if entries:
-            # What it holds already is read meanwhile, should the disk have no room.
+            # If the disk has no room, readers keep the former content.
             self.fs.write_atomically(path, encode_aborted(entries), sync=False)
         else:
             self.fs.unlink(path, missing_ok=True)
@@ -459,7 +459,7 @@ class LogFiles:
 
 
 def _sync_file(fs: FileSystem, path: Path, size: int) -> None:
-    """Sync a file that may have gone since it was asked for; then nothing of it is missing."""
+    """Sync a file; one that was removed since the request needs no sync."""
     with contextlib.suppress(FileNotFoundError):
         position = 0
         while position + WRITE_BACK_BYTES < size:

@@ -7,11 +7,12 @@ producer state and aborted transactions are rebuilt. After a clean shutdown the 
 the end of the log, and only the indexes of the last segment are read. A damaged index of aborted
 transactions can only be rebuilt from the batches, so it lowers the recovery point.
 
-The log ends before the first wrong byte. After a write that a crash interrupted nothing follows. If
-something follows, records were lost: their offsets are logged, and the bytes after the damage are
-kept as `.damaged`. A replica copies the lost records from the others, if there are any.
+The log ends before the first invalid byte. A write that a crash interrupted is the end of the file.
+If valid batches follow the invalid byte, records were lost: their offsets are logged, and the bytes
+after the damage are kept as `.damaged`. A replica copies the lost records from the other replicas,
+if there are any.
 
-A process may die at any moment, also during the load; the next start then repeats it.
+A process may die at any moment, also during the load; the next start then repeats the load.
 
 Source: `org.apache.kafka.storage.internals.log.LogLoader`, `ProducerStateManager`.
 """
@@ -73,24 +74,24 @@ def load_log(
     log_start_offset: int | None,
     cleaned_to: int | None = None,
 ) -> LoadedLog:
-    """Open the log in a partition directory, and make it whole if the shutdown was not clean.
+    """Open the log in a partition directory, and recover it if the shutdown was not clean.
 
     Args:
         fs: The disk.
         directory: The partition directory, of any kind but `-delete`.
-        topic_partition: Whose log it is; the directory's name may be cut.
+        topic_partition: The log's topic partition; the directory's name may be cut.
         config: Settings of the log.
         shared: Open files and indexes of the log directory.
         clean: Whether the log directory was shut down cleanly.
         recovery_point: From `recovery-point-offset-checkpoint`, 0 if it has none.
         log_start_offset: From `log-start-offset-checkpoint`, None if it has none.
-        cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. Offsets may be missing in
-            a log that is named there, whatever the topic's settings are by now.
+        cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. A log that is named there
+            may lack offsets, also if its topic is no longer compacted.
 
     Raises:
         OSError: a file cannot be read, written or removed.
-        ValueError: the directory's name is no partition directory's.
-        CorruptRecordError: `partition.metadata` is malformed; damaged batches are no error.
+        ValueError: the directory's name is not that of a partition directory.
+        CorruptRecordError: `partition.metadata` is malformed; damaged batches raise no error.
     """
     assert names.parse_partition_dir(directory.name).kind is not DirKind.DELETE
     topic_id = read_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
@@ -192,11 +193,11 @@ class _Loader:
     # Segments that need not be read
 
     def _trust(self, count: int) -> int:
-        """Take the first segments as they are, as far as they join on.
+        """Accept the first segments unread, as long as each continues the one before it.
 
         Returns:
-            How many were taken. Fewer than wanted if one is damaged: the log ends there, and what
-            lies behind was set aside.
+            How many were accepted. Fewer than `count` if one is damaged: the log ends there, and
+            the segments behind it were set aside.
         """
         has_gaps = self._has_gaps
         for number in range(count):
@@ -212,7 +213,7 @@ class _Loader:
             if found is not None:
                 self._closed.append(found)
                 continue
-            # Its indexes are not usable, or it is damaged: only reading all of it tells.
+            # Its indexes are not usable, or it is damaged: only a read of the whole segment shows.
             active, lost_from = self._read(base_offset, None)
             if lost_from is None and (is_last or self._joins_on(active, next_base)):
                 self._write_indexes(active)
@@ -246,8 +247,8 @@ class _Loader:
             if number > first:
                 previous = self._active
                 assert previous is not None
-                # A file may have lost its end exactly between two batches; then nothing was cut,
-                # but what follows does not join on.
+                # A file may have lost its end exactly between two batches; then it has no invalid
+                # byte, but the next segment does not continue it.
                 if not self._joins_on(previous, base_offset) or self._is_emptied(number, previous):
                     self._damaged(number - 1, previous, is_known=False)
                     return
@@ -259,9 +260,10 @@ class _Loader:
                 return
 
     def _is_emptied(self, number: int, previous: ActiveSegment) -> bool:
-        """Return whether nothing but empty files lies behind a gap that no compaction has left.
+        """Return whether only empty files follow a gap that compaction did not leave.
 
-        A segment is made where the log ends. Their batches, and those before, went with the power.
+        A new segment begins where the log ends. So a power loss took the batches in the gap, and
+        those of the empty files.
         """
         bases = self._bases[number:]
         if previous.next_offset == bases[0] or bases[0] <= (self._cleaned_to or 0):
@@ -271,15 +273,15 @@ class _Loader:
     def _read(
         self, base_offset: int, producers: ProducerState | None
     ) -> tuple[ActiveSegment, int | None]:
-        """Read all batches of a segment, up to the first one that is not right.
+        """Read all batches of a segment, up to the first invalid one.
 
         Args:
-            base_offset: Of the segment.
-            producers: Follow the batches, as do the leader epochs and the aborted transactions;
-                None if only the segment itself is wanted.
+            base_offset: Base offset of the segment.
+            producers: State to update with the batches, along with the leader epochs and the
+                aborted transactions; None to read only the segment itself.
 
         Returns:
-            The segment as far as it is right, and where that ends if it is not all of the file.
+            The valid part of the segment, and its end offset if the file has more bytes, else None.
         """
         path = self._files.path(base_offset)
         size = self._fs.size(path)
@@ -287,7 +289,7 @@ class _Loader:
         if producers is None:
             segment.aborted = self._files.read_aborted(base_offset)
         reader = self._files.reader(SegmentRange(base_offset, size, -1, 0))
-        # Whatever it is that cannot be a batch: the log ends in front of it.
+        # The log ends in front of bytes that are not a batch.
         with contextlib.suppress(CorruptRecordError, DecodeError):
             for _, header, data in reader.scan():
                 if not segment.may_follow(header) or not crc_is_valid(data, 0, header):
@@ -310,18 +312,18 @@ class _Loader:
     # Damage
 
     def _damaged(self, number: int, active: ActiveSegment, *, is_known: bool) -> None:
-        """Let the log end in the segment of a number; what lies behind is set aside.
+        """End the log in a damaged segment; the segments behind it are set aside or deleted.
 
         Args:
-            number: Of the segment that is damaged.
-            active: What is right of it.
-            is_known: Whether it was known to be on the disk, so that this is no torn write.
+            number: Number of the damaged segment.
+            active: Its valid part.
+            is_known: Whether the segment was known to be on the disk, which rules out a torn write.
         """
         base_offset = active.base_offset
         path = self._files.path(base_offset)
         size = self._fs.size(path)
         behind = self._bases[number + 1 :]
-        # A copy may end anywhere: it is gone on with, and its log has all there is.
+        # A future replica may end anywhere: the copy continues there, and its log has all records.
         keeps = not self._files.is_future and (
             is_known or bool(behind) or self._has_batches_behind(active, size)
         )
@@ -345,7 +347,7 @@ class _Loader:
         self._bases = self._bases[: number + 1]
 
     def _has_batches_behind(self, active: ActiveSegment, size: int) -> bool:
-        """Return whether a valid batch lies behind the first invalid byte of the last segment."""
+        """Return whether a valid batch follows the first invalid byte of the last segment."""
         file = self._files.reader(SegmentRange(active.base_offset, size, -1, 0)).file
         return next_batch(file, active.size + 1, size, active.next_offset) is not None
 
@@ -361,7 +363,7 @@ class _Loader:
     def _read_epochs(self, trusted: int) -> tuple[tuple[int, int], ...]:
         """Read the leader epochs; rebuilt from the batches if the file is not usable.
 
-        It is replaced without a sync, so a loss of power may have taken it.
+        The file is replaced without a sync, so a power loss may have removed it.
 
         Returns:
             The entries of the file.
@@ -386,7 +388,7 @@ class _Loader:
         segment: ClosedSegment | ActiveSegment,
         segments: Sequence[ClosedSegment | ActiveSegment],
     ) -> None:
-        """Take the epochs of one segment; it is read only if there is more than one in it."""
+        """Add the epochs of one segment, which is read only if it may hold more than one."""
         reader = self._files.reader(SegmentRange.of(segment))
         first = reader.first_header()
         if first is None:
@@ -409,9 +411,9 @@ class _Loader:
     def _replayed(self, active: ActiveSegment, end_offset: int) -> ProducerState:
         """Return the producer state at the end: newest snapshot, then the batches.
 
-        Where there is no snapshot at all everything is read, also after a clean shutdown: Kafka
-        assumes that no producer was idempotent then, and would let a repeated batch in if the file
-        was lost.
+        A log without any snapshot is read from its start, also after a clean shutdown. Kafka
+        assumes then that no producer was idempotent; if the snapshot was lost, Kafka appends a
+        repeated batch a second time.
         """
         ranges = [*map(SegmentRange.of, self._closed), SegmentRange.of(active)]
         return self._replay(ranges, end_offset)
@@ -437,7 +439,7 @@ class _Loader:
         self._snapshots = [each for each in self._snapshots if each not in set(offsets)]
 
     def _remove_stray_snapshots(self, active: ActiveSegment) -> None:
-        """Remove what belongs to no segment, but keep the one of the log's end."""
+        """Remove the snapshots that belong to no segment, but keep the one at the log's end."""
         bases = {each.base_offset for each in self._closed} | {active.base_offset}
         strays = [each for each in self._snapshots if each not in bases]
         end = max(strays, default=-1)
@@ -445,7 +447,7 @@ class _Loader:
             [each for each in strays if each != end or each < active.base_offset]
         )
 
-    # Small things
+    # Files
 
     def _close(self, segment: ActiveSegment) -> None:
         self._write_indexes(segment)

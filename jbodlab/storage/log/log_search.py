@@ -1,4 +1,4 @@
-"""Looks something up in the files of a log: the place of a cut, a record by its time."""
+"""Searches the files of a log for the place of a cut, or for a record by its timestamp."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 
 
 def cut_point(files: LogFiles, request: CutRequest) -> ActiveSegment:
-    """Find the place of a cut: what its segment is up to there."""
+    """Find the place of a cut, and the state of its segment up to there."""
     part, offset = request.segment_range, request.offset
     if request.active is not None:
         index, times = request.active.index, request.active.time_index
@@ -47,16 +47,16 @@ def first_record_at(
 ) -> tuple[int, int] | None:
     """Return timestamp and offset of the first record that is not older than `timestamp`.
 
-    Timestamps need not ascend in a log: the first such record in the order of offsets counts.
+    Timestamps need not ascend in a log: the first such record in the order of offsets is returned.
 
     Args:
-        files: Of the log.
-        ranges: Segments that may hold it, from `SegmentList.ranges_by_time`.
+        files: Files of the log.
+        ranges: Segments that may hold the record, from `SegmentList.ranges_by_time`.
         timestamp: In ms.
-        start_offset: Records below are not counted.
+        start_offset: Records below this offset are ignored.
 
     Raises:
-        CorruptRecordError: the batch that should hold it is damaged.
+        CorruptRecordError: the batch that should hold the record is damaged.
     """
     for part in files.existing(ranges):
         position = part.position
@@ -77,16 +77,16 @@ def first_record_at(
 def newest_record(
     files: LogFiles, ranges: Sequence[TimedRange], start: int, end: int
 ) -> tuple[int, int] | None:
-    """Return timestamp and offset of the newest record in a range; of several, of the first one.
+    """Return timestamp and offset of the newest record in a range, the first one if several are.
 
     Args:
-        files: Of the log.
-        ranges: Segments that may hold it, from `SegmentList.ranges_by_newest`.
-        start: Records below are not counted.
-        end: Nor are those from here on.
+        files: Files of the log.
+        ranges: Segments that may hold the record, from `SegmentList.ranges_by_newest`.
+        start: First offset of the range.
+        end: Offset behind the range.
 
     Raises:
-        CorruptRecordError: the batch that should hold it is damaged.
+        CorruptRecordError: the batch that should hold the record is damaged.
     """
     best: tuple[int, int] | None = None
     for max_timestamp, whole, known in ranges:
@@ -119,7 +119,7 @@ def _newest_in(
             if header.last_offset < start or is_older:
                 continue
             if start <= header.base_offset and header.last_offset < end:
-                # Taken apart only if no other is newer: most often times ascend.
+                # Decompressed only if no other batch is newer: most often timestamps ascend.
                 newest, position = header.max_timestamp, batch.position
                 continue
             found = reader.newest_record_in(batch, start, end)

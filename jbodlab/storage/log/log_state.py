@@ -1,20 +1,20 @@
-"""One replica's log without its files: what it holds, and what a change of it asks of the disk.
+"""One replica's log without its files: its content, and the instructions that a change gives.
 
-How to think about it: the event loop owns a `LogState`. Each change is complete when its method
-returns, for everybody who looks at it, and the method returns what has to be done to the files.
-Whoever calls it has these instructions carried out in the order of the changes, on the thread of
-the log's directory. So the state runs ahead of the files and is never behind them, nothing comes
-back from a thread to be taken over, and no task that is cancelled can leave the two apart. If an
-instruction fails, other than for want of room, the state is wrong and the replica offline for good.
+How to think about it: the event loop owns a `LogState`. Each change is complete, for all readers of
+the state, when its method returns; the method returns the instructions for the files. The caller
+has these instructions carried out in the order of the changes, on the thread of the log's
+directory. So the state runs ahead of the files and is never behind them, the state takes no result
+from a thread, and a cancelled task cannot make the two diverge. If an instruction fails for another
+reason than lack of room, the state is wrong and the replica is offline for good.
 
     start_offset    <= high watermark (the caller's) <= end_offset
-    recovery_point  <= end_offset       below it everything is known to be on the disk
+    recovery_point  <= end_offset       all records below it are known to be on the disk
 
-Segments are in order and do not overlap; the last one is the active one, and there always is one.
+Segments are in order and do not overlap; the last one is the active one, which always exists.
 Compaction leaves gaps of offsets, within segments and between them.
 
-Where a cut lies only the file can tell. So a truncation has two steps: `CutRequest` asks for the
-place, which stays as long as nothing else is cut, and `truncate` does it.
+Only the file shows the position of a truncation. So a truncation has two steps: `CutRequest` asks
+for the position, which stays valid until the next cut, and `truncate` cuts the log there.
 
 Source: `kafka.log.UnifiedLog`, `kafka.log.LocalLog`.
 """
@@ -78,7 +78,7 @@ class LogState:
         self.config = config
         self.start_offset = start_offset
         self.lost_from = lost_from
-        """From there to the start a disk has lost segments; None if nothing is known of such."""
+        """First offset of the segments lost in front of the log start; None if none are known."""
         self.epochs = epochs
         self.producers = producers
         self.segments = SegmentList(closed, active, aborted_in)
@@ -90,7 +90,7 @@ class LogState:
 
     @classmethod
     def empty(cls, config: LogConfig, start_offset: int = 0) -> tuple[LogState, Instructions]:
-        """Return a new log, and what makes its files."""
+        """Return a new log, and the instructions that create its files."""
         state = cls(
             config,
             closed=(),
@@ -102,7 +102,7 @@ class LogState:
         )
         return state, (CreateSegment(start_offset),)
 
-    # What it holds
+    # Content
 
     @property
     def active(self) -> ActiveSegment:
@@ -111,12 +111,12 @@ class LogState:
 
     @property
     def end_offset(self) -> int:
-        """Where the next batch goes."""
+        """Offset of the next batch."""
         return self.segments.active.next_offset
 
     @property
     def recovery_point(self) -> int:
-        """Below it everything is known to be on the disk."""
+        """All records below this offset are known to be on the disk."""
         return self.disk.recovery_point
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -139,7 +139,7 @@ class LogState:
             buffers: The bytes of the batches in order, cut anywhere.
             headers: Their headers, as they are in the bytes; not empty. The first begins at the
                 end of the log, or behind it where the leader's log has a gap.
-            markers: What the control batches among them say, by base offset.
+            markers: Markers of the control batches among them, by base offset.
         """
         active = self.segments.active
         end_offset = active.next_offset
@@ -163,7 +163,7 @@ class LogState:
         return before + self._append_to_active(buffers, headers, markers)
 
     def assign_epoch(self, epoch: int) -> Instructions:
-        """Let a leader epoch begin at the end of the log, which is what it is from now on."""
+        """Begin a leader epoch at the end of the log; it becomes the latest epoch."""
         self.lost_from = None
         return self._assign(epoch, self.end_offset)
 
@@ -186,9 +186,9 @@ class LogState:
     # Cuts
 
     def cut_request(self, offset: int) -> CutRequest | None:
-        """Return what has to be looked up before the log is cut at an offset.
+        """Return the request for the position at which to truncate the log to an offset.
 
-        None if nothing has: it ends before that, or begins behind it.
+        None if the files need not be read: the log ends before the offset, or begins behind it.
         """
         assert offset >= 0
         if offset >= self.end_offset or offset < self.segments.first_base_offset:
@@ -205,7 +205,7 @@ class LogState:
         return CutRequest(offset, segment_range, active, snapshots, segments, self.disk.cut_count)
 
     def truncate(self, point: CutPoint) -> Instructions:
-        """Cut the log at a place; epochs and producers go back to what they were there."""
+        """Truncate the log at a cut point; epochs and producers return to their state there."""
         assert point.request.cut_count == self.disk.cut_count
         active, end_offset = point.active, point.active.next_offset
         assert end_offset <= point.request.offset <= self.end_offset
@@ -229,7 +229,7 @@ class LogState:
         return self._write_epochs() if self.epochs.truncate_to(end_offset) else ()
 
     def restart_at(self, offset: int) -> Instructions:
-        """Drop everything and go on at an offset."""
+        """Drop all records and restart the log at an offset."""
         changes = self._put_aside(self.segments.restart(offset), 0)
         changes += self.disk.remove_snapshots(self.disk.snapshots)
         self.undecided = UndecidedTransactions()
@@ -242,7 +242,7 @@ class LogState:
     # Changes at the beginning
 
     def advance_start(self, offset: int) -> Instructions:
-        """Let the log begin at a later offset; segments below it go with the next retention.
+        """Raise the log start to an offset; the next retention drops the segments below it.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, behind the log end.
@@ -256,9 +256,9 @@ class LogState:
         return self._write_epochs() if self.epochs.truncate_from(offset) else ()
 
     def retain(self, now_ms: int, high_watermark: int) -> Instructions:
-        """Let the log begin behind what is too old or too much; see `drop_below` for the segments.
+        """Raise the log start above segments that retention expires; `drop_below` deletes them.
 
-        Only data below the high watermark goes.
+        Only segments below the high watermark expire.
         """
         segments = self.segments.all
         self._ahead = segments_ahead(segments, self._ahead, now_ms)
@@ -276,9 +276,9 @@ class LogState:
         return self.advance_start(behind)
 
     def drop_below(self, offset: int, now_ms: int) -> Instructions:
-        """Drop the segments that lie below an offset, which is a log start that is on the disk.
+        """Drop the segments below an offset, which is a log start that is on the disk.
 
-        Their files are set aside at once and may be removed after `file.delete.delay.ms`.
+        Their files are renamed at once and may be removed after `file.delete.delay.ms`.
         """
         count = self.segments.count_below(min(offset, self.start_offset))
         return self._drop_first(count, now_ms + self.config.file_delete_delay_ms)
@@ -296,7 +296,7 @@ class LogState:
         cleaned: Sequence[tuple[ClosedSegment, bool]],
         now_ms: int,
     ) -> Instructions:
-        """Let what compaction has left take the place of what it was made of.
+        """Replace segments by the cleaned segments that compaction has made of them.
 
         Args:
             former: Closed segments that follow each other.
@@ -313,7 +313,7 @@ class LogState:
         gone = [base_offset for base_offset in bases if base_offset not in new]
         return (ReplaceSegments(bases, new), *self.disk.remove_snapshots(gone))
 
-    # What is on the disk
+    # Durability
 
     @property
     def needs_sync(self) -> bool:
@@ -324,21 +324,21 @@ class LogState:
         return self.recovery_point < self.active.base_offset
 
     def sync_request(self, *, with_active: bool) -> SyncRequest:
-        """Return what has to be synced so that the recovery point may move; see `synced`.
+        """Return the files to sync so that the recovery point may advance; see `synced`.
 
         Args:
-            with_active: Whether the active segment counts, or only closed ones.
+            with_active: Whether to sync the active segment too, or only closed ones.
         """
         return self.disk.request(self.segments, with_active=with_active)
 
     def synced(self, request: SyncRequest) -> None:
-        """Take notice that a request was carried out."""
+        """Record that a sync request was carried out."""
         self.disk.synced(request, self.end_offset)
 
     # Copies
 
     def take_cut_to(self) -> int | None:
-        """Return, once, the smallest offset to which it was cut since the last time."""
+        """Return the smallest offset to which the log was cut since the last call."""
         cut_to, self._cut_to = self._cut_to, None
         return cut_to
 
@@ -349,15 +349,15 @@ class LogState:
         epochs: LeaderEpochs,
         producers: ProducerState | None,
     ) -> Instructions:
-        """Take in segments whose bytes were copied from the log that this is a copy of.
+        """Add segments whose bytes were copied from the source log of this copy.
 
-        What lies before them was dropped there, and is dropped here.
+        Segments before them, which the source log has dropped, are dropped here too.
 
         Args:
             closed: All segments but the last.
             active: The last one.
-            epochs: Of the log that is copied, up to there.
-            producers: Their state there; None if that is not known yet.
+            epochs: Leader epochs of the source log, up to there.
+            producers: Producer state there; None if it is not known yet.
         """
         assert active.next_offset >= self.end_offset
         first = closed[0].base_offset if closed else active.base_offset
@@ -372,13 +372,13 @@ class LogState:
         return (*dropped, *self._write_epochs())
 
     def moved_to(self, copy: LogState) -> None:
-        """Take notice that the files are now those of a copy, which have the same content."""
+        """Record that the log has switched to the files of a copy, which have the same content."""
         assert copy.end_offset == self.end_offset
         self.disk.moved_to(copy.disk)
         self.segments.put_aside = copy.segments.put_aside
 
     def close(self) -> Instructions:
-        """Return what lets the next start find everything without reading the data."""
+        """Return the instructions after which the next start need not read the data."""
         active = self.active
         active.finish()
         close = CloseSegment(active.base_offset, active.index, active.time_index)

@@ -2,10 +2,10 @@
 
 A `.index` file is a row of entries of 8 bytes, big-endian: int32 offset relative to the segment's
 base, int32 position. An entry names the last offset of a batch and the position where that batch
-begins. A file that was preallocated and not cut ends with entries of zeros; they are no data.
+begins. A file that was preallocated and not cut ends with entries of zeros, which readers ignore.
 
-In memory the index is two arrays; the file is written as a whole when the segment is closed off.
-Until then a crash loses nothing, because recovery reads the segment and makes the index anew.
+In memory the index is two arrays; the file is written as a whole when the segment is closed.
+Until then a crash loses no entry, because recovery reads the segment and rebuilds the index.
 
 Source: `org.apache.kafka.storage.internals.log.OffsetIndex`.
 """
@@ -53,7 +53,7 @@ class OffsetIndex:
         self._positions.append(position)
 
     def lookup(self, offset: int) -> int:
-        """Return where to start looking for an offset: a batch that begins at or before it."""
+        """Return the position of a batch at or before an offset, where a search for it starts."""
         found = bisect_right(self._offsets, offset - self._base_offset) - 1
         return self._positions[found] if found >= 0 else 0
 
@@ -91,7 +91,7 @@ class OffsetIndex:
         """Read the content of a file; zeros at its end are left out.
 
         Raises:
-            CorruptRecordError: not whole entries, or not ascending; to be rebuilt.
+            CorruptRecordError: entries are partial or not ascending; the index must be rebuilt.
         """
         if len(data) % ENTRY_SIZE:
             raise CorruptRecordError(path, len(data), "offset index does not end with an entry")

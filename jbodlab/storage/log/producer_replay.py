@@ -16,13 +16,13 @@ from jbodlab.vocabulary.errors import CorruptRecordError
 class ProducerReplay:
     """The producer state at an offset, from the newest usable snapshot and the batches behind it.
 
-    Read in steps, so that whoever waits for the same thread gets its turn in between.
+    The batches are read in steps, so that other work of the same thread runs in between.
 
     Args:
-        files: Of the log.
+        files: Files of the log.
         snapshots: Offsets of snapshots that may be used, the newest first.
         segments: All segments up to the offset.
-        end_offset: The state as of this offset, exclusive.
+        end_offset: Offset of the state, exclusive.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ProducerReplay:
                     yield batch
 
     def _load_newest(self) -> int:
-        """Take over the newest usable snapshot; returns as of which offset it is, -1 without."""
+        """Load the newest usable snapshot; returns its offset, -1 if there is no such snapshot."""
         for offset in self._snapshots:
             path = self._files.directory / names.snapshot_file(offset)
             try:

@@ -1,8 +1,8 @@
 """The state of each idempotent producer in a log, and the `.snapshot` files that keep it.
 
-Of every producer id: its epoch, its last five batches, the start of its open transaction and its
-last timestamp. From that a leader tells a repeated batch from a new one, and a gap from a batch in
-sequence. Sequences wrap from 2^31-1 to 0.
+The state of a producer id holds its epoch, its last five batches, the start of its open transaction
+and its last timestamp. With it a leader distinguishes a repeated batch from a new one, and a gap
+from a batch in sequence. Sequences wrap from 2^31-1 to 0.
 
 A snapshot file, big-endian:
 
@@ -17,14 +17,14 @@ A snapshot file, big-endian:
     per producer that is silent, 32 bytes: int64 producer id, int32 -1, int64 -1, int32 0, int64
     since when it is silent
 
-An entry tells only the last batch. Kafka stops reading behind the last entry and knows no more
-after a restart; a client that repeats five batches then has the first four refused. The earlier
-batches stand behind what Kafka reads, within what the CRC covers.
+An entry names only the last batch. Kafka stops reading behind the last entry and knows no earlier
+batch after a restart; it then refuses the first four of five batches that a client repeats. The
+earlier batches follow the entries that Kafka reads, within the bytes that the CRC covers.
 
-How long a producer is silent counts from its last append, never from the time of its records: a
-replay of history has old ones, and ones of the future would keep it for ever. This code has no
-clock, so the first look behind an append tells when that was, at the latest; so does the first look
-behind a start if no snapshot does.
+A producer is silent from its last append, never from the time of its records: a replay of history
+has old timestamps, and timestamps of the future would keep the producer for ever. This code has no
+clock, so the time of the first `expire` after an append counts as the time of the append; so does
+the first `expire` after a start, if no snapshot has the time.
 
 Source: `org.apache.kafka.storage.internals.log.ProducerStateManager`, `ProducerStateEntry`.
 """
@@ -57,7 +57,7 @@ NO_EPOCH = -1
 
 
 class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that is in the log already: where, and with what timestamp."""
+    """Offset and timestamp of a batch that is in the log already."""
 
     base_offset: int
     last_offset: int
@@ -127,15 +127,15 @@ class ProducerState:
 
     @property
     def entries(self) -> tuple[tuple[int, ProducerEntry], ...]:
-        """All producers with what is known of them, by id."""
+        """The states of all producers, by id."""
         return tuple(sorted(self._entries.items()))
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
-        """Return what is known of a producer."""
+        """Return the state of a producer."""
         return self._entries.get(producer_id)
 
     def check(self, header: BatchHeader) -> Duplicate | None:
-        """Check a client's batch before it is appended; nothing changes.
+        """Check a client's batch before it is appended; the state stays unchanged.
 
         Returns:
             Where the batch already is, if it is a repeated one; None if it may be appended.
@@ -147,7 +147,7 @@ class ProducerState:
             return None
         entry = self._entries.get(header.producer_id)
         if entry is None:
-            # Never seen, expired, or its data was deleted: any sequence may come next.
+            # The producer is new or expired, or its data was deleted: any sequence may follow.
             return None
         first, last = header.base_sequence, header.last_sequence
         if entry.epoch == header.producer_epoch:
@@ -165,11 +165,11 @@ class ProducerState:
     def update(
         self, header: BatchHeader, marker: Marker | None = None
     ) -> CompletedTransaction | None:
-        """Take over a batch that is in the log; sequence and epoch are not questioned.
+        """Add a batch that is in the log; sequence and epoch are not checked.
 
         Args:
-            header: Of the batch.
-            marker: What a control batch says.
+            header: Header of the batch.
+            marker: Marker of a control batch.
 
         Returns:
             The transaction that the batch ended, if any.
@@ -209,7 +209,7 @@ class ProducerState:
         return None
 
     def _end(self, header: BatchHeader, marker: Marker | None) -> CompletedTransaction | None:
-        """Take over a control batch; one that compaction has emptied says nothing any more."""
+        """Add a control batch; one that compaction has emptied has no marker and no effect."""
         if not header.records_count or (marker is not None and marker.type not in (ABORT, COMMIT)):
             return None
         known = self._entries.get(header.producer_id)
@@ -237,10 +237,10 @@ class ProducerState:
     def can_go_back_to(self, end_offset: int) -> bool:
         """Return whether `go_back_to` would leave the state that there was at an offset.
 
-        It would not where all remembered batches of a producer lie behind the offset, and there
-        may have been earlier ones, or ones of an earlier epoch; nor where a marker has left no
-        batch, or may lie behind the offset: its transaction would be open again. Only the log
-        knows them.
+        It would not if all remembered batches of a producer are behind the offset, and earlier
+        batches, or batches of an earlier epoch, may exist. It would not either if a marker has
+        left no batch, or if a marker may be behind the offset, which opens its transaction again.
+        Only the log has these batches.
         """
         for entry in self._entries.values():
             if not entry.batches or entry.coordinator_epoch != NO_EPOCH:
@@ -314,8 +314,8 @@ class ProducerState:
         """Return the content of a snapshot file.
 
         Args:
-            with_earlier: Whether the earlier batches, and who is silent, stand behind what Kafka
-                knows.
+            with_earlier: Whether to add the earlier batches and the silent producers, which Kafka
+                does not read.
         """
         body = bytearray()
         for producer_id, entry in self._entries.items():

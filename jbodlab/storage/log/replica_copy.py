@@ -1,10 +1,10 @@
 """The copy of a replica's log in another log directory.
 
 The copy mirrors the log: segments of the same base offsets with the same bytes at the same
-positions. So nothing has to be read by this process: the bytes go from file to file, and the state
-of the copy is that of the log at a `CopyPoint`, as far as its segments were copied. At any moment
-the copy is a log of its own that ends at a batch. What the two do not have in common (any more),
-because records were truncated, segments were deleted, or whatever a crash left, is cut off first.
+positions. So this process reads no data: the kernel copies the bytes from file to file, and the
+state of the copy is that of the log at a `CopyPoint`, as far as its segments were copied. At any
+moment the copy is a complete log that ends at a batch. A copy may differ from its log after a
+truncation, a deletion of segments or a crash; its end is then truncated before the copy continues.
 
 Source: KIP-113. Apache Kafka fetches the log's batches and appends them to the copy.
 """
@@ -29,8 +29,8 @@ class CopyPoint(msgspec.Struct, frozen=True, kw_only=True):
         segments: Bounds of all segments, ascending.
         active: A copy of the last one.
         cut_to: The smallest offset to which the log was cut since the last point, None if it was
-            not: what lies behind it may have been other batches then.
-        cut_count: How often it had been cut in all.
+            not cut. Behind this offset the last point may have had other batches.
+        cut_count: How often the log had been cut in all.
     """
 
     start_offset: int
@@ -44,7 +44,7 @@ class CopyPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, log: LogState) -> CopyPoint:
-        """Return what there is to copy at this moment, and what was cut since the last one."""
+        """Return the segments to copy now, and the smallest cut since the last copy point."""
         return cls(
             start_offset=log.start_offset,
             end_offset=log.end_offset,
@@ -67,8 +67,8 @@ def common_end(copy: LogState, point: CopyPoint, cut_to: int | None) -> int:
 
     Args:
         copy: The copy.
-        point: What the log consists of.
-        cut_to: Where it was cut since the copy was made, None if it was not.
+        point: The segments of the log.
+        cut_to: Offset to which the log was cut since the copy was made, None if it was not cut.
     """
     start = max(point.start_offset, copy.start_offset)
     end = min(point.end_offset, copy.end_offset)
@@ -98,19 +98,19 @@ def mirrors(copy: LogState, point: CopyPoint) -> bool:
 
 
 def mirror(copy: LogState, point: CopyPoint, count: int) -> Instructions:
-    """Let a copy be what its log was at a point, up to a segment whose bytes were all copied.
+    """Set the state of a copy to that of its log at a point, up to the last copied segment.
 
     Args:
         copy: The copy.
-        point: What the log consisted of.
-        count: How many of its segments were copied.
+        point: The segments of the log.
+        count: How many of these segments were copied as a whole.
     """
     *closed, last = point.segments[:count]
     is_whole = count == len(point.segments)
     if is_whole:
         active = point.active.copy()
     else:
-        # Nobody reads from it, and its index files were copied: none are needed here.
+        # The copy has no readers, and its index files were copied: it needs no indexes in memory.
         base_offset = last.base_offset
         active = ActiveSegment.loaded(
             last, OffsetIndex(base_offset), TimeIndex(base_offset), first_timestamp=-1, aborted=[]

@@ -1,10 +1,11 @@
-"""Which segments of a log may go.
+"""Which segments of a log may be deleted.
 
-Only what lies below the high watermark may go, the oldest first, and a segment only while it is
+Only segments below the high watermark may be deleted, the oldest first, and a segment only if it is
 
 * entirely below the log start, or
-* too old: the newest of its records is older than `retention.ms`, or has a time in the future since
-  longer than that: a wrong unit would keep it for ever, and all behind it, or
+* too old: its newest record is older than `retention.ms`, or this record has had a timestamp in the
+  future for longer than `retention.ms`. Without the second rule a timestamp in a wrong unit would
+  keep the segment, and all segments behind it, for ever, or
 * too much: without it the log still has `retention.bytes`.
 
 Source: `kafka.log.UnifiedLog.deleteOldSegments`.
@@ -23,8 +24,8 @@ class Ahead(NamedTuple):
     """A segment whose newest record has a time in the future.
 
     Attributes:
-        next_offset: Behind its last batch.
-        since_ms: When it was first seen so, with this end, in ms since 1970.
+        next_offset: Offset behind its last batch.
+        since_ms: When retention first saw it so, with this end, in ms since 1970.
     """
 
     next_offset: int
@@ -37,9 +38,9 @@ def segments_ahead(
     """Return the segments with a time in the future, by base offset.
 
     Args:
-        segments: Of the log.
-        before: What the last look has returned. After a start nothing is known of when they were
-            appended, so that their time begins anew.
+        segments: Segments of the log.
+        before: Result of the last call. After a start the time of the appends is unknown, so that
+            the time of each segment restarts.
         now_ms: Milliseconds since 1970.
     """
     found = {}
@@ -68,12 +69,12 @@ def deletable_count(
         is_active = segment is segments[-1]
         if segment.next_offset > high_watermark or (is_active and segment.size == 0):
             break
-        # Of a segment at the start compaction may have left nothing; it stays for its offset.
+        # Compaction may have emptied the first segment; the segment stays for its base offset.
         below_start = not is_active and segments[number + 1].base_offset <= log_start_offset
         too_old = (
             config.deletes
             and config.retention_ms >= 0
-            # Without timestamps nothing is known of its age.
+            # The age of a segment without timestamps is unknown.
             and segment.max_timestamp >= 0
             and now_ms - _newest_ms(segment, ahead) > config.retention_ms
         )

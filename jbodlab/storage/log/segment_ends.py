@@ -1,7 +1,7 @@
-"""Looks at the ends of a segment: enough to know how far it goes, without reading all of it.
+"""Reads the two ends of a segment, which show the offsets it holds without a read of the whole.
 
-A closed segment that lost its end, its beginning or its indexes is noticed so at every start, at
-the cost of a few small reads. What has changed in its middle is found by who reads it.
+So every start detects a closed segment that lost its end, its beginning or its indexes, at the cost
+of a few small reads. Damage in the middle of a segment is detected by its readers.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def closed_segment(
     """Return the bounds of a closed segment.
 
     Args:
-        files: Of the log.
-        base_offset: Of the segment.
-        next_base: Of the one behind it.
+        files: Files of the log.
+        base_offset: Base offset of the segment.
+        next_base: Base offset of the next segment.
         has_gaps: Whether compaction may have left gaps of offsets.
 
     Returns:
-        None if its indexes are not usable, or it does not reach from its own base offset to the
-        next one: then it is to be read.
+        None if the indexes are not usable, or the segment does not reach from its base offset to
+        the next one: the caller must then read the whole segment.
     """
     fs, size = files.fs, files.fs.size(files.path(base_offset))
     try:
@@ -62,7 +62,7 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
     """Return the last segment of a log that was closed in order, with its indexes.
 
     Returns:
-        None if its indexes are missing or cannot be right, or its ends are not; then it is to be
+        None if its indexes are missing or invalid, or its ends are invalid; it must then be
         read.
     """
     fs, size = files.fs, files.fs.size(files.path(base_offset))
@@ -111,7 +111,7 @@ def _begins_at(reader: SegmentReader, base_offset: int, has_gaps: bool) -> bool:
 def _scanned(
     reader: SegmentReader, base_offset: int, position: int, times: tuple[int, int]
 ) -> ClosedSegment:
-    """Read from a position on; the size of what is returned is where the last whole batch ends."""
+    """Read from a position on; the returned segment ends at the end of the last whole batch."""
     next_offset = base_offset
     max_timestamp, max_timestamp_offset = times
     for found in reader.scan(position):
@@ -130,7 +130,7 @@ def _last_position(fs: FileSystem, path: Path, base_offset: int) -> int:
     if entry is None:
         return 0
     if not any(entry):
-        # It was preallocated, and not cut when the segment was closed.
+        # The index was preallocated, and not cut when the segment was closed.
         return OffsetIndex.decode(path, fs.read_bytes(path), base_offset).last_position()
     offset, position = _OFFSET_ENTRY.unpack(entry)
     if offset < 0 or position < 0:

@@ -1,4 +1,4 @@
-"""The segments of one log, in order: which there are, and which holds what."""
+"""The segments of one log, in order, and the offsets that each holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SegmentList:
 
     Args:
         closed: Ascending; they do not overlap.
-        active: Behind all of them.
+        active: The active segment, behind all closed ones.
         aborted_in: Base offsets of the closed segments that have an index of aborted transactions.
     """
 
@@ -59,9 +59,9 @@ class SegmentList:
         return bool(self.aborted_in or self.active.aborted)
 
     def ranges(self, offset: int) -> tuple[SegmentRange, ...]:
-        """Return where a reader that wants an offset begins, segment by segment.
+        """Return the segment ranges in which a reader looks for an offset, in order.
 
-        Most often the first one is enough; behind a gap that compaction left it is a later one.
+        Most often the first one has the offset; behind a gap left by compaction a later one has it.
         """
         active = self.active
         if offset >= active.base_offset or not self.closed:
@@ -70,7 +70,7 @@ class SegmentList:
         ranges = [_in_closed(self.closed[first])]
         while (last := last + 1) < len(self.closed):
             ranges.append(_in_closed(self.closed[last]))
-            # Of some segments compaction leaves nothing.
+            # Compaction leaves some segments empty.
             if self.closed[last].size:
                 return tuple(ranges)
         return (*ranges, _in_active(active, 0))
@@ -126,7 +126,7 @@ class SegmentList:
         return [each for each in self.closed[first:] if each.next_offset > offset]
 
     def count_below(self, offset: int) -> int:
-        """Return how many of all lie entirely below an offset, the active one if it has records."""
+        """Count the segments entirely below an offset, the active one included if not empty."""
         count = max(0, bisect_right(self._bases, offset) - 1)
         if offset < self.active.base_offset:
             return count
@@ -144,10 +144,10 @@ class SegmentList:
         return former
 
     def cut(self, active: ActiveSegment) -> list[int]:
-        """Let a segment be the active one, as it was up to somewhere.
+        """Make a segment the active one, in its state up to a position.
 
         Returns:
-            Base offsets of those behind it, which are gone, the last one first.
+            Base offsets of the segments behind it, which were dropped, the last one first.
         """
         gone = [base for base in reversed(self.base_offsets) if base > active.base_offset]
         keep = bisect_left(self._bases, active.base_offset)
@@ -174,17 +174,17 @@ class SegmentList:
         return gone
 
     def has(self, segments: Sequence[ClosedSegment]) -> bool:
-        """Return whether some closed segments, which follow each other, are there as they were."""
+        """Return whether the log still has some consecutive closed segments, unchanged."""
         first = bisect_left(self._bases, segments[0].base_offset)
         return self.closed[first : first + len(segments)] == list(segments)
 
     def replace(
         self, former: Sequence[ClosedSegment], cleaned: Sequence[tuple[ClosedSegment, bool]]
     ) -> None:
-        """Put other closed segments in the place of some.
+        """Replace some closed segments by others.
 
         Args:
-            former: They follow each other.
+            former: The segments to replace, which are consecutive.
             cleaned: Each with whether it has an index of aborted transactions; the first has the
                 base offset of the first former one.
         """
@@ -199,7 +199,7 @@ class SegmentList:
         self.aborted_in = sorted((*stays, *aborted_in))
 
     def become(self, closed: Sequence[ClosedSegment], active: ActiveSegment) -> None:
-        """Be other segments."""
+        """Replace all segments."""
         self.closed = list(closed)
         self._bases = [segment.base_offset for segment in closed]
         self.active = active
@@ -210,7 +210,7 @@ class SegmentList:
         self.put_aside.append((due_ms, base_offset))
 
     def expired(self, now_ms: int) -> list[int]:
-        """Return, once, the base offsets of what was set aside and may be removed now."""
+        """Return and forget the base offsets of dropped segments whose files may be removed now."""
         if not self.put_aside:
             return []
         expired = [base for due_ms, base in self.put_aside if due_ms <= now_ms]

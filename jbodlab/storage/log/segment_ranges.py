@@ -1,4 +1,4 @@
-"""Parts of segments: where a reader begins, where a search does, and where a cut is."""
+"""Parts of segments: for a reader, for a search by timestamp, and for a cut."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class SegmentRange(NamedTuple):
 
     Attributes:
         size: Position at which the reader ends, bytes.
-        next_offset: Behind the batch that ends there.
-        position: Of a batch at or before the wanted offset; None if its index file knows.
+        next_offset: Offset behind the batch that ends there.
+        position: Position of a batch at or before the requested offset; None to look it up in the
+            index file.
     """
 
     base_offset: int
@@ -48,15 +49,15 @@ class SearchStart(NamedTuple):
     ) -> tuple[SearchStart, ...]:
         """Return the starts to try one after the other, the nearest first.
 
-        The newest record of the segment may be outside of the range; then the time index tells
-        what is newest up to near the end of the range. The last start is that of the range.
+        The newest record of the segment may be outside of the range; then the time index gives
+        the largest timestamp up to near the end of the range. The last start is that of the range.
 
         Args:
-            index: Of the segment.
-            times: Of the segment.
-            max_timestamp: Its largest, in ms.
+            index: Offset index of the segment.
+            times: Time index of the segment.
+            max_timestamp: Largest timestamp of the segment, in ms.
             start: First offset of the range.
-            end: Behind the range.
+            end: Offset behind the range.
         """
         near_ms, near_offset = times.last_before(end)
         return (
@@ -71,7 +72,7 @@ class TimedRange(NamedTuple):
 
     Attributes:
         max_timestamp: Largest of all its records in ms, in the range or not.
-        starts: Of the search; None if its index files know.
+        starts: Starts of the search; None to look them up in the index files.
     """
 
     max_timestamp: int
@@ -80,14 +81,14 @@ class TimedRange(NamedTuple):
 
 
 class CutRequest(NamedTuple):
-    """Where a cut is wanted: the question that the files answer with a `CutPoint`.
+    """The offset of a truncation; the files give the `CutPoint` for it.
 
     Attributes:
         segment_range: The segment with the offset.
-        active: A copy of that segment if it is the active one; None: its index files know.
-        snapshots: Those from which the producers may be rebuilt, the newest first; None if the
-            state can go back by itself.
-        segments: Those up to the cut.
+        active: A copy of that segment if it is the active one; None to read its index files.
+        snapshots: Snapshots from which the producer state may be rebuilt, the newest first; None
+            if the producer state can go back without the files.
+        segments: Segments up to the cut.
         cut_count: How often the log had been cut before.
     """
 
@@ -100,11 +101,11 @@ class CutRequest(NamedTuple):
 
 
 class CutPoint(NamedTuple):
-    """The place of a cut: where the batch begins that contains the offset, or the next one.
+    """The place of a cut: the beginning of the batch with the offset, or of the next batch.
 
     Attributes:
-        active: What the segment is up to there.
-        producers: Their state there; None if the state goes back by itself.
+        active: State of the segment up to there.
+        producers: Producer state there; None if it goes back without the files.
     """
 
     request: CutRequest

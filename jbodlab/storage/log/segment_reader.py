@@ -1,7 +1,7 @@
 """Reading the batches of one `.log` file: from an offset on for a reader, or one after the other.
 
-The file may grow meanwhile; what is read ends at the size that the reader is given. Blocks are
-copies, nothing is mapped, so that a failing disk shows as an `OSError` of the call that met it.
+The file may grow meanwhile; a reader stops at the size that it was created with. Blocks are copies
+and no file is memory-mapped, so that a failing disk raises `OSError` in the call that met it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jbodlab.vocabulary.limits import SCAN_BLOCK_SIZE, SEARCH_BLOCK_BYTES
 
 
 class ScannedBatch(NamedTuple):
-    """One whole batch of a segment; `data` is only good until the next one is asked for."""
+    """One whole batch of a segment; `data` is only valid until the next batch is read."""
 
     position: int
     header: BatchHeader
@@ -37,7 +37,7 @@ class ScannedBatch(NamedTuple):
 
 
 class SegmentRead(NamedTuple):
-    """Whole batches, and where the first batch behind them begins."""
+    """Whole batches, with offset and position of the next batch."""
 
     data: bytes
     next_offset: int
@@ -49,9 +49,9 @@ class SegmentReader:
 
     Args:
         file: Open for reading.
-        path: Named in errors.
-        size: Where a batch ends, and what is to be read with it; bytes.
-        next_offset: Behind that batch, as far as it is known.
+        path: Path for error messages.
+        size: Position in bytes where the reader stops, which is the end of a batch.
+        next_offset: Offset behind that batch, as far as it is known.
     """
 
     __slots__ = ("file", "next_offset", "path", "size")
@@ -75,15 +75,15 @@ class SegmentReader:
         """Read whole batches from the one that contains `offset`.
 
         Args:
-            offset: The first offset wanted.
-            position: Where a batch begins that is not behind the wanted one.
+            offset: The first requested offset.
+            position: Start of a batch that is not behind the requested one.
             max_bytes: Most bytes to return.
             max_offset: Only batches entirely below it; None for all.
             at_least_one: Whether a first batch larger than `max_bytes` is returned all the same.
-            read_ahead: Bytes that probably lie between `position` and the wanted batch.
+            read_ahead: Estimated distance in bytes from `position` to the requested batch.
 
         Raises:
-            CorruptRecordError: bytes where a batch should begin are none.
+            CorruptRecordError: the bytes where a batch should begin are not a batch.
         """
         if max_offset is not None and max_offset >= self.next_offset:
             max_offset = None
@@ -113,7 +113,7 @@ class SegmentReader:
             batch_bytes_max: A larger batch ends the scan as an incomplete one does.
 
         Raises:
-            CorruptRecordError: bytes where a batch should begin are none.
+            CorruptRecordError: the bytes where a batch should begin are not a batch.
         """
         while position < self.size:
             block = self.file.pread(min(SCAN_BLOCK_SIZE, self.size - position), position)
@@ -166,8 +166,8 @@ class SegmentReader:
                     return record.timestamp, record.offset
         except DecodeError as error:
             if header.compression:
-                # From a broker that did not look into it. Who starts at the batch reads a little
-                # more than was asked for, but misses nothing.
+                # The batch is from a broker that did not validate it. A consumer that starts at
+                # the batch reads a few records too many, but misses none.
                 return header.max_timestamp, max(header.base_offset, start_offset)
             raise CorruptRecordError(self.path, batch.position, str(error)) from error
         return None
@@ -214,7 +214,7 @@ class SegmentReader:
         """Take from a block the whole batches that begin at `start` and keep within the limits."""
         to_end = position + len(block) == self.size and len(block) <= max_bytes
         if start == 0 and to_end and max_offset is None:
-            # Where the segment ends a batch ends: nothing to look for.
+            # A batch ends where the segment ends: there is no border to search for.
             return SegmentRead(block, self.next_offset, self.size)
         first = extent_at(block, start)
         size = first.end - start
@@ -238,14 +238,14 @@ def next_batch(
 ) -> int | None:
     """Search for a valid batch behind damage.
 
-    Behind a write that a crash tore there is none.
+    No valid batch follows a write that a crash tore.
 
     Args:
         file: A `.log` file.
-        position: Where the search begins.
-        size: Where it ends.
-        offset: Batches of lower offsets do not count.
-        batch_bytes_max: Nor do larger ones than this.
+        position: Position where the search begins.
+        size: Position where the search ends.
+        offset: Batches with lower offsets are ignored.
+        batch_bytes_max: Batches with more bytes are ignored; None for no limit.
 
     Returns:
         The position of the first such batch; None without one.

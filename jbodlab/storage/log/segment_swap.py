@@ -1,14 +1,14 @@
-"""Cleaned segments take the place of those that they were made of, whatever moment is the last.
+"""Cleaned segments replace the segments they were made of; a crash at any moment is safe.
 
     1  the files are written as `.cleaned`, and they and their names are on the disk
     2  `.cleaned` becomes `.swap`, the highest base offset first         `prepare_swap`
-    3  the names are brought to the disk, from where there is no way back
+    3  the directory is synced; from here on a start completes the swap
     4  the former segments become `.deleted`                             `complete_swap`
     5  `.swap` loses its suffix, the `.log` of each segment first
 
-A start that finds a `.cleaned` undoes it all, one that finds only `.swap` goes on; see `leftovers`.
-The first three steps touch nothing that anybody reads and are made beside the directory's serving
-thread; the others are in their turn there, between the reads, and sync nothing.
+A start that finds a `.cleaned` reverts the swap, one that finds only `.swap` completes it; see
+`leftovers`. The first three steps touch no file that has readers and run beside the directory's
+serving thread; the other steps run on that thread, between the reads, and sync no file.
 
 Source: `org.apache.kafka.storage.internals.log.LocalLog.replaceSegments`, which does not sync.
 """
@@ -28,11 +28,11 @@ SUFFIXES = (names.LOG_SUFFIX, *names.INDEX_SUFFIXES)
 
 
 def prepare_swap(fs: FileSystem, folder: Path, cleaned: Sequence[int]) -> None:
-    """Do step 2; where it breaks off, for want of room, nothing of it is left.
+    """Do step 2; if it fails, for example for lack of room, its renames are reverted.
 
     Args:
         fs: The disk.
-        folder: Of the log.
+        folder: Partition directory of the log.
         cleaned: Base offsets of the cleaned segments, ascending.
     """
     renamed: list[Path] = []
@@ -46,7 +46,7 @@ def prepare_swap(fs: FileSystem, folder: Path, cleaned: Sequence[int]) -> None:
                     fs.rename(source, target, sync=False)
                     renamed.append(target)
     except OSError:
-        # A `.cleaned` that was not renamed undoes the others at a start, until they are gone.
+        # If a crash comes before these are removed, the remaining `.cleaned` reverts them at start.
         with contextlib.suppress(OSError):
             for target in renamed:
                 fs.unlink(target)
@@ -56,13 +56,13 @@ def prepare_swap(fs: FileSystem, folder: Path, cleaned: Sequence[int]) -> None:
 def complete_swap(
     fs: FileSystem, folder: Path, former: Sequence[int], cleaned: Sequence[int]
 ) -> None:
-    """Do steps 4 and 5; once more if it broke off, for want of room.
+    """Do steps 4 and 5; may be repeated after a failure for lack of room.
 
     Args:
         fs: The disk.
-        folder: Of the log.
-        former: Base offsets of the segments that go.
-        cleaned: Base offsets of those that take their place.
+        folder: Partition directory of the log.
+        former: Base offsets of the segments to replace.
+        cleaned: Base offsets of the cleaned segments.
     """
     listed = set(fs.listdir(folder))
     swaps = [
@@ -71,7 +71,7 @@ def complete_swap(
         for suffix in SUFFIXES
         if (name := names.offset_text(base_offset) + suffix) + names.SWAP_SUFFIX in listed
     ]
-    # Where one of them is gone it has its name, which was that of a former segment.
+    # A missing `.swap` has got its final name already, which a former segment had before.
     if sum(not name.endswith(names.TXN_INDEX_SUFFIX) for name in swaps) == (
         len(cleaned) * len(ALWAYS_THERE)
     ):

@@ -1,7 +1,7 @@
 """The bounds and indexes of segments that a log keeps in memory.
 
-Of a closed segment that is its bounds; its indexes are on the disk and are read when somebody needs
-them. The active segment, the last one, has its indexes in memory, as they grow with every append.
+A log keeps the bounds of a closed segment; its indexes are on the disk and are read on demand. The
+active segment, the last one, has its indexes in memory, as they grow with every append.
 Sizes and positions are in bytes, timestamps in ms.
 
 Source: `org.apache.kafka.storage.internals.log.LogSegment`.
@@ -24,11 +24,11 @@ POSITION_MAX = 2**31 - 1
 
 
 class ClosedSegment(NamedTuple):
-    """Bounds of a segment to which nothing is appended any more.
+    """Bounds of a segment that takes no more appends.
 
     Attributes:
-        base_offset: Its name.
-        next_offset: Behind its last batch.
+        base_offset: First offset, which names the segment's files.
+        next_offset: Offset behind its last batch.
         max_timestamp: Largest timestamp of its records, -1 without any.
         max_timestamp_offset: Last offset of the first batch with it.
     """
@@ -107,7 +107,7 @@ class ActiveSegment:
         return segment
 
     def note(self, header: BatchHeader, index_interval_bytes: int) -> None:
-        """Take notice of a batch that is appended."""
+        """Add a batch that is appended."""
         position = self.size
         last_offset = header.base_offset + header.last_offset_delta
         timestamp = header.max_timestamp
@@ -141,7 +141,7 @@ class ActiveSegment:
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
 
     def may_follow(self, header: BatchHeader) -> bool:
-        """Return whether a batch may come next; compaction leaves gaps."""
+        """Return whether a batch may be the next one; compaction leaves gaps."""
         return (
             header.base_offset >= self.next_offset
             and header.last_offset_delta >= 0
@@ -149,14 +149,14 @@ class ActiveSegment:
         )
 
     def has_room(self, headers: Sequence[BatchHeader], size: int, config: LogConfig) -> bool:
-        """Return whether it is not to be closed off before an append.
+        """Return whether the segment has room for an append, and need not be rolled before it.
 
         An empty segment takes any single batch. Records without timestamps never age a segment:
         this code has no clock.
 
         Args:
-            headers: Of what is to be appended.
-            size: Bytes of all of it.
+            headers: Headers of the batches to append.
+            size: Bytes of all these batches.
             config: Settings of the log.
         """
         last = headers[-1]

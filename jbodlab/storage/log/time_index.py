@@ -104,7 +104,7 @@ class TimeIndex:
         """Read the content of a file; zeros at its end are left out.
 
         Raises:
-            CorruptRecordError: not whole entries, or not ascending; to be rebuilt.
+            CorruptRecordError: entries are partial or not ascending; the index must be rebuilt.
         """
         if len(data) % ENTRY_SIZE:
             raise CorruptRecordError(path, len(data), "time index does not end with an entry")

@@ -1,8 +1,9 @@
-"""Transactions as one log sees them: markers, aborted ones, and the index file that keeps these.
+"""Transactions in one log: markers, aborted transactions, and the index file of the aborted ones.
 
-The batches of a transaction lie between others. A *marker*, a control batch of the same producer,
-says how it ended. Consumers of committed records only are told of the aborted ones, and skip them;
-hence each aborted transaction is written to the `.txnindex` file of the segment with its marker.
+Batches of other producers may be between the batches of a transaction. A *marker*, a control batch
+of the same producer, says how the transaction ended. A fetch with `read_committed` returns the
+aborted transactions, and its consumer skips their records; hence each aborted transaction is
+written to the `.txnindex` file of the segment with its marker.
 An entry, 34 bytes, big-endian:
 
     0   int16    version, 0
@@ -83,20 +84,20 @@ class UndecidedTransactions:
         self._ended: list[CompletedTransaction] = []
 
     def add(self, completed: CompletedTransaction) -> None:
-        """Take in one whose marker was appended."""
+        """Add a transaction whose marker was appended."""
         self._ended.append(completed)
 
     def bound(self, high_watermark: int) -> int:
-        """Return the high watermark, or where the first of them begins if that is lower."""
+        """Return the lower of the high watermark and the start of the first such transaction."""
         self._ended = [each for each in self._ended if each.last_offset >= high_watermark]
         return min([high_watermark, *(each.first_offset for each in self._ended)])
 
     def reach(self, offset: int) -> bool:
-        """Return whether a marker stands at or behind an offset."""
+        """Return whether a marker is at or behind an offset."""
         return any(each.last_offset >= offset for each in self._ended)
 
     def cut(self, end_offset: int) -> None:
-        """Forget those whose markers are gone."""
+        """Forget the transactions whose markers were truncated."""
         self._ended = [each for each in self._ended if each.last_offset < end_offset]
 
 
