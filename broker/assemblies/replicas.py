@@ -40,12 +40,11 @@ from broker.produce.record_deletion import delete_records
 from broker.replica.client_requests import (
     LogDirDescription,
 )
-from broker.replica.clock import Clock
 from broker.replica.directory_writer import WriteCheckpoints
 from broker.replica.in_sync import IsrChanges
 from broker.replica.isr_updates import IsrUpdates
 from broker.replica.leadership import NOBODY, LeadershipListener
-from broker.replica.partition import Partition
+from broker.replica.partition import Clock, Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica_roles import ReplicaRoles

@@ -13,7 +13,6 @@ from typing import TypeVar
 import msgspec
 
 from broker.limits import TOPIC_SETTINGS_REMEMBERED_MAX
-from broker.replica.throttled_replicas import ThrottledReplicas
 from jbodlab.config import kafka_configs, topic_keys
 from jbodlab.config.key_table import LONG_MAX, Values
 from jbodlab.storage.log.log_config import LogConfig
@@ -21,10 +20,24 @@ from jbodlab.vocabulary.errors import ConfigError
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
+
+class ThrottledReplicas(msgspec.Struct, frozen=True):
+    """Which replicas of a topic are throttled while they are copied between brokers (KIP-73).
+
+    Attributes:
+        pairs: Partitions with brokers; None for all.
+    """
+
+    pairs: frozenset[tuple[int, int]] | None = frozenset()
+
+    def covers(self, partition: int, broker_id: int) -> bool:
+        """Return whether the replica of a broker is throttled."""
+        return self.pairs is None or (partition, broker_id) in self.pairs
+
 
 NOT_THROTTLED = ThrottledReplicas()
-
-logger = logging.getLogger(__name__)
 
 
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +139,7 @@ def _throttled(name: str, configs: Mapping[str, str]) -> ThrottledReplicas:
         return ThrottledReplicas(topic_keys.throttled_replicas(name, configs.get(name, "")))
     except ConfigError as error:
         logger.warning("ignoring a throttle setting: %s", error)
-        return ThrottledReplicas()
+        return NOT_THROTTLED
 
 
 class _Chosen:
