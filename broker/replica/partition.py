@@ -230,7 +230,7 @@ class Partition:
         self.waiters.ready()
 
     def note_made_anew(self) -> None:
-        """The log is new or lacks records: a loss is suspected if the ISR is this replica alone."""
+        """The log is new or may lack records; an ISR of this replica alone may have lost some."""
         self.data_loss = DataLoss.SUSPECTED if self.is_last_in_sync else DataLoss.NO
 
     def must_not_lead(self) -> None:
