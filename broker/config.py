@@ -40,7 +40,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     values: Values
     node_id: BrokerId
-    rack: str | None
+    broker_rack: str | None
     controller: Voter
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
@@ -54,43 +54,19 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     log_dirs: tuple[Path, ...]
     metadata_log_dir: Path
-    log_dir_failure_timeout_ms: int
-    probe_interval_ms: int
-    probe_deadline_ms: int
+    jbodlab_log_dir_probe_interval_ms: int
+    jbodlab_log_dir_probe_deadline_ms: int
     log_dir_reserved_bytes: int
-    log_dir_slow_threshold_ms: int
-    log_dir_slow_outlier_factor: float
-    log_dir_slow_min_ms: int
-    log_dir_slow_window_ms: int
-    log_dir_slow_policy: str
 
-    heartbeat_interval_ms: int
-    session_timeout_ms: int
-    initial_registration_timeout_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_retention_check_interval_ms: int
+    log_initial_task_delay_ms: int
+    log_segment_delete_delay_ms: int
+
     controlled_shutdown_enable: bool
-
-    sends_consumers_away: bool
-    replica_lag_time_max_ms: int
-    replica_fetch_wait_max_ms: int
-    replica_fetch_min_bytes: int
-    replica_fetch_max_bytes: int
-    replica_fetch_response_max_bytes: int
-    replica_fetch_backoff_ms: int
-    replica_socket_timeout_ms: int
-    move_threads: int | None
-
-    high_watermark_checkpoint_interval_ms: int
-    recovery_point_checkpoint_interval_ms: int
-    log_start_checkpoint_interval_ms: int
-    retention_check_interval_ms: int
-    initial_task_delay_ms: int
-    producer_id_expiration_ms: int
-    file_delete_delay_ms: int
-
-    num_partitions: int
-    default_replication_factor: int
     auto_create_topics_enable: bool
-    delete_topic_enable: bool
     request_timeout_ms: int
     groups: GroupSettings
 
@@ -137,62 +113,18 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
 
 
 def _config(values: Values, node: NodeConfig) -> BrokerConfig:
-    return BrokerConfig(
+    return values.settings(
+        BrokerConfig,
         values=values,
         node_id=node.node_id,
-        rack=values.optional_text("broker.rack"),
         controller=node.voters[0],
         listeners=node.listeners,
         advertised_listeners=node.advertised_listeners,
         inter_broker_listener_name=node.inter_broker_listener_name,
-        socket_request_max_bytes=values.integer("socket.request.max.bytes"),
         queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
-        max_connections=values.integer("max.connections"),
-        max_connections_per_ip=values.integer("max.connections.per.ip"),
         max_connections_per_ip_overrides=_overrides(values),
-        connections_max_idle_ms=values.integer("connections.max.idle.ms"),
         log_dirs=tuple(map(Path, node.log_dirs)),
         metadata_log_dir=Path(node.metadata_log_dir),
-        log_dir_failure_timeout_ms=values.integer("log.dir.failure.timeout.ms"),
-        probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
-        probe_deadline_ms=values.integer("jbodlab.log.dir.probe.deadline.ms"),
-        log_dir_reserved_bytes=values.integer("log.dir.reserved.bytes"),
-        log_dir_slow_threshold_ms=values.integer("log.dir.slow.threshold.ms"),
-        log_dir_slow_outlier_factor=values.number("log.dir.slow.outlier.factor"),
-        log_dir_slow_min_ms=values.integer("log.dir.slow.min.ms"),
-        log_dir_slow_window_ms=values.integer("log.dir.slow.window.ms"),
-        log_dir_slow_policy=values.text("log.dir.slow.policy").lower(),
-        heartbeat_interval_ms=values.integer("broker.heartbeat.interval.ms"),
-        session_timeout_ms=values.integer("broker.session.timeout.ms"),
-        initial_registration_timeout_ms=values.integer("initial.broker.registration.timeout.ms"),
-        controlled_shutdown_enable=values.flag("controlled.shutdown.enable"),
-        sends_consumers_away=values.optional_text("replica.selector.class") is not None,
-        replica_lag_time_max_ms=values.integer("replica.lag.time.max.ms"),
-        replica_fetch_wait_max_ms=values.integer("replica.fetch.wait.max.ms"),
-        replica_fetch_min_bytes=values.integer("replica.fetch.min.bytes"),
-        replica_fetch_max_bytes=values.integer("replica.fetch.max.bytes"),
-        replica_fetch_response_max_bytes=values.integer("replica.fetch.response.max.bytes"),
-        replica_fetch_backoff_ms=values.integer("replica.fetch.backoff.ms"),
-        replica_socket_timeout_ms=values.integer("replica.socket.timeout.ms"),
-        move_threads=values.optional_integer("num.replica.alter.log.dirs.threads"),
-        high_watermark_checkpoint_interval_ms=values.integer(
-            "replica.high.watermark.checkpoint.interval.ms"
-        ),
-        recovery_point_checkpoint_interval_ms=values.integer(
-            "log.flush.offset.checkpoint.interval.ms"
-        ),
-        log_start_checkpoint_interval_ms=values.integer(
-            "log.flush.start.offset.checkpoint.interval.ms"
-        ),
-        retention_check_interval_ms=values.integer("log.retention.check.interval.ms"),
-        initial_task_delay_ms=values.integer("log.initial.task.delay.ms"),
-        producer_id_expiration_ms=values.integer("producer.id.expiration.ms"),
-        file_delete_delay_ms=values.integer("log.segment.delete.delay.ms"),
-        num_partitions=values.integer("num.partitions"),
-        default_replication_factor=values.integer("default.replication.factor"),
-        auto_create_topics_enable=values.flag("auto.create.topics.enable"),
-        delete_topic_enable=values.flag("delete.topic.enable"),
-        request_timeout_ms=values.integer("request.timeout.ms"),
         groups=group_settings(values),
     )
 
@@ -236,8 +168,9 @@ def _check(config: BrokerConfig) -> None:
         raise ConfigError(
             CORDONED_LOG_DIRS, cordoned, "must name directories of log.dirs or log.dir"
         )
-    wait_ms = config.replica_fetch_wait_max_ms
-    if wait_ms > min(config.replica_socket_timeout_ms, config.replica_lag_time_max_ms):
+    integer = config.values.integer
+    wait_ms = integer("replica.fetch.wait.max.ms")
+    if wait_ms > min(integer("replica.socket.timeout.ms"), integer("replica.lag.time.max.ms")):
         raise ConfigError(
             "replica.fetch.wait.max.ms",
             wait_ms,

@@ -54,11 +54,11 @@ class ControllerLink:
                 cluster_id=opened.cluster_id,
                 listeners=config.advertised_listeners,
                 metadata_log_dir=log_dirs.metadata_dir.directory_id,
-                rack=config.rack,
+                rack=config.broker_rack,
             ),
             incarnation_id=environment.new_id(),
             random=environment.random.random,
-            settings=_life_settings(config),
+            settings=config.values.settings(BrokerLifeSettings, "broker."),
             channel=self.channel,
             online_directories=log_dirs.online_ids,
             applied_offset=lambda: self.feed.applied_offset,
@@ -152,12 +152,3 @@ class ControllerLink:
             # The controller has not heard yet that the replica was in there.
             map(self.cache.leads, self.assignments.pending_in(directory))
         )
-
-
-def _life_settings(config: BrokerConfig) -> BrokerLifeSettings:
-    return BrokerLifeSettings(
-        heartbeat_interval_ms=config.heartbeat_interval_ms,
-        session_timeout_ms=config.session_timeout_ms,
-        initial_registration_timeout_ms=config.initial_registration_timeout_ms,
-        log_dir_failure_timeout_ms=config.log_dir_failure_timeout_ms,
-    )

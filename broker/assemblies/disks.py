@@ -53,14 +53,17 @@ class Disks:
         self.remover = DirectoryRemover(self.log_dirs)
         self.conditions = ConditionMonitor(
             self.log_dirs,
-            _condition_settings(config),
+            ConditionSettings(
+                reserved_bytes=config.log_dir_reserved_bytes,
+                slow=config.values.settings(SlowSettings, "log.dir.slow."),
+            ),
             on_degraded=on_degraded,
             monotonic_s=environment.monotonic_s,
         )
         self.probe = LogDirProbe(
             self.log_dirs,
-            interval_ms=config.probe_interval_ms,
-            deadline_ms=config.probe_deadline_ms,
+            interval_ms=config.jbodlab_log_dir_probe_interval_ms,
+            deadline_ms=config.jbodlab_log_dir_probe_deadline_ms,
             looked=self.conditions.looked,
         )
         self.revival: LogDirRevival
@@ -80,17 +83,17 @@ class Disks:
         self._checkpoints = CheckpointWriter(
             self.log_dirs,
             logs,
-            high_watermark_interval_ms=config.high_watermark_checkpoint_interval_ms,
-            recovery_point_interval_ms=config.recovery_point_checkpoint_interval_ms,
-            log_start_interval_ms=config.log_start_checkpoint_interval_ms,
-            initial_delay_ms=config.initial_task_delay_ms,
+            high_watermark_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+            recovery_point_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
+            log_start_interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,
+            initial_delay_ms=config.log_initial_task_delay_ms,
         )
         self._retention = RetentionTask(
             self.log_dirs,
             logs,
             self._checkpoints.write_log_starts,
-            check_interval_ms=config.retention_check_interval_ms,
-            initial_delay_ms=config.initial_task_delay_ms,
+            check_interval_ms=config.log_retention_check_interval_ms,
+            initial_delay_ms=config.log_initial_task_delay_ms,
             wall_ms=self._environment.wall_ms,
         )
         self.cleaner = LogCleaner(
@@ -107,7 +110,7 @@ class Disks:
 
     async def look(self) -> None:
         """Learn how full the directories are, before anything is placed or appended there."""
-        await self.conditions.first_look(self._config.probe_deadline_ms)
+        await self.conditions.first_look(self._config.jbodlab_log_dir_probe_deadline_ms)
         self.conditions.start()
 
     async def start(self) -> None:
@@ -116,7 +119,7 @@ class Disks:
         self._retention.start()
         self.cleaner.start()
         self.probe.start()
-        await self.remover.schedule_leftovers(self._config.file_delete_delay_ms)
+        await self.remover.schedule_leftovers(self._config.log_segment_delete_delay_ms)
         self.revival.start()
 
     async def stop_upkeep(self) -> None:
@@ -150,17 +153,4 @@ class Disks:
         await self._checkpoints.lower(log_dir)
 
     async def _schedule_leftovers(self, log_dir: LogDir) -> None:
-        await self.remover.schedule_leftovers_in(log_dir, self._config.file_delete_delay_ms)
-
-
-def _condition_settings(config: BrokerConfig) -> ConditionSettings:
-    return ConditionSettings(
-        reserved_bytes=config.log_dir_reserved_bytes,
-        slow=SlowSettings(
-            threshold_ms=config.log_dir_slow_threshold_ms,
-            outlier_factor=config.log_dir_slow_outlier_factor,
-            min_ms=config.log_dir_slow_min_ms,
-            window_ms=config.log_dir_slow_window_ms,
-            moves_leaders=config.log_dir_slow_policy == "move",
-        ),
-    )
+        await self.remover.schedule_leftovers_in(log_dir, self._config.log_segment_delete_delay_ms)

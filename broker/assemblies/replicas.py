@@ -40,12 +40,11 @@ from broker.produce.record_deletion import delete_records
 from broker.replica.client_requests import (
     LogDirDescription,
 )
-from broker.replica.clock import Clock
 from broker.replica.directory_writer import WriteCheckpoints
 from broker.replica.in_sync import IsrChanges
 from broker.replica.isr_updates import IsrUpdates
 from broker.replica.leadership import NOBODY, LeadershipListener
-from broker.replica.partition import Partition
+from broker.replica.partition import Clock, Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica_roles import ReplicaRoles
@@ -69,13 +68,10 @@ class ReplicationSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     broker_id: BrokerId
     lag_time_max_ms: int = 30_000
-    producer_id_expiration_ms: int = 86_400_000
-    move_threads: int | None = None
+    num_replica_alter_log_dirs_threads: int | None = None
     """Moves between directories that copy at the same time; None: as many as directories."""
-    sends_consumers_away: bool = False
-    """Whether consumers read from a replica in their rack (KIP-392)."""
-    move_rate: int | None = None
-    """Bytes in a second that all of them may copy; None: without limit."""
+    selector_class: str | None = None
+    """If not None, consumers read from a replica in their rack (KIP-392)."""
 
 
 class ReplicaManager:
@@ -137,7 +133,7 @@ class ReplicaManager:
         self.isr_changes = IsrChanges()
         self.leaderships: dict[str, LeadershipListener] = {}
         self.appends = AppendService(registry, self._loop, environment)
-        closest = ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None
+        closest = ClosestReplica(registry.rack_of) if settings.selector_class is not None else None
         self.fetches = FetchService(registry, self._loop, leader_quota, closest)
         self.sessions = FetchSessions(
             self.fetches, self._loop, self._clock.now_ms, environment.random_bytes
@@ -151,10 +147,8 @@ class ReplicaManager:
             fetchers,
             assigner,
             asks_controller=lambda: registry.image.features.metadata_version >= JBOD_LEVEL,
-            threads=settings.move_threads or len(log_dirs.all),
-            throttle=MoveThrottle(
-                settings.move_rate, clock=environment.monotonic_s, lock=environment.threads.lock()
-            ),
+            threads=settings.num_replica_alter_log_dirs_threads or len(log_dirs.all),
+            throttle=MoveThrottle(clock=environment.monotonic_s, lock=environment.threads.lock()),
             on_moved=on_moved,
         )
         self.move_requests = RequestedMoves(registry, log_dirs, self.placement, self.moves)
@@ -300,7 +294,7 @@ class Replicas:
         )
         self._quotas = ReplicationQuotas.unlimited(partial(loop_ms, asyncio.get_running_loop()))
         fetchers = FetcherManager(
-            _fetcher_settings(config),
+            config.values.settings(FetcherSettings, "replica.fetch.", broker_id=config.node_id),
             address_of=self._address_of,
             broker_epoch=link.broker_epoch,
             quota=self._quotas.follower,
@@ -311,13 +305,7 @@ class Replicas:
         )
         self.manager = ReplicaManager(
             self.registry,
-            ReplicationSettings(
-                broker_id=config.node_id,
-                lag_time_max_ms=config.replica_lag_time_max_ms,
-                producer_id_expiration_ms=config.producer_id_expiration_ms,
-                move_threads=config.move_threads,
-                sends_consumers_away=config.sends_consumers_away,
-            ),
+            config.values.settings(ReplicationSettings, "replica.", broker_id=config.node_id),
             environment=environment,
             topics=self._topics,
             log_dirs=disks.log_dirs,
@@ -395,15 +383,3 @@ class Replicas:
             if endpoint.name == self._config.inter_broker_listener_name:
                 return endpoint.host, endpoint.port
         return None
-
-
-def _fetcher_settings(config: BrokerConfig) -> FetcherSettings:
-    return FetcherSettings(
-        broker_id=config.node_id,
-        wait_max_ms=config.replica_fetch_wait_max_ms,
-        min_bytes=config.replica_fetch_min_bytes,
-        partition_max_bytes=config.replica_fetch_max_bytes,
-        response_max_bytes=config.replica_fetch_response_max_bytes,
-        backoff_ms=config.replica_fetch_backoff_ms,
-        socket_timeout_ms=config.replica_socket_timeout_ms,
-    )

@@ -103,7 +103,7 @@ class BrokerLifeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     heartbeat_interval_ms: int = 2_000
     session_timeout_ms: int = 9_000
-    initial_registration_timeout_ms: int = 60_000
+    initial_broker_registration_timeout_ms: int = 60_000
     log_dir_failure_timeout_ms: int = 30_000
 
 
@@ -196,7 +196,7 @@ class BrokerLifeRules:
                 self._become(BrokerState.STARTING)
                 self._next_send_ms = now_ms
                 self._registration_deadline_ms = (
-                    now_ms + self._settings.initial_registration_timeout_ms
+                    now_ms + self._settings.initial_broker_registration_timeout_ms
                 )
             case Registered():
                 self._registered(event, now_ms, instructions)

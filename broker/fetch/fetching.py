@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from broker.fetch.closest_replica import ClosestReplica, log_to_read, may_serve
-from broker.fetch.diverging import diverging_epoch
 from broker.fetch.fetch_answer import FetchAnswer, Readable, in_parts, refused, result_of
 from broker.following.quota import ByteQuota
 from broker.limits import ASKED_PER_ENTRY_S, ENTRIES_FEW, PART_ENTRIES
 from broker.replica.client_requests import (
+    DivergingEpoch,
     FetchEntry,
     FetchParams,
     FetchResult,
@@ -193,7 +193,7 @@ class FetchService:
         log = log_to_read(partition, any_replica=any_replica)
         if params.is_follower:
             self._check_broker_epoch(params)
-        diverging = diverging_epoch(entry, log)
+        diverging = _diverging_epoch(entry, log)
         if diverging is not None:
             return result_of(entry, partition, log, EMPTY_SLICE, diverging)
         if not log.start_offset <= entry.fetch_offset <= log.end_offset:
@@ -244,6 +244,22 @@ class FetchService:
             # An earlier process of that broker says nothing about the log of the present one, and
             # who names no epoch is none of our brokers.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _diverging_epoch(entry: FetchEntry, log: PartitionLog) -> DivergingEpoch | None:
+    """Return where the reader's log left this one (KIP-595); None if it did not, or did not ask.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE, this log knows nothing of the reader's last epoch.
+    """
+    if entry.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.end_offset)
+    if end_offset < 0 or entry.fetch_offset < log.start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
+        return DivergingEpoch(epoch=epoch, end_offset=end_offset)
+    return None
 
 
 def _queue_of(params: FetchParams, partition: Partition) -> FetchQueue:

@@ -84,7 +84,7 @@ class Lane:
             peers,
             f"broker {leader}",
             address=address,
-            timeout_s=settings.socket_timeout_ms / 1000,
+            timeout_s=settings.replica_socket_timeout_ms / 1000,
             on_opened=self._replicas.begin_anew,
         )
         self._changed = asyncio.Event()
@@ -262,7 +262,7 @@ class Lane:
             max_wait_ms=self._max_wait_ms(),
             min_bytes=settings.min_bytes,
             max_bytes=max_bytes,
-            partition_max_bytes=settings.partition_max_bytes,
+            partition_max_bytes=settings.max_bytes,
         )
         session.sent()
         self._is_fetching = True

@@ -49,7 +49,7 @@ class FetcherManager:
         self._broker_epoch = broker_epoch
         self._peers = PeerPool(
             f"follower-{settings.broker_id}",
-            min(LEADER_CONNECT_TIMEOUT_S, settings.socket_timeout_ms / 1000),
+            min(LEADER_CONNECT_TIMEOUT_S, settings.replica_socket_timeout_ms / 1000),
         )
         self._lanes: dict[tuple[BrokerId, LogDir], Lane] = {}
         self._lane_of: dict[TopicPartition, Lane] = {}

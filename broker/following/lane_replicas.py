@@ -34,10 +34,10 @@ class FetcherSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: BrokerId
     wait_max_ms: int = 500
     min_bytes: int = 1
-    partition_max_bytes: int = 1 << 20
+    max_bytes: int = 1 << 20
     response_max_bytes: int = 10 << 20
     backoff_ms: int = 1_000
-    socket_timeout_ms: int = 30_000
+    replica_socket_timeout_ms: int = 30_000
 
 
 class Followed(msgspec.Struct):

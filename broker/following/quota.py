@@ -17,6 +17,7 @@ import msgspec
 
 from broker.limits import KEPT_MS, WAIT_MIN_MS
 from jbodlab.config.key_table import LONG_MAX
+from jbodlab.runtime.token_bucket import TokenBucket
 
 
 class ByteQuota:
@@ -30,9 +31,7 @@ class ByteQuota:
     def __init__(self, now_ms: Callable[[], int], rate: int = LONG_MAX) -> None:
         self.rate = rate
         self._now_ms = now_ms
-        self._filled_ms = now_ms()
-        # In thousandths of a byte, so that no rounding adds up.
-        self._balance = 0
+        self._bucket = self._empty()
 
     @property
     def is_limited(self) -> bool:
@@ -42,46 +41,36 @@ class ByteQuota:
     @property
     def is_exceeded(self) -> bool:
         """Whether nothing may be copied now."""
-        if not self.is_limited:
-            return False
-        self._fill()
-        return self._balance <= 0
+        return self.is_limited and self._bucket.left(self._now_s()) <= 0
 
     @property
     def room_bytes(self) -> int:
         """How much may be copied now; at least 1, as a batch is never cut."""
-        if not self.is_limited:
-            return LONG_MAX
-        self._fill()
-        return max(self._balance // 1000, 1)
+        return max(int(self._bucket.left(self._now_s())), 1) if self.is_limited else LONG_MAX
 
     @property
     def wait_ms(self) -> int:
         """How long to wait until something worth an answer may be copied."""
         if not self.is_exceeded:
             return 0
-        if self.rate == 0:
-            return KEPT_MS
-        return max(WAIT_MIN_MS, min(KEPT_MS, -self._balance // self.rate))
+        return max(WAIT_MIN_MS, int(min(KEPT_MS, self._bucket.debt_s(self._now_s()) * 1000)))
 
     def set_rate(self, rate: int) -> None:
         """Change the rate; debts are forgotten."""
         if rate != self.rate:
             self.rate = rate
-            self._filled_ms = self._now_ms()
-            self._balance = 0
+            self._bucket = self._empty()
 
     def record(self, size_bytes: int) -> None:
         """Count bytes; negative ones give back what was counted before it was known."""
         if self.is_limited:
-            self._fill()
-            self._balance -= size_bytes * 1000
+            self._bucket = self._bucket.taken(size_bytes, self._now_s())
 
-    def _fill(self) -> None:
-        now_ms = self._now_ms()
-        self._balance += (now_ms - self._filled_ms) * self.rate
-        self._balance = min(self._balance, KEPT_MS * self.rate)
-        self._filled_ms = now_ms
+    def _empty(self) -> TokenBucket:
+        return TokenBucket.empty(self.rate, KEPT_MS / 1000, self._now_s())
+
+    def _now_s(self) -> float:
+        return self._now_ms() / 1000
 
 
 class ReplicationQuotas(msgspec.Struct, frozen=True):

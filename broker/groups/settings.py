@@ -70,32 +70,13 @@ def group_settings(values: Values) -> GroupSettings:
             integer("group.consumer.heartbeat.interval.ms"),
             f"must be less than group.consumer.session.timeout.ms ({session})",
         )
-    return GroupSettings(
+    return values.settings(
+        GroupSettings,
+        "group.",
         rebalance_protocols=_lower(values, "group.coordinator.rebalance.protocols"),
-        min_session_timeout_ms=integer("group.min.session.timeout.ms"),
-        max_session_timeout_ms=integer("group.max.session.timeout.ms"),
-        initial_rebalance_delay_ms=integer("group.initial.rebalance.delay.ms"),
-        max_size=integer("group.max.size"),
-        offset_metadata_max_bytes=integer("offset.metadata.max.bytes"),
         offsets_retention_ms=integer("offsets.retention.minutes") * MINUTE_MS,
-        offsets_retention_check_interval_ms=integer("offsets.retention.check.interval.ms"),
-        offsets_commit_timeout_ms=integer("offsets.commit.timeout.ms"),
-        offsets_topic_num_partitions=integer("offsets.topic.num.partitions"),
-        offsets_topic_replication_factor=integer("offsets.topic.replication.factor"),
-        offsets_topic_segment_bytes=integer("offsets.topic.segment.bytes"),
-        consumer_session_timeout_ms=session,
-        consumer_min_session_timeout_ms=integer("group.consumer.min.session.timeout.ms"),
-        consumer_max_session_timeout_ms=integer("group.consumer.max.session.timeout.ms"),
-        consumer_heartbeat_interval_ms=integer("group.consumer.heartbeat.interval.ms"),
-        consumer_min_heartbeat_interval_ms=integer("group.consumer.min.heartbeat.interval.ms"),
-        consumer_max_heartbeat_interval_ms=integer("group.consumer.max.heartbeat.interval.ms"),
-        consumer_assignment_interval_ms=integer("group.consumer.assignment.interval.ms"),
-        consumer_min_assignment_interval_ms=integer("group.consumer.min.assignment.interval.ms"),
-        consumer_max_assignment_interval_ms=integer("group.consumer.max.assignment.interval.ms"),
-        consumer_max_size=integer("group.consumer.max.size"),
         consumer_assignors=_lower(values, "group.consumer.assignors"),
         consumer_migration_policy=values.text("group.consumer.migration.policy").lower(),
-        consumer_regex_refresh_interval_ms=integer("group.consumer.regex.refresh.interval.ms"),
     )
 
 

@@ -1,6 +1,7 @@
 """Limits the rate at which all moves of a broker together copy bytes.
 
-Bytes of replication do not count.
+Bytes of replication do not count. Unused time expires after a moment, so the rate holds in every
+second and not only on average.
 
 Source: `replica.alter.log.dirs.io.max.bytes.per.second`, KIP-113.
 """
@@ -11,8 +12,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from broker.limits import THROTTLE_WAIT_MAX_S
-from jbodlab.runtime.pace import Pace
 from jbodlab.runtime.threads import Flag
+from jbodlab.runtime.token_bucket import TokenBucket
+
+BURST_S = 0.05
+"""Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""
+
+CHUNK_BYTES = 1 << 20
+"""Bytes that one call to the system copies: some hundred microseconds of a memory's time."""
+
+CHUNKS_PER_SECOND = 20
+"""Least number of chunks in a second where the rate is small."""
 
 
 class MoveThrottle:
@@ -25,21 +35,21 @@ class MoveThrottle:
         clock: Callable[[], float],
         lock: AbstractContextManager[object],
     ) -> None:
-        self._pace = Pace(rate)
         self._clock = clock
         self._lock = lock
         self.copied_bytes = 0
         """Of all moves since the start."""
-
-    @property
-    def rate(self) -> int | None:
-        """Bytes in a second, None without limit."""
-        return self._pace.rate
+        self.set_rate(rate)
 
     def set_rate(self, rate: int | None) -> None:
-        """Change the rate, also for what is just under way."""
+        """Change the rate, also for what is just under way.
+
+        Args:
+            rate: Bytes in a second; None is without limit, 0 stops everything.
+        """
         with self._lock:
-            self._pace.set_rate(rate, self._clock())
+            self.rate = rate
+            self._bucket = None if rate is None else TokenBucket.empty(rate, BURST_S, self._clock())
 
     def next_chunk(self, stop: Flag, *, is_paced: bool = True) -> int:
         """Wait until bytes may be copied; returns how many at most, 0 if it was told to stop.
@@ -49,12 +59,13 @@ class MoveThrottle:
         """
         while not stop.is_set():
             with self._lock:
-                now_s = self._clock()
-                wait_s = self._pace.wait_s(now_s) if is_paced else 0.0
+                now_s, bucket = self._clock(), self._bucket
+                wait_s = 0.0 if bucket is None or not is_paced else bucket.debt_s(now_s)
                 if wait_s <= 0:
-                    size = self._pace.chunk_bytes
-                    self._pace.took(size, now_s)
-                    self.copied_bytes += size
+                    size = CHUNK_BYTES
+                    if self.rate is not None:
+                        size = max(1, min(size, self.rate // CHUNKS_PER_SECOND))
+                    self._count(size, now_s)
                     return size
             stop.wait(min(wait_s, THROTTLE_WAIT_MAX_S))
         return 0
@@ -62,5 +73,9 @@ class MoveThrottle:
     def came_short(self, size: int) -> None:
         """Give back what was not copied of a chunk."""
         with self._lock:
-            self._pace.gave_back(size)
-            self.copied_bytes -= size
+            self._count(-size, self._clock())
+
+    def _count(self, size: int, now_s: float) -> None:
+        self.copied_bytes += size
+        if self._bucket is not None:
+            self._bucket = self._bucket.taken(size, now_s)

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from broker.replica import isr as rules
 from broker.replica import refusals
 from broker.replica.client_requests import LeaderHint
-from broker.replica.clock import Clock
 from broker.replica.in_sync import InSyncReplicas, IsrChanges
 from broker.replica.leader_state import LeaderState
 from broker.replica.leadership import NOBODY, LeadershipListener
@@ -41,6 +42,13 @@ from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
 
 logger = logging.getLogger(__name__)
+
+
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
+    """Monotonic and wall clock, both in ms."""
+
+    now_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
 
 
 class Partition:

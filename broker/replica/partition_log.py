@@ -25,7 +25,6 @@ from typing import TypeVar
 from broker.disk.directory.log_cleaning import LogCleaning
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.no_space import fsync_or_fail
-from broker.replica.aborted import find_aborted
 from broker.replica.carrying_out import Change, require_complete
 from broker.replica.cuts import about_to_cut, find_cut
 from broker.replica.directory_writer import DirectoryWriter
@@ -47,7 +46,7 @@ from jbodlab.storage.log.log_state import NO_MARKERS
 from jbodlab.storage.log.producer_state import ProducerState
 from jbodlab.storage.log.segment_ranges import CutPoint
 from jbodlab.storage.log.segments import ClosedSegment
-from jbodlab.storage.log.transactions import Marker, read_marker
+from jbodlab.storage.log.transactions import Marker, aborted_between, read_marker
 from jbodlab.vocabulary.ids import TopicPartition
 
 T = TypeVar("T")
@@ -341,7 +340,13 @@ class PartitionLog:
         Returns:
             Producer id and first offset of each.
         """
-        return await find_aborted(self.state, self.files, self.writer, offset, end_offset)
+        bases = self.state.segments.aborted_from(offset)
+        found = aborted_between(self.state.active.aborted, offset, end_offset)
+        if bases:
+            find = partial(self.files.aborted, bases, offset, end_offset)
+            found = [*await self.writer.run(find), *found]
+        found.sort(key=lambda each: each.first_offset)
+        return [(each.producer_id, each.first_offset) for each in found]
 
     # Moves between directories
 

@@ -13,7 +13,6 @@ from typing import TypeVar
 import msgspec
 
 from broker.limits import TOPIC_SETTINGS_REMEMBERED_MAX
-from broker.replica.throttled_replicas import ThrottledReplicas
 from jbodlab.config import kafka_configs, topic_keys
 from jbodlab.config.key_table import LONG_MAX, Values
 from jbodlab.storage.log.log_config import LogConfig
@@ -21,10 +20,24 @@ from jbodlab.vocabulary.errors import ConfigError
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
+
+class ThrottledReplicas(msgspec.Struct, frozen=True):
+    """Which replicas of a topic are throttled while they are copied between brokers (KIP-73).
+
+    Attributes:
+        pairs: Partitions with brokers; None for all.
+    """
+
+    pairs: frozenset[tuple[int, int]] | None = frozenset()
+
+    def covers(self, partition: int, broker_id: int) -> bool:
+        """Return whether the replica of a broker is throttled."""
+        return self.pairs is None or (partition, broker_id) in self.pairs
+
 
 NOT_THROTTLED = ThrottledReplicas()
-
-logger = logging.getLogger(__name__)
 
 
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,29 +100,18 @@ def _settings(values: Values, own: tuple[tuple[str, str], ...]) -> TopicSettings
     compacted = "compact" in cleanup_policy
     max_compaction_lag_ms = integer("max.compaction.lag.ms")
     segment_ms = integer("segment.ms")
-    log = LogConfig(
+    log = chosen.settings(
+        LogConfig,
         segment_bytes=segment_bytes,
         # Only closed segments are compacted.
         segment_ms=min(segment_ms, max_compaction_lag_ms) if compacted else segment_ms,
-        segment_index_bytes=integer("segment.index.bytes"),
-        index_interval_bytes=integer("index.interval.bytes"),
-        retention_ms=integer("retention.ms"),
-        retention_bytes=integer("retention.bytes"),
         cleanup_policy=cleanup_policy,
-        min_cleanable_dirty_ratio=chosen.number("min.cleanable.dirty.ratio"),
-        min_compaction_lag_ms=integer("min.compaction.lag.ms"),
-        max_compaction_lag_ms=max_compaction_lag_ms,
-        delete_retention_ms=integer("delete.retention.ms"),
-        file_delete_delay_ms=integer("file.delete.delay.ms"),
-        flush_messages=integer("flush.messages"),
     )
-    timestamp_type = chosen.text("message.timestamp.type")
-    limits = BatchLimits(
-        max_message_bytes=integer("max.message.bytes"),
+    limits = chosen.settings(
+        BatchLimits,
+        "message.",
         segment_bytes=segment_bytes,
-        log_append_time=timestamp_type.lower() == "logappendtime",
-        timestamp_before_max_ms=integer("message.timestamp.before.max.ms"),
-        timestamp_after_max_ms=integer("message.timestamp.after.max.ms"),
+        log_append_time=chosen.text("message.timestamp.type").lower() == "logappendtime",
         compacted=compacted,
     )
     return TopicSettings(
@@ -126,15 +128,15 @@ def _throttled(name: str, configs: Mapping[str, str]) -> ThrottledReplicas:
         return ThrottledReplicas(topic_keys.throttled_replicas(name, configs.get(name, "")))
     except ConfigError as error:
         logger.warning("ignoring a throttle setting: %s", error)
-        return ThrottledReplicas()
+        return NOT_THROTTLED
 
 
-class _Chosen:
+class _Chosen(Values):
     """One setting after the other: from the topic if it has it, else from the broker."""
 
     def __init__(self, values: Values, configs: Mapping[str, str]) -> None:
-        self._values = values
-        self._configs = configs
+        super().__init__(kafka_configs.TOPIC, configs)
+        self._inherited = values
 
     def integer(self, name: str) -> int:
         """Return an integer, in the unit of the topic's setting."""
@@ -142,7 +144,7 @@ class _Chosen:
 
     def number(self, name: str) -> float:
         """Return a number."""
-        return self._choose(name, float, lambda: self._values.number(_synonym(name)))
+        return self._choose(name, float, lambda: self._inherited.number(_synonym(name)))
 
     def optional_integer(self, name: str) -> int | None:
         """Return an integer that only a topic may have."""
@@ -150,10 +152,10 @@ class _Chosen:
 
     def text(self, name: str) -> str:
         """Return a text."""
-        return self._choose(name, str.strip, lambda: self._values.text(_synonym(name)))
+        return self._choose(name, str.strip, lambda: self._inherited.text(_synonym(name)))
 
     def _choose(self, key: str, parse: Callable[[str], T], default: Callable[[], T]) -> T:
-        text = self._configs.get(key)
+        text = self._properties.get(key)
         if text is None:
             return default()
         try:
@@ -164,7 +166,7 @@ class _Chosen:
 
     def _inherited_integer(self, name: str) -> int:
         for synonym, factor in kafka_configs.TOPIC[name].synonyms:
-            value = self._values.optional_integer(synonym)
+            value = self._inherited.optional_integer(synonym)
             if value is not None:
                 return value if value < 0 else min(value * factor, LONG_MAX)
         raise AssertionError(f"{name} has no default")

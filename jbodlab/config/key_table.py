@@ -11,12 +11,27 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
 from jbodlab.vocabulary.errors import ConfigError
 
 LONG_MAX = 2**63 - 1
+
+SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
+
+_GETTERS = {
+    int: "integer",
+    int | None: "optional_integer",
+    float: "number",
+    bool: "flag",
+    str: "text",
+    str | None: "optional_text",
+    tuple[str, ...]: "words",
+}
+"""The method of `Values` that reads a field of a type."""
 
 _BLANKS = "".join(map(chr, range(33)))
 """Characters that Kafka strips from both ends of a value (Java's `String.trim`)."""
@@ -151,6 +166,29 @@ class Values:
         """Return a comma-separated value, without blanks around commas and empty entries."""
         value = self.optional_text(name) or ""
         return tuple(word for part in value.split(",") if (word := part.strip(_BLANKS)))
+
+    def settings(self, cls: type[SettingsT], prefix: str = "", **given: Any) -> SettingsT:
+        """Return settings as a class whose fields are named after keys.
+
+        Args:
+            cls: Its field `log_dirs` is the key `log.dirs`, read as the field's type says.
+            prefix: What keys may begin with that fields leave out.
+            given: Fields that are not read.
+
+        Raises:
+            ConfigError: a value is missing, not of its field's type or out of range.
+        """
+        for name, kind in _types(cls).items():
+            if name not in given:
+                key = name.replace("_", ".")
+                key = prefix + key if prefix + key in self._table else key
+                given[name] = getattr(self, _GETTERS[kind])(key)
+        return cls(**given)
+
+
+@cache
+def _types(cls: type) -> Mapping[str, Any]:
+    return get_type_hints(cls)
 
 
 def parse_integer(text: str) -> int:

@@ -247,7 +247,7 @@ class Host:
             ReplicationSettings(
                 broker_id=self.broker_id,
                 lag_time_max_ms=lag_time_max_ms,
-                sends_consumers_away=sends_consumers_away,
+                selector_class="any" if sends_consumers_away else None,
             ),
             environment=system_environment(),
             topics=self.topics,

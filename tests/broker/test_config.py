@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from broker import config
+from broker.assemblies.replicas import ReplicationSettings
+from broker.controller_link.broker_life_rules import BrokerLifeSettings
+from broker.disk.directory.slowness import SlowSettings
+from broker.following.lane_replicas import FetcherSettings
 from jbodlab.vocabulary.errors import ConfigError, FormatError
 
 MINIMAL = {
@@ -26,12 +32,33 @@ def test_kafkas_keys_and_defaults() -> None:
     assert found.log_dirs == (Path("/data/d1"), Path("/data/d2"), Path("/data/d3"))
     assert found.metadata_log_dir == Path("/data/metadata")
     assert found.controller_address == "localhost:9100"
-    assert (found.probe_interval_ms, found.probe_deadline_ms) == (500, 2_000)
-    assert (found.heartbeat_interval_ms, found.session_timeout_ms) == (2_000, 9_000)
-    assert found.log_dir_failure_timeout_ms == 30_000
-    assert found.high_watermark_checkpoint_interval_ms == 5_000
-    assert found.file_delete_delay_ms == 60_000
+    assert found.jbodlab_log_dir_probe_interval_ms == 500
+    assert found.jbodlab_log_dir_probe_deadline_ms == 2_000
+    assert found.replica_high_watermark_checkpoint_interval_ms == 5_000
+    assert found.log_segment_delete_delay_ms == 60_000
     assert found.controlled_shutdown_enable
+
+
+@pytest.mark.parametrize(
+    ("prefix", "settings"),
+    [
+        ("broker.", BrokerLifeSettings()),
+        ("log.dir.slow.", SlowSettings()),
+    ],
+)
+def test_settings_of_parts_have_kafkas_defaults(prefix: str, settings: msgspec.Struct) -> None:
+    values = config.from_properties(MINIMAL)[0].values
+
+    assert values.settings(type(settings), prefix) == settings
+
+
+@pytest.mark.parametrize(
+    ("prefix", "cls"), [("replica.", ReplicationSettings), ("replica.fetch.", FetcherSettings)]
+)
+def test_settings_of_replicas_have_kafkas_defaults(prefix: str, cls: type[Any]) -> None:
+    values = config.from_properties(MINIMAL)[0].values
+
+    assert values.settings(cls, prefix, broker_id=1) == cls(broker_id=1)
 
 
 def test_the_metadata_directory_is_the_first_log_directory_by_default() -> None:
@@ -72,9 +99,7 @@ def test_unknown_keys_are_named_and_wrong_values_refused(tmp_path: Path) -> None
 
 def test_when_a_directory_is_full_or_slow_can_be_configured() -> None:
     found, _ = config.from_properties(MINIMAL)
-    assert (found.log_dir_reserved_bytes, found.log_dir_slow_policy) == (-1, "report")
-    assert (found.log_dir_slow_threshold_ms, found.log_dir_slow_min_ms) == (1_000, 100)
-    assert (found.log_dir_slow_outlier_factor, found.log_dir_slow_window_ms) == (5.0, 10_000)
+    assert found.log_dir_reserved_bytes == -1
 
     changed = {
         "log.dir.reserved.bytes": "0",
@@ -84,8 +109,9 @@ def test_when_a_directory_is_full_or_slow_can_be_configured() -> None:
     }
     found, unknown = config.from_properties({**MINIMAL, **changed})
     assert unknown == []
-    assert (found.log_dir_reserved_bytes, found.log_dir_slow_policy) == (0, "move")
-    assert (found.log_dir_slow_threshold_ms, found.log_dir_slow_outlier_factor) == (-1, 2.5)
+    assert found.log_dir_reserved_bytes == 0
+    slow = found.values.settings(SlowSettings, "log.dir.slow.")
+    assert (slow.threshold_ms, slow.outlier_factor, slow.moves_leaders) == (-1, 2.5, True)
 
     for key, value in (
         ("log.dir.reserved.bytes", "-2"),

@@ -69,14 +69,19 @@ class SlowSettings(msgspec.Struct, frozen=True, kw_only=True):
         outlier_factor: So many times slower than its peers is an outlier; 0 or less: never.
         min_ms: Below this nothing is slow.
         window_ms: Length of the window.
-        moves_leaders: Whether leaders move away from a slow directory.
+        policy: `report`, or `move`: leaders move away from a slow directory; in any case.
     """
 
     threshold_ms: int = 1_000
     outlier_factor: float = 5.0
     min_ms: int = 100
     window_ms: int = 10_000
-    moves_leaders: bool = False
+    policy: str = "report"
+
+    @property
+    def moves_leaders(self) -> bool:
+        """Whether leaders move away from a slow directory."""
+        return self.policy.lower() == "move"
 
 
 class IoSamples:

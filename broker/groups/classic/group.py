@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from broker.coordination.core import Ticket
 from broker.groups.requests import JoinProtocol
 from broker.groups.responses import JoinedMember
-from broker.groups.subscription import decode_subscription
+from jbodlab.group_records.consumer_protocol import ConsumerProtocolSubscription, decode
 from jbodlab.group_records.keys import GroupMetadataKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import GroupMetadataMember, GroupMetadataValue
@@ -167,9 +167,10 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
     for member in group.members.values():
         metadata = member.metadata(group.protocol) or member.protocols[0].metadata
         try:
-            topics.update(decode_subscription(metadata).topics)
+            subscription, _ = decode(ConsumerProtocolSubscription, metadata)
         except DecodeError:
             return None
+        topics.update(subscription.topics)
     return frozenset(topics)
 
 

@@ -36,7 +36,7 @@ from broker.groups.responses import (
     MemberResponse,
     SyncGroupResponse,
 )
-from broker.groups.subscription import Subscription, decode_subscription
+from jbodlab.group_records.consumer_protocol import ConsumerProtocolSubscription, decode
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
@@ -55,7 +55,7 @@ def join(draft: Draft, request: JoinGroup, ticket: Ticket, new_id: str) -> None:
         required = ErrorCode.MEMBER_ID_REQUIRED
         draft.answer(ticket, JoinGroupResponse(error_code=required, member_id=member_id))
         return
-    subscription = decode_subscription(request.protocols[0].metadata)
+    subscription, _ = decode(ConsumerProtocolSubscription, request.protocols[0].metadata)
     is_known = member_id in draft.group.members or instance_id in draft.group.static_members
     owned = partitions_of(draft.context.topics, subscription.owned_partitions)
     if owned and not is_known:
@@ -110,7 +110,7 @@ def _fits(group: ConsumerGroup, request: JoinGroup) -> bool:
     if request.protocol_type != CONSUMER or not request.protocols:
         return False
     try:
-        decode_subscription(request.protocols[0].metadata)
+        decode(ConsumerProtocolSubscription, request.protocols[0].metadata)
     except DecodeError:
         return False
     common = {protocol.name for protocol in request.protocols}
@@ -122,7 +122,10 @@ def _fits(group: ConsumerGroup, request: JoinGroup) -> bool:
 
 
 def _joined(
-    group: ConsumerGroup, request: JoinGroup, member_id: str, subscription: Subscription
+    group: ConsumerGroup,
+    request: JoinGroup,
+    member_id: str,
+    subscription: ConsumerProtocolSubscription,
 ) -> Member:
     before = group.members.get(member_id)
     timeout_ms = request.rebalance_timeout_ms

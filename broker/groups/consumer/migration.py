@@ -22,7 +22,6 @@ from broker.groups.classic.change import (
 from broker.groups.classic.group import CONSUMER, ClassicGroup, State, choose_protocol
 from broker.groups.classic.group import Member as ClassicMember
 from broker.groups.classic.rebalance import prepare_rebalance
-from broker.groups.consumer.assignment_bytes import decode_assignment, encode_assignment
 from broker.groups.consumer.draft import Context, Draft
 from broker.groups.consumer.group import (
     NO_TARGET,
@@ -37,8 +36,15 @@ from broker.groups.consumer.topics import named, partitions_of
 from broker.groups.decision import Decision, SoftChange
 from broker.groups.requests import JoinProtocol
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
-from broker.groups.subscription import Subscription, decode_subscription
 from broker.groups.topics import Topics
+from jbodlab.group_records.consumer_protocol import (
+    HIGHEST_VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+    decode,
+    encode,
+)
 from jbodlab.group_records.keys import GroupMetadataKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import (
@@ -91,7 +97,9 @@ def upgrade(draft: Draft, classic: ClassicGroup, stored: GroupMetadataValue | No
         draft.start_session(member_id)
 
 
-def _check_upgrade(draft: Draft, classic: ClassicGroup) -> Mapping[str, Subscription]:
+def _check_upgrade(
+    draft: Draft, classic: ClassicGroup
+) -> Mapping[str, ConsumerProtocolSubscription]:
     settings = draft.context.settings
 
     def refused(reason: str) -> KafkaError:
@@ -108,7 +116,7 @@ def _check_upgrade(draft: Draft, classic: ClassicGroup) -> Mapping[str, Subscrip
     for member_id, member in classic.members.items():
         protocol = classic.protocol or member.protocols[0].name
         try:
-            subscription = decode_subscription(member.metadata(protocol))
+            subscription, _ = decode(ConsumerProtocolSubscription, member.metadata(protocol))
         except DecodeError as error:
             raise refused(f"cannot read the subscription of member {member_id}") from error
         if subscription.user_data:
@@ -142,7 +150,9 @@ def _end_of_classic(classic: ClassicGroup, *, has_record: bool) -> Decision:
 
 
 def _held(
-    stored: GroupMetadataValue | None, subscriptions: Mapping[str, Subscription], topics: Topics
+    stored: GroupMetadataValue | None,
+    subscriptions: Mapping[str, ConsumerProtocolSubscription],
+    topics: Topics,
 ) -> tuple[Mapping[str, Target], Mapping[str, Target]]:
     """Return what members have, and what they may still have to give up.
 
@@ -158,10 +168,10 @@ def _held(
         if member.member_id not in subscriptions:
             continue
         try:
-            assignment = decode_assignment(member.assignment)
+            assignment, _ = decode(ConsumerProtocolAssignment, member.assignment)
         except DecodeError:
-            assignment = {}
-        assigned[member.member_id] = partitions_of(topics, assignment.items()) - taken
+            continue
+        assigned[member.member_id] = partitions_of(topics, assignment.assigned_partitions) - taken
         taken |= assigned[member.member_id]
     for member_id, subscription in subscriptions.items():
         pending[member_id] = partitions_of(topics, subscription.owned_partitions) - taken
@@ -169,7 +179,7 @@ def _held(
     return assigned, pending
 
 
-def _upgraded(member: ClassicMember, subscription: Subscription) -> Member:
+def _upgraded(member: ClassicMember, subscription: ConsumerProtocolSubscription) -> Member:
     return Member(
         instance_id=member.group_instance_id,
         client_id=member.client_id,
@@ -180,7 +190,9 @@ def _upgraded(member: ClassicMember, subscription: Subscription) -> Member:
 
 
 def subscribed_fields(
-    subscription: Subscription, session_timeout_ms: int, protocols: Sequence[JoinProtocol]
+    subscription: ConsumerProtocolSubscription,
+    session_timeout_ms: int,
+    protocols: Sequence[JoinProtocol],
 ) -> dict[str, Any]:
     """Return the fields of a member that its classic subscription and protocols say."""
     return {
@@ -202,7 +214,12 @@ def encoded_assignment(member: Member, assigned: Epochs, topics: Topics) -> byte
     assert member.classic_member_metadata is not None
     metadata = member.classic_member_metadata.supported_protocols[0].metadata
     version = max(0, int.from_bytes(metadata[:2], "big", signed=True))
-    return encode_assignment(version, named(topics, assigned))
+    assigned_partitions = tuple(
+        TopicPartitions(topic=name, partitions=tuple(numbers))
+        for name, numbers in sorted(named(topics, assigned).items())
+    )
+    assignment = ConsumerProtocolAssignment(assigned_partitions=assigned_partitions)
+    return encode(assignment, min(version, HIGHEST_VERSION))
 
 
 def may_downgrade(draft: Draft) -> bool:

@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 from broker.groups.consumer.group import Target
 from broker.groups.topics import Topics
+from jbodlab.group_records.consumer_protocol import TopicPartitions
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
 
 NO_TOPICS_HASH = 0
@@ -43,13 +44,13 @@ def topic_ids(topics: Topics, names: Iterable[str]) -> frozenset[TopicId]:
     return frozenset(topic_id for topic_id in found if topic_id is not None)
 
 
-def partitions_of(topics: Topics, named: Iterable[tuple[str, Iterable[int]]]) -> Target:
+def partitions_of(topics: Topics, named: Iterable[TopicPartitions]) -> Target:
     """Return partitions by the ids of their topics; a topic that does not exist has none."""
     found = set()
-    for name, numbers in named:
-        topic_id = topics.topic_id(name)
+    for each in named:
+        topic_id = topics.topic_id(each.topic)
         if topic_id is not None:
-            found |= {TopicIdPartition(topic_id, number) for number in numbers}
+            found |= {TopicIdPartition(topic_id, number) for number in each.partitions}
     return frozenset(found)
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from jbodlab.runtime.pace import Pace
 from jbodlab.runtime.threads import Flag
+from jbodlab.runtime.token_bucket import TokenBucket
 from jbodlab.storage.compaction.compacted_batch import LastBatch, last_batches
 from jbodlab.storage.compaction.compaction import DirtyRange
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -18,6 +18,9 @@ from jbodlab.storage.log.segments import ClosedSegment
 from jbodlab.storage.log.transactions import AbortedTransaction
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.limits import FOLLOW_S
+
+BURST_S = 0.05
+"""Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""
 
 Throttle = Callable[[int], None]
 """Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""
@@ -179,15 +182,16 @@ class RateThrottle:
         self._stop = stop
         self._rate = rate
         self._kept: float | None = None
-        self._pace = Pace(None)
+        self._bucket: TokenBucket | None = None
         self._monotonic_s = monotonic_s
 
     def __call__(self, size: int) -> None:
         """Count bytes, and wait as long as the rate demands."""
         self._follow()
-        self._pace.took(size, self._monotonic_s())
+        if self._bucket is not None:
+            self._bucket = self._bucket.taken(size, self._monotonic_s())
         while not self._stop.is_set():
-            wait_s = self._pace.wait_s(self._monotonic_s())
+            wait_s = 0.0 if self._bucket is None else self._bucket.debt_s(self._monotonic_s())
             if wait_s <= 0:
                 return
             self._stop.wait(min(wait_s, FOLLOW_S))
@@ -199,7 +203,10 @@ class RateThrottle:
         rate, now_s = self._rate.bytes_per_second, self._monotonic_s()
         if rate == self._kept:
             return
-        owed = self._pace.wait_s(now_s) * (self._kept or 0)
+        left = 0.0 if self._bucket is None else min(0.0, self._bucket.left(now_s))
         self._kept = rate
-        self._pace.set_rate(None if rate is None else max(1, int(rate)), now_s)
-        self._pace.took(int(owed), now_s)
+        self._bucket = (
+            None
+            if rate is None
+            else TokenBucket.empty(max(1, rate), BURST_S, now_s).taken(-left, now_s)
+        )

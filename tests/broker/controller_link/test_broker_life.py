@@ -185,7 +185,7 @@ def test_without_a_controller_the_broker_gives_up_at_the_registration_deadline()
     async def body() -> None:
         reasons: list[str] = []
         channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
-        settings = BrokerLifeSettings(initial_registration_timeout_ms=200)
+        settings = BrokerLifeSettings(initial_broker_registration_timeout_ms=200)
         life = make_life(channel, settings=settings, on_shutdown_required=reasons.append)
         life.start()
 

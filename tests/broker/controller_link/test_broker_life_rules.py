@@ -189,7 +189,7 @@ def test_a_refused_registration_is_repeated_soon_each_time() -> None:
 
 
 def test_a_broker_that_cannot_register_in_time_stops() -> None:
-    life = Life(BrokerLifeSettings(initial_registration_timeout_ms=3_000))
+    life = Life(BrokerLifeSettings(initial_broker_registration_timeout_ms=3_000))
     life.handle(Started())
     reasons: list[Instruction] = []
     for _ in range(10):

@@ -34,6 +34,12 @@ from broker.groups.requests import (
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Table, Tables
 from jbodlab.group_records import records
+from jbodlab.group_records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartitions,
+    decode,
+    encode,
+)
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -299,6 +305,18 @@ def subscription(
     if version >= 3:
         parts.append(struct.pack(">h", -1) if rack is None else _text(rack))
     return b"".join(parts)
+
+
+def assignment(*numbers: int) -> bytes:
+    """Return partitions of topic `t` as the leader of a classic group assigns them."""
+    given = TopicPartitions(topic="t", partitions=numbers)
+    return encode(ConsumerProtocolAssignment(assigned_partitions=(given,)), 3)
+
+
+def assigned(data: bytes) -> tuple[int, ...]:
+    """Return the partitions of topic `t` in an assignment."""
+    partitions = decode(ConsumerProtocolAssignment, data)[0].assigned_partitions if data else ()
+    return tuple(number for each in partitions if each.topic == "t" for number in each.partitions)
 
 
 def _text(text: str) -> bytes:

@@ -5,47 +5,60 @@ from __future__ import annotations
 import threading
 import time
 
-from broker.moves.future_throttle import MoveThrottle
-from jbodlab.runtime.pace import CHUNK_BYTES, Pace
+from broker.moves.future_throttle import CHUNK_BYTES, MoveThrottle
 
 
-def copied_in(pace: Pace, seconds: float, *, late_s: float = 0.0) -> int:
-    """Copy at this pace in simulated time; each wait ends late by so much."""
-    now = total = 0.0
-    while True:
-        wait = pace.wait_s(now)
-        if wait > 0:
-            now += wait + late_s
-        if now >= seconds:
-            return int(total)
-        size = pace.chunk_bytes
-        pace.took(size, now)
-        total += size
+class Simulated:
+    """A throttle in simulated time, in which each wait of a thread ends late by so much."""
+
+    def __init__(self, rate: int | None, late_s: float = 0.0) -> None:
+        self.now_s = 0.0
+        self.late_s = late_s
+        self.waited = 0
+        self.throttle = MoveThrottle(rate, clock=lambda: self.now_s, lock=threading.Lock())
+
+    def is_set(self) -> bool:
+        return False
+
+    def set(self) -> None:
+        raise AssertionError
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.now_s += timeout + self.late_s
+        self.waited += 1
+        return False
+
+    def copied_until(self, end_s: float) -> int:
+        total = 0
+        while self.now_s < end_s:
+            total += self.throttle.next_chunk(self)
+        return total
 
 
 def test_the_rate_holds_within_a_tenth() -> None:
     for rate in (1_000, 1_000_000, 500_000_000):
         for late_s in (0.0, 0.01, 0.04):
-            copied = copied_in(Pace(rate), 10.0, late_s=late_s)
+            copied = Simulated(rate, late_s).copied_until(10.0)
             assert 0.9 * 10 * rate < copied < 1.1 * 10 * rate, (rate, late_s)
 
 
 def test_a_pause_is_not_made_up_for() -> None:
-    pace = Pace(1_000_000)
-    pace.took(pace.chunk_bytes, 0.0)
+    thread = Simulated(1_000_000)
+    thread.throttle.next_chunk(thread)
     # Nothing was copied for a minute.
-    now, copied = 60.0, 0
-    while pace.wait_s(now) <= 0:
-        pace.took(pace.chunk_bytes, now)
-        copied += pace.chunk_bytes
+    thread.now_s = 60.0
+    copied = 0
+    while not thread.waited:
+        copied += thread.throttle.next_chunk(thread)
 
-    assert copied <= 0.11 * 1_000_000
+    assert copied <= 0.16 * 1_000_000
 
 
-def test_without_a_rate_nothing_waits_and_at_zero_everything() -> None:
-    assert Pace(None).wait_s(0.0) == 0.0
-    assert Pace(None).chunk_bytes == CHUNK_BYTES
-    assert Pace(0).wait_s(5.0) == float("inf")
+def test_without_a_rate_nothing_waits() -> None:
+    thread = Simulated(None)
+    assert [thread.throttle.next_chunk(thread) for _ in range(3)] == [CHUNK_BYTES] * 3
+    assert not thread.waited
 
 
 def test_a_new_rate_counts_for_a_thread_that_waits() -> None:

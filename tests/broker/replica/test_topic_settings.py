@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from broker.replica.topic_settings import SettingsOfTopics, TopicSettings
+from broker.replica.topic_settings import SettingsOfTopics, ThrottledReplicas, TopicSettings
 from jbodlab.config.node_config import read_values
 
 HOUR_MS = 3_600_000
@@ -68,3 +68,10 @@ def test_topics_with_the_same_configs_have_the_same_settings_until_the_brokers_c
     assert topics.of_topic({"segment.ms": "5000", "min.insync.replicas": "2"}) is found
     topics.use(read_values({"message.max.bytes": "700"})[0])
     assert topics.of_topic({"segment.ms": "5000"}).limits.max_message_bytes == 700
+
+
+def test_replicas_are_throttled_by_partition_and_broker_or_all() -> None:
+    named = ThrottledReplicas(frozenset({(0, 1)}))
+    assert [named.covers(*pair) for pair in [(0, 1), (0, 2), (1, 1)]] == [True, False, False]
+    assert ThrottledReplicas(None).covers(7, 7)
+    assert not ThrottledReplicas().covers(0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from jbodlab.config import key_table
@@ -49,3 +50,49 @@ def test_a_warning_about_an_unknown_key_names_the_most_similar_one() -> None:
     assert key_table.unknown_text(table, "no.such.key") == (
         "unknown configuration no.such.key is ignored"
     )
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of each type that a key may be read as."""
+
+    count: int
+    more_or_none: int | None
+    part: float
+    is_on: bool
+    name: str
+    name_or_none: str | None
+    words: tuple[str, ...]
+    given: frozenset[int]
+    a_whole_key: int
+
+
+def test_a_field_is_the_key_of_its_name_with_the_prefix_or_without() -> None:
+    kinds = {
+        "p.count": Kind.INT,
+        "p.more.or.none": Kind.LONG,
+        "p.part": Kind.DOUBLE,
+        "p.is.on": Kind.BOOLEAN,
+        "p.name": Kind.STRING,
+        "p.name.or.none": Kind.STRING,
+        "p.words": Kind.LIST,
+        "a.whole.key": Kind.INT,
+        "count": Kind.INT,
+    }
+    table = {name: Key(name, kind, None, "") for name, kind in kinds.items()}
+    properties = {"p.count": "1", "p.part": "0.5", "p.is.on": "true", "p.name": " n "}
+    properties |= {"p.words": "a, b", "a.whole.key": "2", "count": "3"}
+    values, _ = key_table.read(table, properties)
+
+    assert values.settings(Settings, "p.", given=frozenset({7})) == Settings(
+        count=1,
+        more_or_none=None,
+        part=0.5,
+        is_on=True,
+        name="n",
+        name_or_none=None,
+        words=("a", "b"),
+        given=frozenset({7}),
+        a_whole_key=2,
+    )
+    with pytest.raises(ConfigError, match="a value is required"):
+        key_table.Values(table, {}).settings(Settings, "p.", given=frozenset())

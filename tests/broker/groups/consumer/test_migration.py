@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from broker.groups.classic.groups import ClassicGroups
-from broker.groups.consumer.assignment_bytes import decode_assignment, encode_assignment
-from broker.groups.consumer.group import MemberState
+from broker.groups.consumer.group import Member, MemberState
+from broker.groups.consumer.migration import encoded_assignment
 from broker.groups.requests import (
     JoinProtocol,
     LeaveGroup,
@@ -18,9 +18,10 @@ from broker.groups.requests import (
 )
 from broker.groups.state import GroupKind, kind_of
 from broker.groups.tables import Row
+from jbodlab.group_records.values import ClassicMemberMetadata, ClassicProtocol
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import DecodeError
-from tests.broker.groups.bench import FakeTopics, subscription
+from jbodlab.vocabulary.ids import TopicIdPartition
+from tests.broker.groups.bench import FakeTopics, assigned, assignment, subscription
 from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 
 
@@ -48,7 +49,7 @@ def classic_group(rig: Rig, **shares: tuple[int, ...]) -> int:
             protocol_type="consumer",
             protocol_name="range",
             assignments=tuple(
-                SyncedAssignment(ids[name], encode_assignment(3, {"t": numbers}))
+                SyncedAssignment(ids[name], assignment(*numbers))
                 for name, numbers in shares.items()
             ),
         )
@@ -81,19 +82,7 @@ def sync(rig: Rig, member_id: str) -> Any:
         return response
     if response.error_code is not ErrorCode.NONE:
         return response.error_code
-    return decode_assignment(response.assignment).get("t", ())
-
-
-def test_assignment_is_written_in_the_version_of_the_subscription() -> None:
-    data = encode_assignment(1, {"t": [3, 1], "a": []})
-
-    assert data == (b"\0\1\0\0\0\2\0\1a\0\0\0\0\0\1t\0\0\0\2\0\0\0\1\0\0\0\3\xff\xff\xff\xff")
-    assert decode_assignment(data) == {"t": (1, 3), "a": ()}
-    assert decode_assignment(b"") == {}
-    assert encode_assignment(7, {})[:2] == b"\0\3"
-    for end in range(1, 8):
-        with pytest.raises(DecodeError):
-            decode_assignment(data[:end])
+    return assigned(response.assignment)
 
 
 def test_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets() -> None:
@@ -145,7 +134,7 @@ def test_what_a_cooperative_member_has_yet_to_give_up_stays_its_own() -> None:
             generation_id=rig.answers[generation].generation_id,
             protocol_type="consumer",
             protocol_name="range",
-            assignments=(SyncedAssignment(k, encode_assignment(3, {"t": (0,)})),),
+            assignments=(SyncedAssignment(k, assignment(0)),),
         )
     )
 
@@ -417,6 +406,25 @@ def test_classic_member_is_answered_in_the_version_of_its_subscription() -> None
     assert response.assignment[:2] == b"\0\1"
 
 
+def test_assignment_is_written_by_topic_in_the_version_of_the_subscription() -> None:
+    topics = FakeTopics(t=4, a=1)
+    t, a = topics.topic_id("t"), topics.topic_id("a")
+    assert t is not None
+    assert a is not None
+    assigned = dict.fromkeys(
+        [TopicIdPartition(t, 3), TopicIdPartition(t, 1), TopicIdPartition(a, 0)], 1
+    )
+
+    def written(version: int) -> bytes:
+        protocol = ClassicProtocol(name="range", metadata=subscription("t", version=version))
+        classic = ClassicMemberMetadata(session_timeout_ms=1, supported_protocols=(protocol,))
+        return encoded_assignment(Member(classic_member_metadata=classic), assigned, topics)
+
+    partitions = b"\0\0\0\2\0\1a\0\0\0\1\0\0\0\0\0\1t\0\0\0\2\0\0\0\1\0\0\0\3"
+    assert written(1) == b"\0\1" + partitions + b"\xff\xff\xff\xff"
+    assert written(7)[:2] == b"\0\3"
+
+
 def test_time_to_sync_begins_with_the_join() -> None:
     rig = Rig()
     rig.join("a")
@@ -518,9 +526,7 @@ def test_last_member_of_the_new_protocol_leaves_a_classic_group() -> None:
     assert kind(rig) is GroupKind.CLASSIC
     value = rig.shard.tables.written.get(Row.CLASSIC, GROUP)
     assert value.generation == epoch
-    assert {
-        member.member_id: decode_assignment(member.assignment)["t"] for member in value.members
-    } == shares
+    assert {member.member_id: assigned(member.assignment) for member in value.members} == shares
     group = _classic(rig)
     assert group.state.value == "PreparingRebalance"
     assert not [key for key in rig.timers if key[0] == "consumer"]

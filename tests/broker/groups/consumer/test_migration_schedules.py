@@ -10,14 +10,13 @@ import pytest
 
 from broker.coordination.core import Ticket
 from broker.groups.classic.groups import ClassicGroups
-from broker.groups.consumer.assignment_bytes import decode_assignment, encode_assignment
 from broker.groups.requests import LeaveGroup, LeavingMember, SyncedAssignment, SyncGroup
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.state import GroupKind, kind_of
-from broker.groups.subscription import decode_subscription
+from jbodlab.group_records.consumer_protocol import ConsumerProtocolSubscription, decode
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.bench import FakeTopics, assigned, assignment
 from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 from tests.broker.groups.consumer.test_schedules import Client, check_group, check_replay
 
@@ -89,7 +88,7 @@ class ClassicClient:
         else:
             assert isinstance(response, SyncGroupResponse)
             before = self.owned
-            self.owned = frozenset(decode_assignment(response.assignment).get("t", ()))
+            self.owned = frozenset(assigned(response.assignment))
             # A cooperative member that gave something up joins again, so that others can have it.
             self.is_member = not self.is_cooperative or before <= self.owned
 
@@ -99,8 +98,8 @@ class ClassicClient:
         owners = {
             number: member.member_id
             for member in response.members
-            for _, numbers in decode_subscription(member.metadata).owned_partitions
-            for number in numbers
+            for owned in decode(ConsumerProtocolSubscription, member.metadata)[0].owned_partitions
+            for number in owned.partitions
         }
         shares: dict[str, list[int]] = {member_id: [] for member_id in ids}
         for number in range(PARTITIONS if ids else 0):
@@ -108,7 +107,7 @@ class ClassicClient:
             if owners.get(number, member_id) == member_id:
                 shares[member_id].append(number)
         return tuple(
-            SyncedAssignment(member_id, encode_assignment(3, {"t": numbers}))
+            SyncedAssignment(member_id, assignment(*numbers))
             for member_id, numbers in shares.items()
         )
 
