@@ -176,45 +176,39 @@ class _Ids(Host):
 
 
 @pytest.mark.parametrize("first", range(1, STEPS + 1, STEPS_PER_TEST))
-def test_a_death_at_any_step_leaves_one_complete_copy(tmp_path: Path, first: int) -> None:
-    async def body() -> None:
-        for step in range(first, first + STEPS_PER_TEST):
-            root = tmp_path / str(step)
-            async with asyncio.timeout(20):
-                acknowledged, asked, _ = await die_at(root, step)
-                dirs = [
-                    LogDir(root / f"b1-d{number}", Host.directory(_Ids(), number))
-                    for number in range(2)
-                ]
-                replicas, futures = await start_again(root, image_with(1 if asked else 0), dirs)
-            (replica,) = replicas
-            log = DirectLog(replica.log)
-            assert log.directory.name == "orders-0"
-            assert log.log_end_offset >= acknowledged, (step, asked)
-            offset = 0
-            while offset < log.log_end_offset:
-                for _, header in iterate_headers(log.read(offset, 1 << 20)):
-                    assert header.base_offset == offset
-                    offset = header.next_offset
-            entry = log.producers.entry(9)
-            assert entry is not None
-            assert entry.last_sequence == log.log_end_offset - 1
-            assert all(future.log_dir is not replica.log_dir for future in futures)
-            current = [path for each in dirs for path in each.path.glob("orders-0")]
-            assert len(current) == 1
-            for log_dir in dirs:
-                log_dir.stop()
-
-    asyncio.run(body())
+async def test_a_death_at_any_step_leaves_one_complete_copy(tmp_path: Path, first: int) -> None:
+    for step in range(first, first + STEPS_PER_TEST):
+        root = tmp_path / str(step)
+        async with asyncio.timeout(20):
+            acknowledged, asked, _ = await die_at(root, step)
+            dirs = [
+                LogDir(root / f"b1-d{number}", Host.directory(_Ids(), number))
+                for number in range(2)
+            ]
+            replicas, futures = await start_again(root, image_with(1 if asked else 0), dirs)
+        (replica,) = replicas
+        log = DirectLog(replica.log)
+        assert log.directory.name == "orders-0"
+        assert log.log_end_offset >= acknowledged, (step, asked)
+        offset = 0
+        while offset < log.log_end_offset:
+            for _, header in iterate_headers(log.read(offset, 1 << 20)):
+                assert header.base_offset == offset
+                offset = header.next_offset
+        entry = log.producers.entry(9)
+        assert entry is not None
+        assert entry.last_sequence == log.log_end_offset - 1
+        assert all(future.log_dir is not replica.log_dir for future in futures)
+        current = [path for each in dirs for path in each.path.glob("orders-0")]
+        assert len(current) == 1
+        for log_dir in dirs:
+            log_dir.stop()
 
 
-def test_a_move_has_fewer_steps_than_are_tried(tmp_path: Path) -> None:
-    async def body() -> None:
-        _, asked, steps = await die_at(tmp_path, 1 << 60)
-        assert asked
-        assert 40 < steps <= STEPS
-
-    asyncio.run(body())
+async def test_a_move_has_fewer_steps_than_are_tried(tmp_path: Path) -> None:
+    _, asked, steps = await die_at(tmp_path, 1 << 60)
+    assert asked
+    assert 40 < steps <= STEPS
 
 
 def test_a_disk_that_dies_is_noticed(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.errors import ConfigError, FormatError, LogDirError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
-from tests.broker.disks import DeadDisk, directory_id, run
+from tests.broker.disks import DeadDisk, directory_id
 from tests.waiting import run_adjustable
 
 CLUSTER = "41QSStLtR3qOekbX4ZlbHA"
@@ -69,21 +69,18 @@ async def opening(
     )
 
 
-def test_formatted_directories_open_with_their_ids(tmp_path: Path) -> None:
-    async def body() -> None:
-        opened = await opening(format_all(tmp_path), tmp_path / "metadata")
+async def test_formatted_directories_open_with_their_ids(tmp_path: Path) -> None:
+    opened = await opening(format_all(tmp_path), tmp_path / "metadata")
 
-        assert opened.cluster_id == CLUSTER
-        assert opened.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
-        assert {each.state for each in opened.log_dirs.all} == {LogDirState.INITIAL}
-        assert opened.log_dirs.metadata_dir.path == tmp_path / "metadata"
-        assert (tmp_path / "d2" / ".lock").exists()
-        await opened.release_locks(5)
-        assert not (tmp_path / "d2" / ".lock").exists()
-        assert not (tmp_path / "metadata" / ".lock").exists()
-        opened.log_dirs.stop()
-
-    run(body)
+    assert opened.cluster_id == CLUSTER
+    assert opened.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
+    assert {each.state for each in opened.log_dirs.all} == {LogDirState.INITIAL}
+    assert opened.log_dirs.metadata_dir.path == tmp_path / "metadata"
+    assert (tmp_path / "d2" / ".lock").exists()
+    await opened.release_locks(5)
+    assert not (tmp_path / "d2" / ".lock").exists()
+    assert not (tmp_path / "metadata" / ".lock").exists()
+    opened.log_dirs.stop()
 
 
 def test_the_metadata_directory_may_be_one_of_the_log_dirs(tmp_path: Path) -> None:
@@ -399,20 +396,17 @@ def test_a_trailing_slash_makes_no_second_directory(tmp_path: Path) -> None:
             open_all(tmp_path, [*paths, Path(same)])
 
 
-def test_a_replaced_directory_is_not_taken_for_the_one_of_the_start(tmp_path: Path) -> None:
-    async def body() -> None:
-        paths = format_all(tmp_path)
-        opened = await opening(paths, tmp_path / "metadata")
-        # A file system gives the inode of something removed to what is made next.
-        shutil.rmtree(paths[0])
-        paths[0].mkdir()
+async def test_a_replaced_directory_is_not_taken_for_the_one_of_the_start(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    opened = await opening(paths, tmp_path / "metadata")
+    # A file system gives the inode of something removed to what is made next.
+    shutil.rmtree(paths[0])
+    paths[0].mkdir()
 
-        first = opened.log_dirs.all[0]
-        with pytest.raises(LogDirError):
-            await first.run(lambda: probe(first.fs, first.path, first.identity))
-        opened.log_dirs.stop()
-
-    run(body)
+    first = opened.log_dirs.all[0]
+    with pytest.raises(LogDirError):
+        await first.run(lambda: probe(first.fs, first.path, first.identity))
+    opened.log_dirs.stop()
 
 
 def test_the_broker_epoch_of_the_last_clean_shutdown_counts_if_all_directories_agree(

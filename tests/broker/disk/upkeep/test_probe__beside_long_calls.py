@@ -11,7 +11,7 @@ import pytest
 
 from broker.disk.upkeep.probe import LogDirProbe
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from tests.broker.disks import FaultyFileSystem, eventually, make_log_dirs, run
+from tests.broker.disks import FaultyFileSystem, eventually, make_log_dirs
 
 
 class SlowFileSystem(PosixFileSystem):
@@ -36,66 +36,59 @@ class SlowFileSystem(PosixFileSystem):
 
 
 @pytest.mark.parametrize("queue", ["run", "upkeep"])
-def test_disk_that_hangs_beside_a_long_call_is_found(tmp_path: Path, queue: str) -> None:
-    async def body() -> None:
-        fs = FaultyFileSystem()
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
-        resume = threading.Event()
-        getattr(log_dirs.all[0], queue)(lambda: resume.wait(20))
-        watcher.start()
+async def test_disk_that_hangs_beside_a_long_call_is_found(tmp_path: Path, queue: str) -> None:
+    fs = FaultyFileSystem()
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
+    resume = threading.Event()
+    getattr(log_dirs.all[0], queue)(lambda: resume.wait(20))
+    watcher.start()
 
-        fs.resume = threading.Event()
+    fs.resume = threading.Event()
 
-        await eventually(lambda: not log_dirs.all[0].is_online)
-        assert log_dirs.all[0].cause == "HUNG: no answer within 100 ms"
-        assert len(log_dirs.online()) == 2
-        fs.resume.set()
-        resume.set()
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: not log_dirs.all[0].is_online)
+    assert log_dirs.all[0].cause == "HUNG: no answer within 100 ms"
+    assert len(log_dirs.online()) == 2
+    fs.resume.set()
+    resume.set()
+    await watcher.stop()
+    log_dirs.stop()
 
 
 @pytest.mark.parametrize("queue", ["run", "upkeep"])
-def test_disk_that_dies_beside_a_long_call_is_found(tmp_path: Path, queue: str) -> None:
-    async def body() -> None:
-        fs = FaultyFileSystem()
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
-        resume = threading.Event()
-        getattr(log_dirs.all[0], queue)(lambda: resume.wait(20))
-        watcher.start()
+async def test_disk_that_dies_beside_a_long_call_is_found(tmp_path: Path, queue: str) -> None:
+    fs = FaultyFileSystem()
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
+    resume = threading.Event()
+    getattr(log_dirs.all[0], queue)(lambda: resume.wait(20))
+    watcher.start()
 
-        fs.error = errno.EIO
+    fs.error = errno.EIO
 
-        await eventually(lambda: not log_dirs.all[0].is_online)
-        assert "Input/output error" in (log_dirs.all[0].cause or "")
-        resume.set()
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: not log_dirs.all[0].is_online)
+    assert "Input/output error" in (log_dirs.all[0].cause or "")
+    resume.set()
+    await watcher.stop()
+    log_dirs.stop()
 
 
-def test_steps_that_together_take_longer_than_the_deadline_are_no_hang(tmp_path: Path) -> None:
-    async def body() -> None:
-        fs = SlowFileSystem(0.15)
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        (first, *_) = log_dirs.all
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=300)
-        watcher.start()
+async def test_steps_that_together_take_longer_than_the_deadline_are_no_hang(
+    tmp_path: Path,
+) -> None:
+    fs = SlowFileSystem(0.15)
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    (first, *_) = log_dirs.all
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=300)
+    watcher.start()
 
-        def many() -> None:
-            for number in range(5):
-                first.upkeep_fs.write_bytes(first.path / str(number), b"", sync=True)
+    def many() -> None:
+        for number in range(5):
+            first.upkeep_fs.write_bytes(first.path / str(number), b"", sync=True)
 
-        await first.upkeep(many)
-        await eventually(lambda: fs.syncs >= 8)
+    await first.upkeep(many)
+    await eventually(lambda: fs.syncs >= 8)
 
-        assert first.is_online
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    assert first.is_online
+    await watcher.stop()
+    log_dirs.stop()
