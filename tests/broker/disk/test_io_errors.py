@@ -85,7 +85,6 @@ async def test_io_error_takes_exactly_its_directory_offline(
         await first.run(lambda: append(log))
     assert await others[0].run(lambda: "unharmed") == "unharmed"
     assert not fatal
-    log_dirs.stop()
 
 
 @pytest.mark.parametrize("kind", ["ENOSPC", "EDQUOT"])
@@ -106,7 +105,6 @@ async def test_disk_that_takes_no_more_leaves_its_directory_online(
     disk.error = None
     assert await first.run(lambda: log.read(0, 1000))
     assert not fatal
-    log_dirs.stop()
 
 
 async def test_a_sync_that_finds_no_room_condemns_the_directory(tmp_path: Path) -> None:
@@ -118,7 +116,6 @@ async def test_a_sync_that_finds_no_room_condemns_the_directory(tmp_path: Path) 
     with pytest.raises(LogDirError):
         await first.upkeep(partial(fsync_or_fail, log.flush))
     assert not first.is_online
-    log_dirs.stop()
 
 
 @pytest.mark.parametrize("work", WORK)
@@ -143,7 +140,6 @@ async def test_call_that_never_returns_takes_exactly_its_directory_offline(
     assert not fatal
     disk.resume.set()
     await watcher.stop()
-    log_dirs.stop()
 
 
 @pytest.mark.parametrize("kind", ["ENAMETOOLONG", "EMFILE", "ENOMEM"])
@@ -153,7 +149,6 @@ async def test_own_fault_of_the_process_costs_no_directory(tmp_path: Path, kind:
     with pytest.raises(Exception, match=os.strerror(disk.error)):
         await log_dirs.all[0].run(lambda: append(log))
     assert len(log_dirs.online()) == 3
-    log_dirs.stop()
 
 
 async def test_directory_that_fails_while_another_failure_is_handled(tmp_path: Path) -> None:
@@ -172,4 +167,3 @@ async def test_directory_that_fails_while_another_failure_is_handled(tmp_path: P
     assert told == ["d1", "d2"]
     assert [each.is_online for each in log_dirs.all] == [False, False, True]
     assert len(log_dirs.offline_ids()) == 2
-    log_dirs.stop()

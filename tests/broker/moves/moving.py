@@ -12,6 +12,7 @@ from broker.moves.move import Move
 from broker.moves.move_states import MoveState
 from broker.moves.moves import RunningMoves
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -60,6 +61,13 @@ class Moving:
         ]
         self.host.assignments.assigned.clear()
         return numbers
+
+    @property
+    def log(self) -> PartitionLog:
+        partition = self.host.registry.partition(TP)
+        assert partition is not None
+        assert partition.log is not None
+        return partition.log
 
     async def begin(self, *, batches: int = 60) -> Partition:
         self.metadata.apply(
@@ -122,6 +130,11 @@ class Moving:
         await until(lambda: move.state is state and move.future is not None)
         return move
 
+    def accept(self) -> None:
+        """Let the controller answer all that wanted to know."""
+        for callback in self.host.assignments.callbacks:
+            callback()
+
     async def over(self) -> None:
         await until(lambda: self.mover.move_of(TP) is None)
 
@@ -133,10 +146,9 @@ class Moving:
             found.append(path.name.rpartition("-")[2] if "." in path.name else "current")
         return sorted(found)
 
-    def check(self, partition: Partition) -> None:
+    def check(self) -> None:
         """Everything that was acknowledged is there once, and the producer is known."""
-        log = partition.log
-        assert log is not None
+        log = self.log
         count = PER_BATCH * (self.sent + self.beside)
         assert log.end_offset == log.written_end == count
         offset = log.start_offset

@@ -64,8 +64,7 @@ async def in_hold(moving: Moving, partition: Partition, disk: SlowDisk, gate: Ga
 
     partition.hold = held  # type: ignore[method-assign]
     moving.produce_all_the_while()
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await until(lambda: partition.is_held and gate.inside == 1)
 
 
@@ -110,10 +109,9 @@ async def test_the_target_fails(stage: str, moving: Moving, disk: DiskWithSlowRe
     await until(lambda: not partition.is_held and moving.sent > sent + 20)
     gate.open.set()
     await moving.finish_producing()
-    assert partition.log is not None
-    assert partition.log.log_dir is moving.host.dirs[0]
+    assert moving.log.log_dir is moving.host.dirs[0]
     assert partition.is_online
-    moving.check(partition)
+    moving.check()
     result = await moving.host.produced(batch(1))
     assert result.error_code is ErrorCode.NONE
 
@@ -131,7 +129,7 @@ async def test_it_is_cancelled(stage: str, moving: Moving, disk: DiskWithSlowRen
     await moving.finish_producing()
     await settled(moving, lambda: moving.names(1) == ["delete"])
     assert moving.names(0) == ["current"]
-    moving.check(partition)
+    moving.check()
 
 
 @pytest.mark.parametrize("is_put_off", [False, True])
@@ -141,12 +139,11 @@ async def test_an_epoch_that_begins_while_the_copy_gets_its_name_goes_along(
     partition = await moving.begin()
     await in_hold(moving, partition, disk, disk.renames)
     del partition.hold  # the next one is an ordinary one
-    assert partition.log is not None
     is_free = threading.Event()
     busy = moving.host.dirs[0].run(is_free.wait)
     moving.metadata.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=ME))
     epoch = partition.registration.leader_epoch
-    assert not partition.log.is_settled
+    assert not moving.log.is_settled
     if is_put_off:
         monkeypatch.setattr(directory_swap, "HOLD_MAX_S", 0.05)
     disk.renames.open.set()
@@ -157,9 +154,9 @@ async def test_an_epoch_that_begins_while_the_copy_gets_its_name_goes_along(
     await busy
     await moving.over()
     await moving.finish_producing()
-    assert partition.log.log_dir is moving.host.dirs[1]
-    assert partition.log.epochs.latest_epoch == epoch
-    moving.check(partition)
+    assert moving.log.log_dir is moving.host.dirs[1]
+    assert moving.log.epochs.latest_epoch == epoch
+    moving.check()
 
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
@@ -173,18 +170,17 @@ async def test_a_target_that_hangs_does_not_hold_appends_for_long(
     sent = moving.sent
     set_forward(HOLD_MAX_S)
     await until(lambda: not partition.is_held and moving.sent > sent + 20)
-    assert partition.log is not None
-    assert partition.log.log_dir is moving.host.dirs[0]
+    assert moving.log.log_dir is moving.host.dirs[0]
     assert moving.move().state is MoveState.ASSIGNMENT_ACCEPTED
     gate.open.set()
     # It is tried again, with everything that came meanwhile.
     await moving.over()
     await moving.finish_producing()
-    assert partition.log.log_dir is moving.host.dirs[1]
+    assert moving.log.log_dir is moving.host.dirs[1]
     await settled(moving, lambda: moving.names(0) == ["delete"])
     assert moving.names(1) == ["current"]
     assert moving.asked == [1]
-    moving.check(partition)
+    moving.check()
 
 
 async def settled(moving: Moving, condition: Callable[[], bool]) -> None:

@@ -59,17 +59,16 @@ async def test_a_replica_moves_while_a_producer_writes(moving: Moving) -> None:
     assert [path.parent for path in moving.host.removed] == [moving.host.dirs[0].path]
     assert [each.replica_count for each in moving.host.dirs] == [0, 1, 0]
     assert partition.high_watermark == PER_BATCH * moving.sent
-    moving.check(partition)
+    moving.check()
 
 
 async def test_the_moved_log_opens_again_as_it_is(moving: Moving) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
     moving.alter(1)
     await moving.over()
     await moving.produce()
-    assert partition.log is not None
-    log = partition.log
+    log = moving.log
 
     loaded = DirectLog.load(
         moving.host.dirs[1].fs,
@@ -93,11 +92,10 @@ async def test_appends_wait_for_the_swap_and_keep_their_order(moving: Moving) ->
     waiting = [asyncio.create_task(moving.produce()) for _ in range(1)]
     await quiet(moving.host.dirs)
     assert not waiting[0].done()
-    assert partition.log is not None
-    assert partition.log.end_offset == 9
+    assert moving.log.end_offset == 9
     partition.release()
     await asyncio.gather(*waiting)
-    moving.check(partition)
+    moving.check()
 
 
 async def test_a_move_is_visible_with_what_it_lacks(moving: Moving) -> None:
@@ -134,16 +132,15 @@ async def test_naming_the_current_directory_cancels(state: MoveState, moving: Mo
     assert moving.asked == ([] if state is MoveState.COPYING else [0])
     assert moving.names(0) == ["current"]
     assert partition.promised is None
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await moving.produce()
     await quiet(moving.host.dirs)
     assert moving.names(0) == ["current"]
-    moving.check(partition)
+    moving.check()
 
 
 async def test_a_third_directory_redirects(moving: Moving) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.alter(1)
     await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
     moving.host.assignments.accepts = True
@@ -154,7 +151,7 @@ async def test_a_third_directory_redirects(moving: Moving) -> None:
 
     assert [moving.names(n) for n in range(3)] == [["delete"], ["delete"], ["current"]]
     assert moving.asked == [1, 0, 2]
-    moving.check(partition)
+    moving.check()
 
 
 @pytest.mark.parametrize("state", [MoveState.COPYING, MoveState.ASSIGNMENT_QUEUED])
@@ -180,7 +177,7 @@ async def test_a_target_that_fails_ends_the_move_and_nothing_else(
     assert isinstance(partition.state, Leading)
     assert moving.names(0) == ["current"]
     assert moving.names(1) == ["future"]
-    moving.check(partition)
+    moving.check()
     assert moving.alter(2) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -201,8 +198,7 @@ async def test_a_source_that_fails_takes_the_replica_offline_and_keeps_the_copy(
     assert move.state is MoveState.SUSPENDED
     assert partition.promised is None
     assert moving.asked == ([] if state is MoveState.COPYING else [0])
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await quiet(moving.host.dirs)
     assert move.state is MoveState.SUSPENDED
     assert moving.names(1) == ["future"]
@@ -228,30 +224,27 @@ async def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(moving: Movi
     moving.alter(1)
     move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
     moving.metadata.apply(change(isr=[1, 2], leader=2))
-    assert partition.log is not None
-    await partition.log.truncate(100)
-    assert partition.log.end_offset == 99
+    await moving.log.truncate(100)
+    assert moving.log.end_offset == 99
     partition.high_watermark = 99
     moving.metadata.apply(change(isr=[1], leader=1))
     moving.sent = 33
     for _ in range(20):
         await moving.produce()
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await moving.over()
 
     assert move.state is MoveState.SWAPPED
     assert move.future is not None
-    assert partition.log.files is move.future.files
-    assert partition.log.epochs.entries == ((0, 0), (2, 99))
-    moving.check(partition)
+    assert moving.log.files is move.future.files
+    assert moving.log.epochs.entries == ((0, 0), (2, 99))
+    moving.check()
 
 
 async def test_a_segment_that_a_cut_left_empty_is_in_the_copy_too(moving: Moving) -> None:
     partition = await moving.begin()
     moving.host.assignments.accepts = True
-    log = partition.log
-    assert log is not None
+    log = moving.log
     bases = log.state.segments.base_offsets
     await log.truncate(bases[3])
     partition.high_watermark = bases[3]
@@ -263,13 +256,12 @@ async def test_a_segment_that_a_cut_left_empty_is_in_the_copy_too(moving: Moving
     assert log.log_dir is moving.host.dirs[1]
     moving.sent = bases[3] // PER_BATCH
     await moving.produce()
-    moving.check(partition)
+    moving.check()
 
 
 async def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(moving: Moving) -> None:
-    partition = await moving.begin()
-    log = partition.log
-    assert log is not None
+    await moving.begin()
+    log = moving.log
     moving.host.assignments.accepts = True
     emptied = log.state.segments.closed[1]
     for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
@@ -288,31 +280,28 @@ async def test_segments_that_go_by_retention_go_in_the_copy_too(moving: Moving) 
     partition = await moving.begin()
     moving.alter(1)
     move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
-    assert partition.log is not None
-    bases = partition.log.state.segments.base_offsets
-    partition.log.advance_start_to(bases[3] + 3)
-    partition.log.drop_below(partition.high_watermark, 0)
-    assert partition.log.state.segments.base_offsets == bases[3:]
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    bases = moving.log.state.segments.base_offsets
+    moving.log.advance_start_to(bases[3] + 3)
+    moving.log.drop_below(partition.high_watermark, 0)
+    assert moving.log.state.segments.base_offsets == bases[3:]
+    moving.accept()
     await moving.over()
 
     assert move.future is not None
-    assert partition.log.state.segments.base_offsets == bases[3:]
-    assert partition.log.start_offset == bases[3] + 3
-    assert partition.log.state.segments.size_bytes == move.size_bytes
-    moving.check(partition)
+    assert moving.log.state.segments.base_offsets == bases[3:]
+    assert moving.log.start_offset == bases[3] + 3
+    assert moving.log.state.segments.size_bytes == move.size_bytes
+    moving.check()
 
 
 @pytest.mark.parametrize("kept", [1, 2])
 async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too(
     kept: int, moving: Moving
 ) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.alter(1)
     move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
-    log = partition.log
-    assert log is not None
+    log = moving.log
     # Nothing is copied in between: all of this is one turn.
     for _ in range(40):
         moving.produce_beside()
@@ -320,8 +309,7 @@ async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too
     log.advance_start_to(bases[-kept])
     log.drop_below(log.end_offset, 0)
     assert log.state.segments.base_offsets == bases[-kept:]
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await moving.over()
 
     assert log.log_dir is moving.host.dirs[1]
@@ -331,26 +319,24 @@ async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too
     set_aside = sorted(int(each.name.split(".")[0]) for each in folder.glob("*.log.deleted"))
     assert set_aside == log.state.segments.expired(0)
     assert move.size_bytes == log.state.segments.size_bytes
-    moving.check(partition)
+    moving.check()
 
 
 async def test_a_log_that_begins_anew_meanwhile_is_copied_anew(moving: Moving) -> None:
     partition = await moving.begin()
     moving.alter(1)
     await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
-    assert partition.log is not None
-    await partition.log.restart_at(900)
+    await moving.log.restart_at(900)
     partition.high_watermark = 900
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await moving.over()
 
-    assert partition.log.state.segments.base_offsets == (900,)
-    assert partition.log.end_offset == 900
+    assert moving.log.state.segments.base_offsets == (900,)
+    assert moving.log.end_offset == 900
 
 
 async def test_a_leader_that_turns_in_the_middle_keeps_its_epochs(moving: Moving) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
     moving.alter(1)
     for leader in (2, 1) * 5:
@@ -360,15 +346,14 @@ async def test_a_leader_that_turns_in_the_middle_keeps_its_epochs(moving: Moving
     await moving.over()
     await moving.produce()
 
-    assert partition.log is not None
-    await partition.log.written()
-    path = partition.log.files.directory / "leader-epoch-checkpoint"
-    assert read_leader_epochs(PosixFileSystem(), path).entries == partition.log.epochs.entries
-    moving.check(partition)
+    await moving.log.written()
+    path = moving.log.files.directory / "leader-epoch-checkpoint"
+    assert read_leader_epochs(PosixFileSystem(), path).entries == moving.log.epochs.entries
+    moving.check()
 
 
 async def test_the_rate_may_change_while_it_copies(moving: Moving) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
     moving.mover.set_rate(0)
     moving.alter(1)
@@ -376,26 +361,25 @@ async def test_the_rate_may_change_while_it_copies(moving: Moving) -> None:
     assert moving.move().size_bytes == 0
     moving.mover.set_rate(None)
     await moving.over()
-    moving.check(partition)
+    moving.check()
 
 
 async def test_what_is_copied_while_appends_are_held_does_not_wait_for_the_rate(
     moving: Moving,
 ) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.alter(1)
     await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
     moving.produce_all_the_while()
     moving.mover.set_rate(200_000)
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await moving.over()
     await moving.finish_producing()
-    moving.check(partition)
+    moving.check()
 
 
 async def test_a_target_without_room_is_waited_for(moving: Moving) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
     disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
     disk.looked(1_000_000_000, 1_000_000_000)
@@ -408,7 +392,7 @@ async def test_a_target_without_room_is_waited_for(moving: Moving) -> None:
     disk.looked(1_000_000_000, 1_000_000_000)
     moving.mover.log_dir_condition_changed(moving.host.dirs[1])
     await moving.over()
-    moving.check(partition)
+    moving.check()
 
 
 @pytest.mark.parametrize("moving", [{"num_replica_alter_log_dirs_threads": "2"}], indirect=True)

@@ -67,7 +67,7 @@ async def second_by_second(moving: Moving) -> float:
 async def test_for_room_as_long_as_the_next_piece_does_not_fit(
     rounds: list[int], moving: Moving
 ) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
     disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
     disk.looked(1_000_000_000, 1_000_000_000)
@@ -80,14 +80,13 @@ async def test_for_room_as_long_as_the_next_piece_does_not_fit(
     disk.usable_bytes = disk.reserved_bytes + 100_000
     moving.mover.log_dir_condition_changed(moving.host.dirs[1])
     await moving.over()
-    moving.check(partition)
+    moving.check()
 
 
 async def test_for_a_file_that_somebody_took_away(rounds: list[int], moving: Moving) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
-    assert partition.log is not None
-    file = partition.log.files.directory / f"{0:020}.log"
+    file = moving.log.files.directory / f"{0:020}.log"
     away = file.with_name("away")
     file.rename(away)
     moving.alter(1)
@@ -96,18 +95,17 @@ async def test_for_a_file_that_somebody_took_away(rounds: list[int], moving: Mov
     assert len(rounds) < ROUNDS_MAX * passed_s
     away.rename(file)
     await moving.over()
-    moving.check(partition)
+    moving.check()
 
 
 async def test_a_log_that_waits_for_room_moves_with_all_that_it_has(
     moving: Moving, disk: CrampedDisk
 ) -> None:
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
     disk.below, disk.left = moving.host.dirs[0].path, 0
     moving.produce_beside()
-    log = partition.log
-    assert log is not None
+    log = moving.log
     await until(lambda: log.is_blocked)
     moving.alter(1)
     await until(lambda: moving.move().future is not None)
@@ -119,7 +117,7 @@ async def test_a_log_that_waits_for_room_moves_with_all_that_it_has(
     assert log.log_dir is moving.host.dirs[1]
     assert log.log_dir.is_online
     await moving.produce()
-    moving.check(partition)
+    moving.check()
 
 
 @pytest.mark.parametrize("position", range(0, 30, 3))
@@ -128,13 +126,13 @@ async def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
 ) -> None:
     monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
 
-    partition = await moving.begin()
+    await moving.begin()
     moving.host.assignments.accepts = True
     source, target = moving.host.dirs[:2]
     disk.below, disk.left = target.path, position
     moving.alter(1)
     await until(lambda: bool(disk.refused) or moving.mover.move_of(TP) is None)
-    if partition.log is not None and partition.log.log_dir is source:
+    if moving.log is not None and moving.log.log_dir is source:
         await moving.produce()
 
     disk.left = None
@@ -144,12 +142,11 @@ async def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
         return moving.mover.move_of(TP) is None and target.space.disk.denial is None
 
     await until(looked)
-    assert partition.log is not None
-    assert partition.log.log_dir is target
+    assert moving.log.log_dir is target
     assert source.is_online
     assert target.is_online
     await moving.produce()
-    moving.check(partition)
+    moving.check()
 
 
 async def other_end(log: PartitionLog) -> list[bytes]:
@@ -192,8 +189,7 @@ async def test_a_cut_that_waits_for_room_on_either_side_is_made_before_more_is_c
 
     disk.left = None
     moving.host.assignments.accepts = True
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
 
     def looked() -> bool:
         target.space.written(time.monotonic())

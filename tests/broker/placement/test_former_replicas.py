@@ -131,9 +131,8 @@ async def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(
     life = await revived(moving)
 
     assert isinstance(partition.state, Leading)
-    assert partition.log is not None
-    assert partition.log.log_dir is moving.host.dirs[0]
-    moving.check(partition)
+    assert moving.log.log_dir is moving.host.dirs[0]
+    moving.check()
     # The controller is told where it is, and both directories have one folder of it.
     assert moving.asked[0] == 0
     await until(lambda: (moving.names(0), moving.names(1)) == (["current"], ["stray"]))
@@ -144,7 +143,7 @@ async def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(
     assert moving.alter(2) is ErrorCode.NONE
     await moving.over()
     await until(lambda: (moving.names(0), moving.names(2)) == (["delete"], ["current"]))
-    moving.check(partition)
+    moving.check()
 
 
 @pytest.mark.parametrize("lost", ["folder", "topic id"])
@@ -161,23 +160,21 @@ async def test_copy_that_is_gone_or_cannot_be_told_gives_way_to_what_it_was_move
     await revived(moving)
 
     assert isinstance(partition.state, Leading)
-    assert partition.log is not None
-    assert partition.log.log_dir is moving.host.dirs[0]
-    moving.check(partition)
+    assert moving.log.log_dir is moving.host.dirs[0]
+    moving.check()
     await until(lambda: moving.names(0) == ["current"])
     assert moving.names(1) == ([] if lost == "folder" else ["stray"])
     await moving.produce()
-    moving.check(partition)
+    moving.check()
 
 
 async def test_copy_that_lost_nothing_is_used(moving: Moving, disk: SlowDisk) -> None:
-    partition = await moved(moving, disk)
+    await moved(moving, disk)
 
     life = await revived(moving)
 
-    assert partition.log is not None
-    assert partition.log.log_dir is life
-    moving.check(partition)
+    assert moving.log.log_dir is life
+    moving.check()
     assert (moving.names(0), moving.names(1)) == (["stray"], ["current"])
 
 
@@ -185,15 +182,14 @@ async def test_copy_that_lost_nothing_is_used(moving: Moving, disk: SlowDisk) ->
 async def test_former_replica_whose_directory_fails_too_is_not_used(
     moment: str, moving: Moving, disk: SlowDisk
 ) -> None:
-    partition = await moved(moving, disk)
+    await moved(moving, disk)
     lose_the_end(moving)
 
     life = await revived(moving, also_fails=moment)
 
     # Less than it had, but more than none.
-    assert partition.log is not None
-    assert partition.log.log_dir is life
-    assert 0 < partition.log.end_offset < 180
+    assert moving.log.log_dir is life
+    assert 0 < moving.log.end_offset < 180
 
 
 @pytest.mark.parametrize("has_lost", [True, False])
@@ -211,9 +207,8 @@ async def test_former_replica_that_comes_back_first_waits_for_the_copy(
     assert first.replica_count == 0
     second = await revived(moving)
 
-    assert partition.log is not None
-    assert partition.log.log_dir is (first if has_lost else second)
-    moving.check(partition)
+    assert moving.log.log_dir is (first if has_lost else second)
+    moving.check()
 
 
 async def restarted(before: Moving, disk: SlowDisk, *, is_first_offline: bool) -> Moving:
@@ -274,7 +269,7 @@ async def test_former_replica_waits_for_its_copy_after_a_restart_too(
     assert partition is not None
     assert partition.log is not None
     assert partition.log.log_dir is after.host.log_dirs.all[not has_lost]
-    after.check(partition)
+    after.check()
     left = (["current"], ["stray"]) if has_lost else (["stray"], ["current"])
     await until(lambda: (after.names(0), after.names(1)) == left)
     await after.host.stop()
@@ -294,7 +289,7 @@ async def test_former_replica_is_used_where_no_copy_can_come_back(
     partition = after.host.manager.registry.partition(TP)
     assert partition is not None
     assert partition.log is not None
-    after.check(partition)
+    after.check()
     # If there are others, and they are not in sync, it must not lead: what came since is gone.
     assert partition.data_loss is DataLoss.SUSPECTED
     await until(lambda: (after.names(0), after.names(1)) == (["current"], []))

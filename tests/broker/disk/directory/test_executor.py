@@ -41,7 +41,6 @@ async def test_calls_run_in_order_on_one_other_thread() -> None:
     assert [n for n, _ in seen] == list(range(50))
     assert len({thread for _, thread in seen}) == 1
     assert seen[0][1] != threading.get_ident()
-    directory.stop()
 
 
 async def test_results_reach_their_own_callers() -> None:
@@ -50,7 +49,6 @@ async def test_results_reach_their_own_callers() -> None:
     results = await asyncio.gather(*(directory.run(lambda n=n: n * n) for n in range(100)))
 
     assert results == [n * n for n in range(100)]
-    directory.stop()
 
 
 async def test_a_callback_gets_its_result_in_the_turn_in_which_the_result_arrives() -> None:
@@ -68,7 +66,6 @@ async def test_a_callback_gets_its_result_in_the_turn_in_which_the_result_arrive
     await last
 
     assert order == ["first", "next turn", "callback of a future"]
-    directory.stop()
 
 
 async def test_a_callback_gets_the_error_of_an_abandoned_directory() -> None:
@@ -98,7 +95,6 @@ async def test_a_call_that_nobody_waits_for_any_more_does_not_shift_the_results(
 
     assert await third == "third"
     assert await first is True
-    directory.stop()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +123,6 @@ async def test_an_io_error_fails_this_call_all_queued_and_all_later_ones(number:
     assert touched == []
     assert len(reports) == 1
     assert directory.state is LogDirState.OFFLINE
-    directory.stop()
 
 
 async def test_the_failure_is_reported_before_any_caller_learns_of_it() -> None:
@@ -141,7 +136,6 @@ async def test_the_failure_is_reported_before_any_caller_learns_of_it() -> None:
         await failing
 
     assert order == ["reported", "caller"]
-    directory.stop()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
@@ -158,7 +152,6 @@ async def test_the_processs_own_fault_does_not_cost_a_directory(number: int) -> 
     assert await directory.run(lambda: "still here") == "still here"
     assert directory.is_online
     assert reports == []
-    directory.stop()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -177,7 +170,6 @@ async def test_a_disk_that_takes_no_more_is_full_and_not_lost(number: int) -> No
     assert directory.space.disk.is_full
     assert not directory.space.takes(1)
     assert reports == []
-    directory.stop()
 
 
 async def test_damaged_records_pass_through_and_the_directory_stays() -> None:
@@ -191,7 +183,6 @@ async def test_damaged_records_pass_through_and_the_directory_stays() -> None:
 
     assert directory.is_online
     assert reports == []
-    directory.stop()
 
 
 async def test_a_hanging_thread_is_abandoned_and_nobody_waits_for_it() -> None:
@@ -210,7 +201,6 @@ async def test_a_hanging_thread_is_abandoned_and_nobody_waits_for_it() -> None:
     gate.set()  # What comes back late is dropped.
     await eventually(lambda: directory.queues["serving"].running_call == 0)
     await turns()
-    directory.stop()
 
 
 async def test_files_of_a_failed_directory_can_still_be_given_back() -> None:
@@ -223,7 +213,6 @@ async def test_files_of_a_failed_directory_can_still_be_given_back() -> None:
     directory.clean_up(closed.set)
 
     await eventually(closed.is_set)
-    directory.stop()
 
 
 async def test_the_age_of_the_running_call_can_be_seen_from_the_loop() -> None:
@@ -243,7 +232,6 @@ async def test_the_age_of_the_running_call_can_be_seen_from_the_loop() -> None:
     assert directory.queues["serving"].running_call not in (0, seen)
     gate.set()
     await other
-    directory.stop()
 
 
 async def test_the_queue_says_how_many_wait_and_how_long_they_waited() -> None:
@@ -258,7 +246,6 @@ async def test_the_queue_says_how_many_wait_and_how_long_they_waited() -> None:
     await asyncio.gather(*futures)
     assert serving.queue_length == 0
     assert (serving.wait.count, serving.latency.count, upkeep.wait.count) == (3, 3, 0)
-    directory.stop()
 
 
 async def test_callers_with_and_without_a_future_hear_in_the_order_of_their_calls() -> None:
@@ -277,7 +264,6 @@ async def test_callers_with_and_without_a_future_hear_in_the_order_of_their_call
     await eventually(lambda: len(heard) == 20)
 
     assert heard == list(range(20))
-    directory.stop()
 
 
 async def test_a_callback_that_fails_keeps_no_result_from_others(

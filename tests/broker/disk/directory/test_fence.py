@@ -98,7 +98,6 @@ async def test_thread_that_comes_back_late_goes_no_further(tmp_path: Path) -> No
 
     assert (first.path / "checkpoint").read_bytes() == b"new life"
     assert not first.is_being_written
-    log_dirs.stop()
 
 
 def test_probe_counts_as_no_write(tmp_path: Path) -> None:

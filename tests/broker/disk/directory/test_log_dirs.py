@@ -110,7 +110,6 @@ async def test_a_failed_call_takes_its_directory_offline_and_no_other(tmp_path: 
 
     assert told == ["replicas: d3 [Errno 5] Input/output error"]
     assert await log_dirs.all[0].run(lambda: "unharmed") == "unharmed"
-    log_dirs.stop()
 
 
 def test_revived_directory_takes_the_place_of_what_failed(tmp_path: Path) -> None:

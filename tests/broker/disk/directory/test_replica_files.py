@@ -93,4 +93,3 @@ async def test_replica_removed_by_hand_leaves_its_neighbours_and_its_directory(
     shutil.rmtree(first.path)
     with pytest.raises(LogDirError):
         await first.run(lambda: healthy.files.rename_to("orders-9"))
-    log_dirs.stop()

@@ -41,7 +41,6 @@ async def test_closing_takes_as_long_as_its_steps_take_and_gives_up_one_that_han
     disk.resume = threading.Event()
     assert not await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(8), hang_deadline_s=0.1)
     disk.resume.set()
-    log_dirs.stop()
 
 
 async def test_closing_syncs_the_directory_of_all_logs_once(tmp_path: Path) -> None:
@@ -62,7 +61,6 @@ async def test_closing_syncs_the_directory_of_all_logs_once(tmp_path: Path) -> N
     assert await close_log_dirs(log_dirs, replicas, BrokerEpoch(7), hang_deadline_s=10)
     before_the_marker = synced[: synced.index(tmp_path / "d1") + 1]
     assert {tmp_path / "d1" / f"orders-{n}" for n in range(3)} <= set(before_the_marker)
-    log_dirs.stop()
 
 
 class CountingDisk(PosixFileSystem):
@@ -102,7 +100,6 @@ async def test_closing_syncs_what_is_not_on_the_disk_and_nothing_else(tmp_path: 
         "orders-2",
         "orders-2/leader-epoch-checkpoint",
     ]
-    log_dirs.stop()
 
 
 async def test_the_logs_of_a_directory_are_synced_by_several_threads(tmp_path: Path) -> None:
@@ -123,7 +120,6 @@ async def test_the_logs_of_a_directory_are_synced_by_several_threads(tmp_path: P
     assert (tmp_path / "d1" / ".kafka_cleanshutdown").exists()
     points = read_offsets(disk, tmp_path / "d1" / "recovery-point-offset-checkpoint")
     assert list(points.values()) == [1] * (3 * count)
-    log_dirs.stop()
 
 
 async def test_a_directory_in_which_a_sync_fails_is_not_marked_as_clean(tmp_path: Path) -> None:
@@ -143,4 +139,3 @@ async def test_a_directory_in_which_a_sync_fails_is_not_marked_as_clean(tmp_path
     assert not await close_log_dirs(log_dirs, replicas, BrokerEpoch(7), hang_deadline_s=10)
 
     assert not (tmp_path / "d1" / ".kafka_cleanshutdown").exists()
-    log_dirs.stop()

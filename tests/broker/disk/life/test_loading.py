@@ -80,8 +80,6 @@ async def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path:
     assert [log_dir.replica_count for log_dir in again.all] == [1, 1]
     # The marker is gone before a log is touched: from now on the directory is not clean.
     assert not (tmp_path / "d1" / ".kafka_cleanshutdown").exists()
-    log_dirs.stop()
-    again.stop()
 
 
 @pytest.mark.parametrize(("flush_messages", "synced"), [(1, 5), (5, 5), (6, 0)])
@@ -99,7 +97,6 @@ async def test_what_a_kill_left_is_synced_where_each_batch_is(
 
     assert [each.log.state.recovery_point for each in found] == [synced]
     assert [each.log.state.disk.metadata_unsynced for each in found] == [synced == 0]
-    log_dirs.stop()
 
 
 async def test_a_high_watermark_beyond_the_log_is_cut(tmp_path: Path) -> None:
@@ -112,7 +109,6 @@ async def test_a_high_watermark_beyond_the_log_is_cut(tmp_path: Path) -> None:
     found = await load_logs(log_dirs, all_ours, config_of)
 
     assert [each.high_watermark for each in found] == [2]
-    log_dirs.stop()
 
 
 async def test_a_malformed_checkpoint_only_costs_time(tmp_path: Path) -> None:
@@ -124,7 +120,6 @@ async def test_a_malformed_checkpoint_only_costs_time(tmp_path: Path) -> None:
 
     assert len(found) == 1
     assert log_dirs.all[0].is_online
-    log_dirs.stop()
 
 
 async def test_a_malformed_line_of_log_starts_makes_no_other_deleted_records_readable(
@@ -143,7 +138,6 @@ async def test_a_malformed_line_of_log_starts_makes_no_other_deleted_records_rea
 
     starts = {each.log.files.topic_partition: each.log.state.start_offset for each in found}
     assert starts == {topic_partition(0): 0, tp: 4}
-    log_dirs.stop()
 
 
 async def test_stray_replicas_are_renamed_and_kept(tmp_path: Path) -> None:
@@ -165,7 +159,6 @@ async def test_stray_replicas_are_renamed_and_kept(tmp_path: Path) -> None:
     assert names[1].startswith("orders-1.")
     assert names[1].endswith("-stray")
     assert len(names) == 2
-    log_dirs.stop()
 
 
 LONG_ID, CUT_ID = UUID(int=0x212), UUID(int=0x209)
@@ -225,7 +218,6 @@ async def test_what_a_move_has_left_is_told_by_its_topic_id_where_its_name_is_cu
         (stray,) = path.glob("*-stray")
         assert not parse_partition_dir(stray.name).is_moved
     assert log_dirs.all[0].is_online
-    log_dirs.stop()
 
 
 async def test_a_current_name_of_another_topic_than_its_id_is_put_aside(tmp_path: Path) -> None:
@@ -238,7 +230,6 @@ async def test_a_current_name_of_another_topic_than_its_id_is_put_aside(tmp_path
     assert [each.name.partition(".")[0] for each in (tmp_path / "d1").glob("*-stray")] == [
         "orders-0"
     ]
-    log_dirs.stop()
 
 
 async def test_foreign_entries_are_left_alone(tmp_path: Path) -> None:
@@ -252,7 +243,6 @@ async def test_foreign_entries_are_left_alone(tmp_path: Path) -> None:
     assert log_dirs.all[0].is_online
     assert (tmp_path / "d1" / "lost+found").is_dir()
     assert (tmp_path / "d1" / "readme.txt").is_file()
-    log_dirs.stop()
 
 
 @pytest.mark.parametrize(
@@ -276,7 +266,6 @@ async def test_damaged_partition_metadata_costs_that_replica_only(
         record.levelname == "ERROR" and "orders-1/partition.metadata" in record.message
         for record in caplog.records
     )
-    log_dirs.stop()
 
 
 async def test_entries_that_only_look_like_replicas_are_left_alone(tmp_path: Path) -> None:
@@ -300,7 +289,6 @@ async def test_entries_that_only_look_like_replicas_are_left_alone(tmp_path: Pat
     # A log without a topic id, and what is in the way of a replica of ours, are put aside.
     assert not {"orders-5", "orders-6"} & names
     assert len([name for name in names if name.endswith("-stray")]) == 2
-    log_dirs.stop()
 
 
 async def test_a_copy_that_holds_no_log_and_is_nobodys_waits_for_its_removal(
@@ -322,7 +310,6 @@ async def test_a_copy_that_holds_no_log_and_is_nobodys_waits_for_its_removal(
     assert not copy.exists()
     (left,) = (tmp_path / "d1").glob("orders-5.*")
     assert left.name.endswith("-delete")
-    log_dirs.stop()
 
 
 async def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_serve(
@@ -343,7 +330,6 @@ async def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_
     assert [each.is_online for each in log_dirs.all] == [True, False]
     assert log_dirs.all[1].cause == "HUNG: no answer within 200 ms"
     disk.resume.set()
-    log_dirs.stop()
 
 
 async def test_a_start_that_ends_early_marks_nothing_as_cleanly_shut_down(tmp_path: Path) -> None:
@@ -361,7 +347,6 @@ async def test_a_start_that_ends_early_marks_nothing_as_cleanly_shut_down(tmp_pa
 
     for number in (1, 2):
         assert not (tmp_path / f"d{number}" / ".kafka_cleanshutdown").exists()
-    log_dirs.stop()
 
 
 async def test_a_directory_that_fails_while_loading_goes_offline_and_the_others_serve(
@@ -377,7 +362,6 @@ async def test_a_directory_that_fails_while_loading_goes_offline_and_the_others_
 
     assert [each.log_dir.path.name for each in found] == ["d2"]
     assert [log_dir.is_online for log_dir in log_dirs.all] == [False, True]
-    log_dirs.stop()
 
 
 async def test_the_same_replica_in_two_directories_is_found_twice(tmp_path: Path) -> None:
@@ -388,7 +372,6 @@ async def test_the_same_replica_in_two_directories_is_found_twice(tmp_path: Path
     found = await load_logs(log_dirs, all_ours, config_of)
 
     assert [each.log_dir.path.name for each in found] == ["d1", "d2"]
-    log_dirs.stop()
 
 
 async def test_a_current_and_a_future_replica_are_no_duplicates(tmp_path: Path) -> None:
@@ -399,7 +382,6 @@ async def test_a_current_and_a_future_replica_are_no_duplicates(tmp_path: Path) 
     found = await load_logs(log_dirs, all_ours, config_of)
 
     assert [each.is_future for each in found] == [False, True]
-    log_dirs.stop()
 
 
 async def test_directories_that_were_not_loaded_or_failed_are_left_as_they_are(
@@ -413,7 +395,6 @@ async def test_directories_that_were_not_loaded_or_failed_are_left_as_they_are(
     text = (tmp_path / "d1" / ".kafka_cleanshutdown").read_text()
     assert json.loads(text)["brokerEpoch"] == 5
     assert not (tmp_path / "d2" / ".kafka_cleanshutdown").exists()
-    log_dirs.stop()
 
 
 @pytest.mark.parametrize("error", [None, errno.ENOSPC])
@@ -443,4 +424,3 @@ async def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_star
     left = before if error else {topic_partition(1): 2}
     assert read_offsets(FS, path) == left
     assert log_dirs.all[0].is_online
-    log_dirs.stop()

@@ -80,7 +80,6 @@ async def test_formatted_directories_open_with_their_ids(tmp_path: Path) -> None
     await opened.release_locks(5)
     assert not (tmp_path / "d2" / ".lock").exists()
     assert not (tmp_path / "metadata" / ".lock").exists()
-    opened.log_dirs.stop()
 
 
 def test_the_metadata_directory_may_be_one_of_the_log_dirs(tmp_path: Path) -> None:
@@ -406,7 +405,6 @@ async def test_a_replaced_directory_is_not_taken_for_the_one_of_the_start(tmp_pa
     first = opened.log_dirs.all[0]
     with pytest.raises(LogDirError):
         await first.run(lambda: probe(first.fs, first.path, first.identity))
-    opened.log_dirs.stop()
 
 
 def test_the_broker_epoch_of_the_last_clean_shutdown_counts_if_all_directories_agree(

@@ -50,7 +50,6 @@ async def test_each_directory_gets_the_offsets_of_its_own_replicas(tmp_path: Pat
     assert read("recovery-point-offset-checkpoint") == {topic_partition(1): 4}
     assert read("log-start-offset-checkpoint") == {topic_partition(1): 1}
     await writer.stop()
-    log_dirs.stop()
 
 
 async def test_who_is_cancelled_takes_nothing_from_others_that_wait_for_the_same_checkpoint(
@@ -70,7 +69,6 @@ async def test_who_is_cancelled_takes_nothing_from_others_that_wait_for_the_same
     await second
     path = tmp_path / "d1" / "replication-offset-checkpoint"
     assert read_offsets(FS, path) == {topic_partition(0): 1}
-    log_dirs.stop()
 
 
 async def test_a_checkpoint_that_a_cut_waits_for_does_not_stand_behind_upkeep(
@@ -97,7 +95,6 @@ async def test_a_checkpoint_that_a_cut_waits_for_does_not_stand_behind_upkeep(
     for name in ("replication-offset-checkpoint", "log-start-offset-checkpoint"):
         assert max(read_offsets(FS, tmp_path / "d1" / name).values(), default=0) <= 2
     over.set()
-    log_dirs.stop()
 
 
 async def test_an_unchanged_checkpoint_is_not_written_again(tmp_path: Path) -> None:
@@ -118,7 +115,6 @@ async def test_an_unchanged_checkpoint_is_not_written_again(tmp_path: Path) -> N
     hosted.put(log, 1)
     await writer.write_high_watermarks(log_dirs.all[0])
     assert read_offsets(FS, path) == {topic_partition(0): 1}
-    log_dirs.stop()
 
 
 async def test_a_closed_segment_is_flushed_before_its_recovery_point_is_written(
@@ -138,7 +134,6 @@ async def test_a_closed_segment_is_flushed_before_its_recovery_point_is_written(
     path = tmp_path / "d1" / "recovery-point-offset-checkpoint"
     # Not more than the beginning of the active segment, which a recovery reads anyway.
     assert read_offsets(FS, path) == {topic_partition(0): 2}
-    log_dirs.stop()
 
 
 async def test_what_a_stop_has_kept_from_being_synced_is_asked_for_again(tmp_path: Path) -> None:
@@ -165,7 +160,6 @@ async def test_what_a_stop_has_kept_from_being_synced_is_asked_for_again(tmp_pat
         request = log.state.sync_request(with_active=True)
         assert request.names
         assert request.metadata
-    log_dirs.stop()
 
 
 async def test_a_checkpoint_in_a_dead_directory_takes_it_offline_and_the_others_go_on(
@@ -184,7 +178,6 @@ async def test_a_checkpoint_in_a_dead_directory_takes_it_offline_and_the_others_
 
     assert log_dirs.all[1].is_online
     await writer.stop()
-    log_dirs.stop()
 
 
 async def test_after_a_revival_nothing_is_taken_for_written_already(tmp_path: Path) -> None:
@@ -202,7 +195,6 @@ async def test_after_a_revival_nothing_is_taken_for_written_already(tmp_path: Pa
     await writer.write_high_watermarks(life)
 
     assert read_offsets(FS, path) == {topic_partition(0): 0}
-    log_dirs.stop()
 
 
 async def test_a_checkpoint_that_found_no_room_is_written_with_the_next_one(tmp_path: Path) -> None:
@@ -225,4 +217,3 @@ async def test_a_checkpoint_that_found_no_room_is_written_with_the_next_one(tmp_
 
     path = tmp_path / "d1" / "replication-offset-checkpoint"
     assert read_offsets(FS, path) == {topic_partition(0): 1}
-    log_dirs.stop()

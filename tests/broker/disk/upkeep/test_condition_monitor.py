@@ -110,7 +110,6 @@ async def test_full_comes_and_goes_with_the_looks_and_everybody_hears_of_it(
         "99 of 10000 bytes usable, 100 reserved; no longer FULL from 150 usable bytes on"
     )
     assert vars(events[0])["log_dir"] == str(first.path)
-    log_dirs.stop()
 
 
 async def test_an_append_that_finds_no_room_makes_its_directory_full_on_the_spot(
@@ -128,7 +127,6 @@ async def test_an_append_that_finds_no_room_makes_its_directory_full_on_the_spot
     assert heard.conditions == [("d1", FULL)]
     assert heard.degraded == [DegradedLogDirs(degraded=(directory_id(1),), full=(directory_id(1),))]
     first.space.settle(900)
-    log_dirs.stop()
 
 
 async def test_directories_on_one_file_system_are_full_together(tmp_path: Path) -> None:
@@ -140,7 +138,6 @@ async def test_directories_on_one_file_system_are_full_together(tmp_path: Path) 
     assert not log_dirs.all[0].space.takes(901)
 
     assert heard.conditions == [("d1", FULL), ("d2", FULL)]
-    log_dirs.stop()
 
 
 async def test_a_directory_that_fails_is_in_no_condition(tmp_path: Path) -> None:
@@ -156,7 +153,6 @@ async def test_a_directory_that_fails_is_in_no_condition(tmp_path: Path) -> None
     # What its thread still had to say comes too late.
     monitor.looked(first, Look(10_000, 0))
     assert first.condition == HEALTHY
-    log_dirs.stop()
 
 
 async def test_the_first_look_comes_before_anything_is_written(tmp_path: Path) -> None:
@@ -168,7 +164,6 @@ async def test_the_first_look_comes_before_anything_is_written(tmp_path: Path) -
 
     assert [log_dir.condition for log_dir in log_dirs.all] == [FULL, HEALTHY]
     assert list((tmp_path / "d1").iterdir()) == []
-    log_dirs.stop()
 
 
 async def test_a_directory_that_does_not_answer_the_first_look_holds_nobody_up_and_is_hung(
@@ -189,7 +184,6 @@ async def test_a_directory_that_does_not_answer_the_first_look_holds_nobody_up_a
     disks[0].resume.set()
     await probe.stop()
     await monitor.stop()
-    log_dirs.stop()
 
 
 async def test_a_disk_that_does_not_tell_its_size_is_not_full(tmp_path: Path) -> None:
@@ -200,7 +194,6 @@ async def test_a_disk_that_does_not_tell_its_size_is_not_full(tmp_path: Path) ->
 
     assert log_dirs.all[0].space.takes(1 << 60)
     assert heard.conditions == []
-    log_dirs.stop()
 
 
 async def test_a_disk_that_answers_later_than_its_peers_is_slow_until_it_is_quick(
@@ -222,7 +215,6 @@ async def test_a_disk_that_answers_later_than_its_peers_is_slow_until_it_is_quic
     assert heard.degraded[0].tolerated == (directory_id(1),)
     await probe.stop()
     await monitor.stop()
-    log_dirs.stop()
 
 
 async def test_where_all_disks_answer_late_none_is_slow(tmp_path: Path) -> None:
@@ -243,7 +235,6 @@ async def test_where_all_disks_answer_late_none_is_slow(tmp_path: Path) -> None:
     assert heard.conditions == []
     await probe.stop()
     await monitor.stop()
-    log_dirs.stop()
 
 
 async def test_a_process_that_stands_still_makes_no_disk_slow(tmp_path: Path) -> None:
@@ -269,7 +260,6 @@ async def test_a_process_that_stands_still_makes_no_disk_slow(tmp_path: Path) ->
     assert monitor.latencies_ms(log_dir)["probe"] < 10
     assert heard.conditions == []
     await monitor.stop()
-    log_dirs.stop()
 
 
 async def test_a_disk_that_took_no_more_is_full_whatever_it_says_until_it_takes_files_again(
@@ -316,4 +306,3 @@ async def test_a_disk_that_took_no_more_is_full_whatever_it_says_until_it_takes_
     await eventually(lambda: not log_dir.condition.is_full)
     assert heard.conditions == [("d1", FULL), ("d1", HEALTHY)] * 2
     await probe.stop()
-    log_dirs.stop()

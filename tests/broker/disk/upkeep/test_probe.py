@@ -61,7 +61,6 @@ async def test_a_dead_directory_is_found_although_nobody_writes_to_it(
     await eventually(lambda: len(log_dirs.online()) == 2)
     assert not log_dirs.all[1].is_online
     await watcher.stop()
-    log_dirs.stop()
 
 
 @pytest.mark.process
@@ -122,7 +121,6 @@ async def test_an_io_error_of_the_probe_takes_the_directory_offline(tmp_path: Pa
     assert "Input/output error" in (log_dirs.all[0].cause or "")
     assert len(log_dirs.online()) == 2
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_too_many_open_files_is_not_the_disks_fault(tmp_path: Path) -> None:
@@ -136,7 +134,6 @@ async def test_too_many_open_files_is_not_the_disks_fault(tmp_path: Path) -> Non
 
     assert len(log_dirs.online()) == 3
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_a_hanging_disk_is_found_within_the_deadline(tmp_path: Path) -> None:
@@ -153,7 +150,6 @@ async def test_a_hanging_disk_is_found_within_the_deadline(tmp_path: Path) -> No
     assert await log_dirs.all[1].run(lambda: "unharmed") == "unharmed"
     fs.resume.set()
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_a_long_queue_that_moves_on_is_no_failure(tmp_path: Path) -> None:
@@ -171,7 +167,6 @@ async def test_a_long_queue_that_moves_on_is_no_failure(tmp_path: Path) -> None:
 
     assert log_dirs.all[0].is_online
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_work_of_any_length_is_no_failure_as_long_as_no_step_hangs(tmp_path: Path) -> None:
@@ -190,7 +185,6 @@ async def test_work_of_any_length_is_no_failure_as_long_as_no_step_hangs(tmp_pat
 
     assert log_dirs.all[0].is_online
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_time_in_which_the_process_stood_still_is_not_held_against_the_disk(
@@ -215,7 +209,6 @@ async def test_time_in_which_the_process_stood_still_is_not_held_against_the_dis
     gate.set()
     await work
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_loading_logs_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
@@ -242,7 +235,6 @@ async def test_loading_logs_may_take_as_long_as_it_needs(tmp_path: Path) -> None
 
     assert loading.is_online
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_a_separate_metadata_directory_is_probed_as_well(tmp_path: Path) -> None:
@@ -256,7 +248,6 @@ async def test_a_separate_metadata_directory_is_probed_as_well(tmp_path: Path) -
     await eventually(lambda: reasons)
     assert "metadata log directory" in reasons[0]
     await watcher.stop()
-    log_dirs.stop()
 
 
 def test_a_probe_leaves_nothing_behind_and_removes_what_a_killed_process_left(
@@ -286,4 +277,3 @@ async def test_a_revived_directory_is_probed_like_any_other(tmp_path: Path) -> N
     # Nobody probes once that is over.
     log_dirs.fail(log_dirs.all[0], "gone")
     bring_back(log_dirs, log_dirs.all[0])
-    log_dirs.stop()

@@ -52,7 +52,6 @@ async def test_disk_that_hangs_beside_a_long_call_is_found(tmp_path: Path, queue
     fs.resume.set()
     resume.set()
     await watcher.stop()
-    log_dirs.stop()
 
 
 @pytest.mark.parametrize("queue", ["run", "upkeep"])
@@ -70,7 +69,6 @@ async def test_disk_that_dies_beside_a_long_call_is_found(tmp_path: Path, queue:
     assert "Input/output error" in (log_dirs.all[0].cause or "")
     resume.set()
     await watcher.stop()
-    log_dirs.stop()
 
 
 async def test_steps_that_together_take_longer_than_the_deadline_are_no_hang(
@@ -91,4 +89,3 @@ async def test_steps_that_together_take_longer_than_the_deadline_are_no_hang(
 
     assert first.is_online
     await watcher.stop()
-    log_dirs.stop()

@@ -39,7 +39,6 @@ async def test_old_segments_below_the_high_watermark_go_and_the_owner_learns_the
     assert hosted.moved == [(topic_partition(0), 2)]
     left = sorted(path.name for path in (tmp_path / "d1" / "orders-0").glob("*.log*"))
     assert left == ["00000000000000000002.log"]
-    log_dirs.stop()
 
 
 async def test_segments_go_when_the_log_start_behind_them_is_on_the_disk(tmp_path: Path) -> None:
@@ -83,7 +82,6 @@ async def test_segments_go_when_the_log_start_behind_them_is_on_the_disk(tmp_pat
     refusal[:] = [NoSpaceError("full")]
     await task.check()
     assert log.segment_base_offsets == (4,)
-    log_dirs.stop()
 
 
 async def test_nothing_at_or_above_the_high_watermark_goes(tmp_path: Path) -> None:
@@ -103,7 +101,6 @@ async def test_nothing_at_or_above_the_high_watermark_goes(tmp_path: Path) -> No
     ).check()
 
     assert log.segment_base_offsets == (1, 2)
-    log_dirs.stop()
 
 
 async def test_deleted_partition_directories_go_after_their_delay(tmp_path: Path) -> None:
@@ -119,7 +116,6 @@ async def test_deleted_partition_directories_go_after_their_delay(tmp_path: Path
     assert log.directory.exists()
     await eventually(lambda: not log.directory.exists())
     assert log_dirs.all[0].is_online
-    log_dirs.stop()
 
 
 async def test_what_the_process_before_left_over_is_removed(tmp_path: Path) -> None:
@@ -133,7 +129,6 @@ async def test_what_the_process_before_left_over_is_removed(tmp_path: Path) -> N
 
     await eventually(lambda: not log.directory.exists())
     assert (tmp_path / "d2" / "lost+found").exists()
-    log_dirs.stop()
 
 
 async def test_a_directory_removed_by_hand_before_us_is_no_failure(tmp_path: Path) -> None:
@@ -145,7 +140,6 @@ async def test_a_directory_removed_by_hand_before_us_is_no_failure(tmp_path: Pat
     await log_dirs.all[0].run(lambda: None)
 
     assert log_dirs.all[0].is_online
-    log_dirs.stop()
 
 
 async def test_what_was_to_be_removed_from_a_revived_directory_is_removed_once(
@@ -164,4 +158,3 @@ async def test_what_was_to_be_removed_from_a_revived_directory_is_removed_once(
 
     await eventually(lambda: not log.directory.exists())
     assert life.is_online
-    log_dirs.stop()
