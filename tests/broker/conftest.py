@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.disk.directory.log_dir import LogDir
 from tests.waiting import AdjustableLoop
 
 DEADLINE_S = 30
@@ -18,6 +19,22 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Give an asynchronous test its loop before, and take it after, all other fixtures."""
     if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
         item.fixturenames.insert(0, "runner")
+
+
+@pytest.fixture(autouse=True)
+def _threads_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stop the threads of all directories that a test has made."""
+    made: list[LogDir] = []
+    initialize = LogDir.__init__
+
+    def noted(log_dir: LogDir, *arguments: Any, **options: Any) -> None:
+        initialize(log_dir, *arguments, **options)
+        made.append(log_dir)
+
+    monkeypatch.setattr(LogDir, "__init__", noted)
+    yield
+    for log_dir in made:
+        log_dir.stop()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,10 +19,10 @@ from broker.placement.found_replicas import settle
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.record_batch.record_batch import iterate_headers
-from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
+from tests.broker.disks import FaultPlan
 from tests.broker.replicas import (
     ME,
     TP,
@@ -45,59 +44,24 @@ STEPS_PER_TEST = 20
 STEPS = 100
 CHANGES = (
     *("mkdir", "rename", "unlink", "write_bytes", "write_atomically"),
-    *("fsync_file", "fsync_dir", "rmtree"),
+    *("fsync_file", "fsync_dir", "rmtree", "open_append", "open_target"),
+    *("write", "writev", "truncate", "fsync", "copy_from"),
 )
-FILE_CHANGES = ("write", "writev", "truncate", "fsync", "copy_from")
 
 
-class MortalDisk(PosixFileSystem):
+class MortalDisk(FaultPlan):
     """A disk that dies at a step; infinite until it is counted down."""
 
     def __init__(self) -> None:
+        super().__init__(dict.fromkeys(CHANGES, self.step))
         self.steps_left = 1 << 60
         self.steps_done = 0
 
-    def step(self) -> None:
+    def step(self, _path: Path) -> None:
         self.steps_left -= 1
         self.steps_done += 1
         if self.steps_left <= 0:
             raise OSError(errno.EIO, "the process is dead")
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name in CHANGES:
-
-            def call(*arguments: object, **options: object) -> Any:
-                self.step()
-                return found(*arguments, **options)
-
-            return call
-        if name in ("open_append", "open_target"):
-
-            def opened(path: Path) -> MortalFile:
-                self.step()
-                return MortalFile(self, found(path))
-
-            return opened
-        return found
-
-
-class MortalFile:
-    """An open file of a `MortalDisk`."""
-
-    def __init__(self, disk: MortalDisk, file: Any) -> None:
-        self._disk, self._file = disk, file
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._file, name)
-        if name not in FILE_CHANGES:
-            return found
-
-        def call(*arguments: object) -> Any:
-            self._disk.step()
-            return found(*arguments)
-
-        return call
 
 
 async def die_at(root: Path, step: int) -> tuple[int, bool, int]:

@@ -172,8 +172,6 @@ async def test_promotion_renames_the_copy_and_removes_the_log(tmp_path: Path) ->
     assert names(two) == ["orders-0"]
     assert [name.endswith("-delete") for name in names(one)] == [True]
     assert (one.replica_count, two.replica_count) == (0, 1)
-    for log_dir in (one, two):
-        log_dir.stop()
 
 
 async def test_a_copy_is_on_its_disk_before_the_others_are_removed(
@@ -197,8 +195,6 @@ async def test_a_copy_is_on_its_disk_before_the_others_are_removed(
     assert at_the_sync == ["d2", "orders-0.movedHEX-stray"]
     assert copy.log.state.recovery_point == 2
     assert [name.endswith("-delete") for name in names(one)] == [True]
-    for log_dir in (one, two):
-        log_dir.stop()
 
 
 async def test_the_others_stay_where_the_directory_of_the_copy_fails(
@@ -218,7 +214,6 @@ async def test_the_others_stay_where_the_directory_of_the_copy_fails(
     assert not found.replicas
     assert names(one) == ["orders-0.movedHEX-stray"]
     assert not two.is_online
-    log_dirs.stop()
 
 
 @pytest.mark.parametrize("is_future", [True, False])
@@ -235,7 +230,6 @@ async def test_a_copy_alone_is_noted_as_one_that_may_lack_records(
 
     assert found.copies == {copy.log.topic_partition}
     assert names(two) == ["orders-0"]
-    two.stop()
 
 
 async def test_a_copy_alone_of_the_last_in_sync_waits_while_a_directory_is_offline(
@@ -248,4 +242,3 @@ async def test_a_copy_alone_of_the_last_in_sync_waits_while_a_directory_is_offli
 
     assert found.waiting == {copy.log.topic_partition}
     assert names(two) == ["orders-0.HEX-future"]
-    two.stop()

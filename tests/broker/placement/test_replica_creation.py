@@ -64,7 +64,6 @@ async def test_other_work_of_a_directory_finds_its_way_between_creations(tmp_pat
     assert done_before == [CREATIONS_PER_CALL]
     assert len(list(log_dir.path.iterdir())) == CREATIONS_PER_CALL + 20
     await placement.close()
-    log_dirs.stop()
 
 
 async def test_topic_that_is_replaced_while_it_is_created_is_followed_by_the_next(
@@ -169,7 +168,6 @@ async def test_directory_that_dies_in_a_creation_has_no_second_log_when_it_is_ba
     is_made = await creation is not None
     assert not log_dirs.all[0].is_online
     await placement.close()
-    log_dirs.stop()
     assert (is_made, folders(tmp_path / "d1"), folders(tmp_path / "d2")) == found
 
 

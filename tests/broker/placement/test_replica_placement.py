@@ -31,7 +31,6 @@ async def placement(tmp_path: Path) -> AsyncIterator[ReplicaPlacement]:
     made = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
     yield made
     await made.close()
-    log_dirs.stop()
 
 
 def names_in(path: Path) -> list[str]:
@@ -180,7 +179,6 @@ async def test_a_log_is_made_when_no_checkpoint_speaks_of_a_former_one_of_its_na
     assert await again is not None
     assert (tmp_path / "d1" / "orders-0").exists()
     await placement.close()
-    log_dirs.stop()
 
 
 async def test_of_too_many_wishes_the_oldest_give_way(

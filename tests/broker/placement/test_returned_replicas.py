@@ -143,7 +143,6 @@ async def story(tmp_path: Path) -> AsyncIterator[Story]:
     made = Story(tmp_path)
     yield made
     await made.host.stop()
-    made.host.log_dirs.stop()
 
 
 async def test_replica_comes_back_as_a_follower_with_its_log(story: Story) -> None:

@@ -9,7 +9,7 @@ from broker.disk.directory.fence import Fence, FencedDisk
 from jbodlab.storage.directory.directory_probe import probe
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import LogDirError
-from tests.broker.disks import DeadDisk, make_log_dirs
+from tests.broker.disks import DeadDisk, FaultPlan, make_log_dirs
 
 
 def fenced() -> tuple[FencedDisk, Fence]:
@@ -101,25 +101,16 @@ async def test_thread_that_comes_back_late_goes_no_further(tmp_path: Path) -> No
 
 
 def test_probe_counts_as_no_write(tmp_path: Path) -> None:
-    class Watching(PosixFileSystem):
-        def __init__(self, fence: Fence) -> None:
-            self.fence = fence
-            self.seen: list[bool] = []
-
-        def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-            self.seen.append(self.fence.is_being_written)
-
-        def fsync_file(self, path: Path) -> None:
-            self.seen.append(self.fence.is_being_written)
-
-        def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
-            self.seen.append(self.fence.is_being_written)
-
     fence = Fence()
-    watching = Watching(fence)
+    seen: list[bool] = []
+
+    def watch(_path: Path) -> None:
+        seen.append(fence.is_being_written)
+
+    watching = FaultPlan(dict.fromkeys(("write_bytes", "fsync_file", "unlink"), watch))
     disk = FencedDisk(watching, fence)
     probe(disk, tmp_path, PosixFileSystem().identity(tmp_path))
     disk.write_bytes(tmp_path / "other", b"", sync=False)
 
-    assert watching.seen == [False, False, False, True]
+    assert seen == [False, False, False, True]
     assert not fence.is_being_written

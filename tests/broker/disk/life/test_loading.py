@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import threading
 from pathlib import Path
 from uuid import UUID
@@ -20,7 +19,7 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import BrokerEpoch, TopicPartition
-from tests.broker.disks import DeadDisk, directory_id, make_log_dir
+from tests.broker.disks import DeadDisk, FaultPlan, directory_id, fails, make_log_dir
 from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
@@ -403,12 +402,6 @@ async def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_star
 ) -> None:
     """Another one of the name may come; a disk without room for that is no worse for it."""
 
-    class Disk(PosixFileSystem):
-        def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
-            if error is not None and path.parent == tmp_path / "d1":
-                raise OSError(error, os.strerror(error), str(path))
-            super().write_atomically(path, data, sync=sync)
-
     log_dirs = make_dirs(tmp_path, 1)
     log = make_log(tmp_path / "d1", 1)
     append(log, count=3)
@@ -416,7 +409,8 @@ async def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_star
     before = {topic_partition(1): 2, topic_partition(2): 5_000}
     path = tmp_path / "d1" / "log-start-offset-checkpoint"
     write_offsets(FS, path, before)
-    log_dirs.all[0].fs = Disk()  # type: ignore[assignment]
+    if error is not None:
+        log_dirs.all[0].fs = FaultPlan({"write_atomically": fails(error, "-offset-checkpoint")})  # type: ignore[assignment]
 
     (found,) = await load_logs(log_dirs, all_ours, config_of)
 

@@ -17,22 +17,28 @@ from broker.disk.directory.slowness import SlowSettings
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from broker.disk.upkeep.probe import LogDirProbe
 from broker.limits import DENIAL_S
-from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from tests.broker.disks import directory_id, eventually, make_log_dir, make_log_dirs
+from tests.broker.disks import (
+    FaultPlan,
+    directory_id,
+    eventually,
+    fails,
+    make_log_dir,
+    make_log_dirs,
+)
 from tests.waiting import pass_by, set_forward
 
 FULL, SLOW = Condition(is_full=True), Condition(is_slow=True)
 QUICK = SlowSettings(threshold_ms=0, outlier_factor=5, min_ms=20, window_ms=1_000)
 
 
-class SlowDisk(PosixFileSystem):
-    """A disk of a given size on which writing whole files, and looking at it, takes its time."""
+class SlowDisk(FaultPlan):
+    """A disk of a given size on which writing whole files takes its time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.delay_s = 0.0
         self.calls = 0
         self.usage = (1_000_000, 500_000)
-        self.resume: threading.Event | None = None
 
     def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
         self.calls += 1
@@ -40,8 +46,6 @@ class SlowDisk(PosixFileSystem):
         super().write_bytes(path, data, sync=sync)
 
     def disk_usage(self, path: Path) -> tuple[int, int]:
-        if self.resume is not None:
-            self.resume.wait(20)
         return self.usage
 
 
@@ -170,7 +174,8 @@ async def test_a_directory_that_does_not_answer_the_first_look_holds_nobody_up_a
     tmp_path: Path,
 ) -> None:
     log_dirs, disks = separate_disks(tmp_path, 2)
-    disks[0].resume = threading.Event()
+    resume = threading.Event()
+    disks[0].plan["disk_usage"] = lambda _: resume.wait(20)
     disks[1].usage = (1_000_000, 99)
     monitor, _ = make_monitor(log_dirs)
 
@@ -181,7 +186,7 @@ async def test_a_directory_that_does_not_answer_the_first_look_holds_nobody_up_a
     probe.start()
     await eventually(lambda: is_hung(log_dirs.all[0].cause))
     assert log_dirs.all[1].is_online
-    disks[0].resume.set()
+    resume.set()
     await probe.stop()
     await monitor.stop()
 
@@ -265,15 +270,7 @@ async def test_a_process_that_stands_still_makes_no_disk_slow(tmp_path: Path) ->
 async def test_a_disk_that_took_no_more_is_full_whatever_it_says_until_it_takes_files_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Refusing(SlowDisk):
-        error: int | None = None
-
-        def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-            if self.error is not None:
-                raise OSError(self.error, "refused", str(path))
-            super().write_bytes(path, data, sync=sync)
-
-    disk = Refusing()
+    disk, refusing = SlowDisk(), fails(errno.EDQUOT)
     log_dir = make_log_dir(tmp_path / "d1", 1, disk)
     log_dirs = LogDirs(
         [log_dir],
@@ -285,20 +282,20 @@ async def test_a_disk_that_took_no_more_is_full_whatever_it_says_until_it_takes_
     probe.start()
     await eventually(lambda: log_dir.space.disk.usable_bytes is not None)
 
-    disk.error = errno.EDQUOT
+    disk.plan["write_bytes"] = refusing
     await eventually(lambda: log_dir.condition.is_full)
     assert log_dir.is_online
     assert "a write failed for lack of space" in caplog.text
 
     # Half of it is free, as the disk says; it is believed when it takes files.
-    disk.error = None
+    disk.plan.clear()
     await eventually(lambda: not log_dir.condition.is_full)
     assert heard.conditions == [("d1", FULL), ("d1", HEALTHY)]
 
     # Soon again: it is believed after a while.
-    disk.error = errno.EDQUOT
+    disk.plan["write_bytes"] = refusing
     await eventually(lambda: log_dir.condition.is_full)
-    disk.error = None
+    disk.plan.clear()
     disk.calls = 0
     await eventually(lambda: disk.calls > 3)
     assert log_dir.condition.is_full

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
+from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
 from jbodlab.runtime.machine import system_environment
@@ -11,6 +13,13 @@ from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import bring_back, eventually, make_log_dirs
 from tests.broker.logs import Hosted, append, make_log, no_checkpoints, topic_partition
 from tests.waiting import turns
+
+
+def retention(log_dirs: LogDirs, hosted: Hosted, write: Any = no_checkpoints) -> RetentionTask:
+    wall_ms = system_environment().wall_ms
+    return RetentionTask(
+        log_dirs, hosted, write, check_interval_ms=10, initial_delay_ms=0, wall_ms=wall_ms
+    )
 
 
 async def test_old_segments_below_the_high_watermark_go_and_the_owner_learns_the_new_start(
@@ -23,14 +32,7 @@ async def test_old_segments_below_the_high_watermark_go_and_the_owner_learns_the
     append(log, timestamp_ms=1_000, count=2)
     append(log, timestamp_ms=int(time.time() * 1000) + 60_000)
     hosted.put(log, 3)
-    task = RetentionTask(
-        log_dirs,
-        hosted,
-        no_checkpoints,
-        check_interval_ms=10,
-        initial_delay_ms=0,
-        wall_ms=system_environment().wall_ms,
-    )
+    task = retention(log_dirs, hosted)
 
     await task.check()
     await task.remove_expired()
@@ -55,14 +57,7 @@ async def test_segments_go_when_the_log_start_behind_them_is_on_the_disk(tmp_pat
         for error in refusal:
             raise error
 
-    task = RetentionTask(
-        log_dirs,
-        hosted,
-        write,
-        check_interval_ms=10,
-        initial_delay_ms=0,
-        wall_ms=system_environment().wall_ms,
-    )
+    task = retention(log_dirs, hosted, write)
 
     await task.check()
 
@@ -91,14 +86,7 @@ async def test_nothing_at_or_above_the_high_watermark_goes(tmp_path: Path) -> No
     append(log, timestamp_ms=1_000, count=3)
     hosted.put(log, 1)
 
-    await RetentionTask(
-        log_dirs,
-        hosted,
-        no_checkpoints,
-        check_interval_ms=10,
-        initial_delay_ms=0,
-        wall_ms=system_environment().wall_ms,
-    ).check()
+    await retention(log_dirs, hosted).check()
 
     assert log.segment_base_offsets == (1, 2)
 
