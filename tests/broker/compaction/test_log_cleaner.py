@@ -36,6 +36,7 @@ from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.disks import FaultPlan, fails
@@ -53,6 +54,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 KEYS = 5
 CLEANS = CleanerSettings(backoff_ms=5)
@@ -200,6 +202,13 @@ class Compacting:
         """Return when nothing is dirty any more."""
         await until(lambda: self.log.state.disk.cleaned_to == self.log.state.active.base_offset)
         await until(lambda: self.checkpoint_of_log() == {TP: self.log.state.active.base_offset})
+
+    async def moved(self) -> None:
+        """Return when the replica is in directory 1; checkpoints follow."""
+        await until(lambda: self.log_dir is self.host.dirs[1])
+        for source, target in self.host.moved:
+            self.checkpoints.write_all(target)
+            self.checkpoints.write_all(source)
 
     def checkpoint_of_log(self) -> dict[TopicPartition, int]:
         return self.checkpoint(self.host.dirs.index(self.log_dir))
@@ -455,10 +464,7 @@ async def test_a_log_whose_rounds_fail_keeps_no_other_from_being_compacted(
 
     await each.begin()
     each.metadata.apply(partition_record([1], [each.host.directory(0)], index=1))
-    await until(lambda: each.host.manager.registry.partition(other) is not None)
-    partition = each.host.manager.registry.partition(other)
-    assert partition is not None
-    await until(lambda: partition.log is not None)
+    partition = await each.host.online(other)
     await each.fill(20, other)
     each.fails_for, each.error = TP, error
     each.cleaner.start()
@@ -527,10 +533,7 @@ async def test_compact_and_move(each: Compacting) -> None:
     await until(lambda: not each.log.cleaning.is_wanted)
     hang.resume.set()
 
-    await until(lambda: each.log_dir is each.host.dirs[1])
-    for source, target in each.host.moved:
-        each.checkpoints.write_all(target)
-        each.checkpoints.write_all(source)
+    await each.moved()
     await each.cleaned()
 
     assert each.table() == each.written
@@ -547,10 +550,7 @@ async def test_a_compacted_log_moves_with_its_gaps(each: Compacting) -> None:
     entry = each.checkpoint(0)
 
     each.host.manager.moves.start(each.partition, each.host.dirs[1])
-    await until(lambda: each.log_dir is each.host.dirs[1])
-    for source, target in each.host.moved:
-        each.checkpoints.write_all(target)
-        each.checkpoints.write_all(source)
+    await each.moved()
 
     await until(lambda: each.checkpoint(1) == entry and not each.checkpoint(0))
     assert each.records() == records
@@ -671,9 +671,6 @@ async def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
 
 def reopened(folder: Path, table: dict[bytes, bytes]) -> Any:
     """Load what lies on a disk, as a revival does; check what it tells."""
-    from jbodlab.storage.log.log_config import LogConfig
-    from tests.jbodlab.storage.log.direct_log import DirectLog
-
     log = DirectLog.load(
         PosixFileSystem(),
         folder,

@@ -69,7 +69,8 @@ class Moving:
         assert partition.log is not None
         return partition.log
 
-    async def begin(self, *, batches: int = 60) -> Partition:
+    async def begin(self, *, batches: int = 60, accepts: bool = False) -> Partition:
+        """Make the replica and fill it; `accepts`: the controller then answers at once."""
         self.metadata.apply(
             feature(),
             topic(),
@@ -80,6 +81,7 @@ class Moving:
         partition = await self.host.online()
         for _ in range(batches):
             await self.produce()
+        self.host.assignments.accepts |= accepts
         return partition
 
     async def produce(self) -> None:
@@ -134,6 +136,28 @@ class Moving:
         """Let the controller answer all that wanted to know."""
         for callback in self.host.assignments.callbacks:
             callback()
+
+    async def stays(self, state: MoveState) -> Move:
+        """Move to directory 1 as far as this state."""
+        if state is MoveState.COPYING:
+            self.mover.set_rate(1_000)
+        self.alter(1)
+        return await self.in_state(state)
+
+    async def queued(self, number: int) -> Move:
+        """Ask for a move, and wait until the controller is to hear of it."""
+        assert self.alter(number) is ErrorCode.NONE
+        return await self.in_state(MoveState.ASSIGNMENT_QUEUED)
+
+    async def moved(self, number: int) -> None:
+        """Move the replica."""
+        assert self.alter(number) is ErrorCode.NONE
+        await self.over()
+
+    async def accepted(self) -> None:
+        """Let the controller accept the target, and the move end."""
+        self.accept()
+        await self.over()
 
     async def over(self) -> None:
         await until(lambda: self.mover.move_of(TP) is None)

@@ -126,8 +126,7 @@ def test_what_an_earlier_process_copied_is_brought_to_the_disk_too(tmp_path: Pat
 
 async def test_a_hold_that_is_given_up_leaves_nobody_behind(moving: Moving, disk: SlowDisk) -> None:
     partition = await moving.begin()
-    moving.alter(1)
-    move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    move = await moving.queued(1)
     hold = partition.hold
     holds = []
 
@@ -157,13 +156,10 @@ async def test_a_hold_that_is_given_up_leaves_nobody_behind(moving: Moving, disk
 async def test_a_replica_that_is_moved_on_leaves_no_former_one(
     moving: Moving, disk: SlowDisk
 ) -> None:
-    moving.host.assignments.accepts = True
-    await moving.begin()
+    await moving.begin(accepts=True)
     disk.syncs.open.clear()
-    assert moving.alter(1) is ErrorCode.NONE
-    await moving.over()
-    assert moving.alter(2) is ErrorCode.NONE
-    await moving.over()
+    await moving.moved(1)
+    await moving.moved(2)
     await until(lambda: moving.names(1) != ["current"])
     # Nothing is on a disk yet but what there was at first.
     assert [moving.names(number) for number in range(3)] == [["stray"], ["stray"], ["current"]]
@@ -179,11 +175,9 @@ async def test_a_replica_that_is_moved_on_leaves_no_former_one(
 async def test_a_deleted_topic_takes_its_former_replica_with_it(
     moving: Moving, disk: SlowDisk
 ) -> None:
-    moving.host.assignments.accepts = True
-    await moving.begin()
+    await moving.begin(accepts=True)
     disk.syncs.open.clear()
-    assert moving.alter(1) is ErrorCode.NONE
-    await moving.over()
+    await moving.moved(1)
     moving.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
     await until(lambda: moving.names(1) == ["delete"])
     disk.syncs.open.set()
@@ -192,8 +186,7 @@ async def test_a_deleted_topic_takes_its_former_replica_with_it(
 
 async def test_a_redirection_that_is_refused_leaves_the_move_as_it_is(moving: Moving) -> None:
     await moving.begin()
-    assert moving.alter(1) is ErrorCode.NONE
-    move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    move = await moving.queued(1)
     moving.host.dirs[2].is_cordoned = True
     assert moving.alter(2) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert moving.move() is move

@@ -52,8 +52,7 @@ def disk() -> DiskWithSlowRenames:
 
 async def in_hold(moving: Moving, partition: Partition, disk: SlowDisk, gate: Gate) -> None:
     """Come to the moment when appends are held, and the disk is busy with what is left to do."""
-    moving.alter(1)
-    await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    await moving.queued(1)
     hold = partition.hold
 
     def held() -> None:

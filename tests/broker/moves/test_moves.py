@@ -42,12 +42,10 @@ PER_BATCH = 3
 
 
 async def test_a_replica_moves_while_a_producer_writes(moving: Moving) -> None:
-    partition = await moving.begin()
-    moving.host.assignments.accepts = True
+    partition = await moving.begin(accepts=True)
     moving.produce_all_the_while()
 
-    assert moving.alter(1) is ErrorCode.NONE
-    await moving.over()
+    await moving.moved(1)
     await until(lambda: bool(moving.host.removed))
     before = moving.sent
     await until(lambda: moving.sent > before + 20)
@@ -63,10 +61,8 @@ async def test_a_replica_moves_while_a_producer_writes(moving: Moving) -> None:
 
 
 async def test_the_moved_log_opens_again_as_it_is(moving: Moving) -> None:
-    await moving.begin()
-    moving.host.assignments.accepts = True
-    moving.alter(1)
-    await moving.over()
+    await moving.begin(accepts=True)
+    await moving.moved(1)
     await moving.produce()
     log = moving.log
 
@@ -119,10 +115,7 @@ async def test_a_move_is_visible_with_what_it_lacks(moving: Moving) -> None:
 @pytest.mark.parametrize("state", [MoveState.COPYING, MoveState.ASSIGNMENT_QUEUED])
 async def test_naming_the_current_directory_cancels(state: MoveState, moving: Moving) -> None:
     partition = await moving.begin()
-    if state is MoveState.COPYING:
-        moving.mover.set_rate(1_000)
-    moving.alter(1)
-    await moving.in_state(state)
+    await moving.stays(state)
     asked = moving.asked
 
     assert moving.alter(0) is ErrorCode.NONE
@@ -141,12 +134,10 @@ async def test_naming_the_current_directory_cancels(state: MoveState, moving: Mo
 
 async def test_a_third_directory_redirects(moving: Moving) -> None:
     await moving.begin()
-    moving.alter(1)
-    await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    await moving.queued(1)
     moving.host.assignments.accepts = True
 
-    assert moving.alter(2) is ErrorCode.NONE
-    await moving.over()
+    await moving.moved(2)
     await until(lambda: len(moving.host.removed) == 2)
 
     assert [moving.names(n) for n in range(3)] == [["delete"], ["delete"], ["current"]]
@@ -159,11 +150,8 @@ async def test_a_target_that_fails_ends_the_move_and_nothing_else(
     state: MoveState, moving: Moving
 ) -> None:
     partition = await moving.begin()
-    if state is MoveState.COPYING:
-        moving.mover.set_rate(1_000)
     moving.produce_all_the_while()
-    moving.alter(1)
-    await moving.in_state(state)
+    await moving.stays(state)
     assert moving.asked == ([] if state is MoveState.COPYING else [1])
 
     moving.host.log_dirs.fail(moving.host.dirs[1], "gone")
@@ -186,10 +174,7 @@ async def test_a_source_that_fails_takes_the_replica_offline_and_keeps_the_copy(
     state: MoveState, moving: Moving
 ) -> None:
     partition = await moving.begin()
-    if state is MoveState.COPYING:
-        moving.mover.set_rate(1_000)
-    moving.alter(1)
-    move = await moving.in_state(state)
+    move = await moving.stays(state)
     assert moving.asked == ([] if state is MoveState.COPYING else [1])
 
     moving.host.log_dirs.fail(moving.host.dirs[0], "gone")
@@ -208,9 +193,7 @@ async def test_a_source_that_fails_takes_the_replica_offline_and_keeps_the_copy(
 
 async def test_a_deleted_topic_takes_its_copy_with_it(moving: Moving) -> None:
     await moving.begin()
-    moving.mover.set_rate(1_000)
-    moving.alter(1)
-    await moving.in_state(MoveState.COPYING)
+    await moving.stays(MoveState.COPYING)
 
     moving.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
 
@@ -221,8 +204,7 @@ async def test_a_deleted_topic_takes_its_copy_with_it(moving: Moving) -> None:
 
 async def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(moving: Moving) -> None:
     partition = await moving.begin()
-    moving.alter(1)
-    move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    move = await moving.queued(1)
     moving.metadata.apply(change(isr=[1, 2], leader=2))
     await moving.log.truncate(100)
     assert moving.log.end_offset == 99
@@ -231,8 +213,7 @@ async def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(moving: Movi
     moving.sent = 33
     for _ in range(20):
         await moving.produce()
-    moving.accept()
-    await moving.over()
+    await moving.accepted()
 
     assert move.state is MoveState.SWAPPED
     assert move.future is not None
@@ -242,16 +223,14 @@ async def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(moving: Movi
 
 
 async def test_a_segment_that_a_cut_left_empty_is_in_the_copy_too(moving: Moving) -> None:
-    partition = await moving.begin()
-    moving.host.assignments.accepts = True
+    partition = await moving.begin(accepts=True)
     log = moving.log
     bases = log.state.segments.base_offsets
     await log.truncate(bases[3])
     partition.high_watermark = bases[3]
     assert log.state.segments.base_offsets == bases[:4]
     assert not log.state.active.size
-    moving.alter(1)
-    await moving.over()
+    await moving.moved(1)
 
     assert log.log_dir is moving.host.dirs[1]
     moving.sent = bases[3] // PER_BATCH
@@ -268,8 +247,7 @@ async def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(moving: M
         log.files.path(emptied.base_offset, suffix + SWAP_SUFFIX).touch()
     left = ActiveSegment(emptied.base_offset).bounds()
     await log.replace([emptied], [CleanedSegment(left, has_aborted=False)], 0)
-    moving.alter(1)
-    await moving.over()
+    await moving.moved(1)
 
     assert log.log_dir is moving.host.dirs[1]
     assert log.state.segments.closed[1] == left
@@ -278,14 +256,12 @@ async def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(moving: M
 
 async def test_segments_that_go_by_retention_go_in_the_copy_too(moving: Moving) -> None:
     partition = await moving.begin()
-    moving.alter(1)
-    move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    move = await moving.queued(1)
     bases = moving.log.state.segments.base_offsets
     moving.log.advance_start_to(bases[3] + 3)
     moving.log.drop_below(partition.high_watermark, 0)
     assert moving.log.state.segments.base_offsets == bases[3:]
-    moving.accept()
-    await moving.over()
+    await moving.accepted()
 
     assert move.future is not None
     assert moving.log.state.segments.base_offsets == bases[3:]
@@ -299,8 +275,7 @@ async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too
     kept: int, moving: Moving
 ) -> None:
     await moving.begin()
-    moving.alter(1)
-    move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    move = await moving.queued(1)
     log = moving.log
     # Nothing is copied in between: all of this is one turn.
     for _ in range(40):
@@ -309,8 +284,7 @@ async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too
     log.advance_start_to(bases[-kept])
     log.drop_below(log.end_offset, 0)
     assert log.state.segments.base_offsets == bases[-kept:]
-    moving.accept()
-    await moving.over()
+    await moving.accepted()
 
     assert log.log_dir is moving.host.dirs[1]
     await log.written()
@@ -324,20 +298,17 @@ async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too
 
 async def test_a_log_that_begins_anew_meanwhile_is_copied_anew(moving: Moving) -> None:
     partition = await moving.begin()
-    moving.alter(1)
-    await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    await moving.queued(1)
     await moving.log.restart_at(900)
     partition.high_watermark = 900
-    moving.accept()
-    await moving.over()
+    await moving.accepted()
 
     assert moving.log.state.segments.base_offsets == (900,)
     assert moving.log.end_offset == 900
 
 
 async def test_a_leader_that_turns_in_the_middle_keeps_its_epochs(moving: Moving) -> None:
-    await moving.begin()
-    moving.host.assignments.accepts = True
+    await moving.begin(accepts=True)
     moving.alter(1)
     for leader in (2, 1) * 5:
         moving.metadata.apply(change(isr=[1, 2], leader=leader))
@@ -353,8 +324,7 @@ async def test_a_leader_that_turns_in_the_middle_keeps_its_epochs(moving: Moving
 
 
 async def test_the_rate_may_change_while_it_copies(moving: Moving) -> None:
-    await moving.begin()
-    moving.host.assignments.accepts = True
+    await moving.begin(accepts=True)
     moving.mover.set_rate(0)
     moving.alter(1)
     await quiet(moving.host.dirs)
@@ -368,19 +338,16 @@ async def test_what_is_copied_while_appends_are_held_does_not_wait_for_the_rate(
     moving: Moving,
 ) -> None:
     await moving.begin()
-    moving.alter(1)
-    await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    await moving.queued(1)
     moving.produce_all_the_while()
     moving.mover.set_rate(200_000)
-    moving.accept()
-    await moving.over()
+    await moving.accepted()
     await moving.finish_producing()
     moving.check()
 
 
 async def test_a_target_without_room_is_waited_for(moving: Moving) -> None:
-    await moving.begin()
-    moving.host.assignments.accepts = True
+    await moving.begin(accepts=True)
     disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
     disk.looked(1_000_000_000, 1_000_000_000)
     disk.usable_bytes = disk.reserved_bytes

@@ -23,7 +23,6 @@ from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_loader import load_log
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.moves.moving import Moving
 from tests.broker.moves.test_copies_on_slow_disks import SlowDisk
@@ -65,8 +64,7 @@ async def moved(moving: Moving, disk: SlowDisk) -> Partition:
     host.log_dirs.add_return_listener(host.manager.roles)
     partition = await moving.begin()
     disk.syncs.open.clear()
-    assert moving.alter(1) is ErrorCode.NONE
-    await moving.over()
+    await moving.moved(1)
     await until(lambda: moving.names(0) == ["stray"])
     host.log_dirs.fail(host.dirs[1], "test")
     disk.syncs.open.set()
@@ -140,8 +138,7 @@ async def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(
     assert life.replica_count == 0
     await moving.produce()
     # It may be moved again, and this time the former one goes.
-    assert moving.alter(2) is ErrorCode.NONE
-    await moving.over()
+    await moving.moved(2)
     await until(lambda: (moving.names(0), moving.names(2)) == (["delete"], ["current"]))
     moving.check()
 

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from broker.placement import replica_placement
 from broker.placement.replica_placement import ReplicaPlacement
+from broker.replica.partition_log import PartitionLog
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.errors import KafkaError
@@ -33,6 +35,12 @@ async def placement(tmp_path: Path) -> AsyncIterator[ReplicaPlacement]:
     await made.close()
 
 
+def creating(placement: ReplicaPlacement, *arguments: Any) -> Awaitable[PartitionLog | None]:
+    creation = placement.create(*arguments)
+    assert creation is not None
+    return creation
+
+
 def names_in(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
@@ -46,9 +54,7 @@ async def test_log_of_a_topic_that_was_replaced_meanwhile_is_kept_as_stray(
     placement.add_loaded(log, first, 0)
 
     assert placement.find(TP, NEW) is None
-    creation = placement.create(TP, NEW, LogConfig(), directory_id(1))
-    assert creation is not None
-    made = await creation
+    made = await creating(placement, TP, NEW, LogConfig(), directory_id(1))
 
     assert made is not None
     assert made.files.topic_id == NEW
@@ -86,25 +92,19 @@ async def test_log_found_in_a_directory_that_failed_since_is_not_created_elsewhe
     assert placement.create(TP, OLD, LogConfig(), UNASSIGNED) is None
     assert names_in(second.path) == []
     # A new topic of the same name is another matter.
-    creation = placement.create(TP, NEW, LogConfig(), UNASSIGNED)
-    assert creation is not None
-    assert await creation is not None
+    assert await creating(placement, TP, NEW, LogConfig(), UNASSIGNED) is not None
     assert names_in(second.path) == ["orders-0"]
 
 
 async def test_deleting_a_replica_that_was_removed_by_hand_is_no_failure(
     placement: ReplicaPlacement,
 ) -> None:
-    creation = placement.create(TP, OLD, LogConfig(), directory_id(1))
-    assert creation is not None
-    log = await creation
+    log = await creating(placement, TP, OLD, LogConfig(), directory_id(1))
     assert log is not None
     shutil.rmtree(log.files.directory)
 
     placement.delete(TP, log)
-    again = placement.create(TP, NEW, LogConfig(), directory_id(1))
-    assert again is not None
-    assert await again is not None
+    assert await creating(placement, TP, NEW, LogConfig(), directory_id(1)) is not None
     assert len(placement.log_dirs.online()) == 2
 
 
@@ -114,9 +114,7 @@ async def test_remains_of_an_interrupted_creation_are_taken_over(
     first = placement.log_dirs.all[0]
     (first.path / "orders-0").mkdir()
     (first.path / "orders-0" / "partition.metadata.tmp").write_text("half")
-    creation = placement.create(TP, OLD, LogConfig(), directory_id(1))
-    assert creation is not None
-    assert await creation is not None
+    assert await creating(placement, TP, OLD, LogConfig(), directory_id(1)) is not None
 
 
 @pytest.mark.parametrize("is_log", [True, False])
@@ -128,8 +126,7 @@ async def test_what_is_in_the_way_of_a_new_replica_costs_no_directory(
         make_log(first.path, 0).close(clean=False)
     else:
         (first.path / "orders-0").write_text("a plain file")
-    creation = placement.create(TP, NEW, LogConfig(), directory_id(1))
-    assert creation is not None
+    creation = creating(placement, TP, NEW, LogConfig(), directory_id(1))
     with pytest.raises(KafkaError, match="already exists"):
         await creation
     assert first.is_online
@@ -141,9 +138,7 @@ async def test_creation_goes_on_in_the_next_directory_when_one_dies_of_it(
 ) -> None:
     first, second = placement.log_dirs.all
     shutil.rmtree(first.path)
-    creation = placement.create(TP, OLD, LogConfig(), UNASSIGNED)
-    assert creation is not None
-    made = await creation
+    made = await creating(placement, TP, OLD, LogConfig(), UNASSIGNED)
     assert made is not None
     assert made.log_dir is second
     assert not first.is_online
@@ -163,13 +158,10 @@ async def test_a_log_is_made_when_no_checkpoint_speaks_of_a_former_one_of_its_na
         await is_written.wait()
 
     placement = ReplicaPlacement(log_dirs, lambda *_: None, write)
-    creation = placement.create(TP, OLD, LogConfig(), directory_id(1))
-    assert creation is not None
-    log = await creation
+    log = await creating(placement, TP, OLD, LogConfig(), directory_id(1))
     assert log is not None
     placement.delete(TP, log)
-    again = placement.create(TP, NEW, LogConfig(), directory_id(1))
-    assert again is not None
+    again = creating(placement, TP, NEW, LogConfig(), directory_id(1))
 
     await asked.wait()
     await turns()

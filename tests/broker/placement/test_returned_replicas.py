@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life.loading import load_revived
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import DataLoss, Following, Leading, Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
@@ -93,6 +94,20 @@ class Story:
         for partition in self.host.manager.registry.partitions():
             await self.host.online(partition.topic_partition)
 
+    def log(self, index: int = 0) -> PartitionLog:
+        found = self.replica(index).log
+        assert found is not None
+        return found
+
+    def cordon(self, is_cordoned: bool) -> None:
+        for log_dir in self.host.log_dirs.all:
+            log_dir.is_cordoned = is_cordoned
+
+    async def known(self, *directories: DirectoryId) -> None:
+        """Let the controller know the directories, and the broker do what comes of it."""
+        self.metadata.apply(broker(1, *directories))
+        await quiet(self.host.log_dirs.all)
+
     def fail(self) -> DirectoryId:
         """Let directory 0 fail, and the controller notice."""
         failed = self.first.directory_id
@@ -116,13 +131,24 @@ class Story:
         shutil.rmtree(self.first.path)
         self.first.path.mkdir()
 
+    async def replaced(self) -> DirectoryId:
+        """Replace the disk of a follower; returns the directory that is left."""
+        here, there = self.host.directories
+        await self.begin(partition_record((2, 1), (OTHER, here)))
+        self.replace_first(change(isr=(2,)))
+        return there
+
     async def revive(
-        self, new_id: DirectoryId | None = None, former: LogDir | None = None
+        self,
+        new_id: DirectoryId | None = None,
+        former: LogDir | None = None,
+        in_use: Collection[object] | None = None,
     ) -> LogDir:
         former = former or self.first
         identity = former.disk.identity(former.path)
         life = former.next_life(new_id or former.directory_id, identity)
-        in_use = self.manager.roles.topic_partitions_in_use()
+        if in_use is None:
+            in_use = self.manager.roles.topic_partitions_in_use()
         logs = await load_revived(
             self.host.log_dirs,
             life,
@@ -161,11 +187,10 @@ async def test_replica_comes_back_as_a_follower_with_its_log(story: Story) -> No
 
     replica = story.replica()
     assert isinstance(replica.state, Following)
-    assert replica.log is not None
     assert replica.log is not old
-    assert replica.log.log_dir is life
-    assert replica.log.end_offset == 5
-    assert replica.log.config.segment_bytes == 2_000_000
+    assert story.log().log_dir is life
+    assert story.log().end_offset == 5
+    assert story.log().config.segment_bytes == 2_000_000
     assert not replica.is_without_log
     assert [each.log for each in story.manager.logs_in(life)] == [replica.log]
     assert story.sender.told == {}
@@ -206,17 +231,7 @@ async def test_replica_of_another_topic_of_that_name_is_put_aside(story: Story) 
     )
     created = await story.host.online()
 
-    former = story.first
-    life = former.next_life(here, former.disk.identity(former.path))
-    logs = await load_revived(
-        story.host.log_dirs,
-        life,
-        lambda _id, partition: TopicPartition(TOPIC, partition),
-        lambda _: LogConfig(),
-        is_ours=lambda _: True,
-    )
-    life.replica_count = len(logs)
-    story.host.log_dirs.revive(former, life, logs)
+    life = await story.revive(in_use=frozenset())
 
     assert created.log is not None
     assert created.log.log_dir is story.host.log_dirs.all[1]
@@ -228,9 +243,7 @@ async def test_replica_of_another_topic_of_that_name_is_put_aside(story: Story) 
 async def test_what_was_on_a_replaced_disk_is_made_anew_when_the_controller_knows_the_new_one(
     story: Story,
 ) -> None:
-    here, there = story.host.directories
-    await story.begin(partition_record((2, 1), (OTHER, here)))
-    story.replace_first(change(isr=(2,)))
+    there = await story.replaced()
     new_id = directory_id(15)
 
     life = await story.revive(new_id)
@@ -241,11 +254,10 @@ async def test_what_was_on_a_replaced_disk_is_made_anew_when_the_controller_know
     story.metadata.apply(broker(1, there, new_id))
     replica = await story.host.online()
     assert isinstance(replica.state, Following)
-    assert replica.log is not None
-    assert replica.log.end_offset == 0
-    assert replica.log.log_dir in (life, story.host.log_dirs.all[1])
+    assert story.log().end_offset == 0
+    assert story.log().log_dir in (life, story.host.log_dirs.all[1])
     await until(lambda: bool(story.sender.told))
-    assert story.sender.told[0] == replica.log.log_dir.directory_id
+    assert story.sender.told[0] == story.log().log_dir.directory_id
 
 
 async def test_what_was_on_a_replaced_disk_is_made_anew_when_no_other_directory_is_offline(
@@ -260,8 +272,7 @@ async def test_what_was_on_a_replaced_disk_is_made_anew_when_no_other_directory_
     story.replace_first(change(isr=(2,)))
 
     await story.revive(directory_id(15))
-    story.metadata.apply(broker(1, there, directory_id(15)))
-    await quiet(story.host.log_dirs.all)
+    await story.known(there, directory_id(15))
     assert isinstance(story.replica().state, Offline)
     assert story.replica(1).is_online
 
@@ -274,22 +285,17 @@ async def test_what_was_on_a_replaced_disk_is_made_anew_when_no_other_directory_
 async def test_what_no_directory_took_is_made_anew_as_soon_as_one_takes_new_replicas(
     story: Story,
 ) -> None:
-    here, there = story.host.directories
-    await story.begin(partition_record((2, 1), (OTHER, here)))
-    story.replace_first(change(isr=(2,)))
+    there = await story.replaced()
     life = await story.revive(directory_id(15))
-    for log_dir in story.host.log_dirs.all:
-        log_dir.is_cordoned = True
-    story.metadata.apply(broker(1, there, directory_id(15)))
-    await quiet(story.host.log_dirs.all)
+    story.cordon(True)
+    await story.known(there, directory_id(15))
     assert story.replica().is_without_log
 
     life.is_cordoned = False
     story.manager.roles.directories_opened()
-    replica = await story.host.online()
+    await story.host.online()
 
-    assert replica.log is not None
-    assert replica.log.log_dir is life
+    assert story.log().log_dir is life
 
 
 async def test_log_that_comes_back_late_is_not_made_anew_even_if_it_fails_again(
@@ -301,8 +307,7 @@ async def test_log_that_comes_back_late_is_not_made_anew_even_if_it_fails_again(
     kept = tmp_path / "kept"
     shutil.copytree(story.first.path, kept)
     story.replace_first(change(leader=2, isr=(2,)))
-    for log_dir in story.host.log_dirs.all:
-        log_dir.is_cordoned = True
+    story.cordon(True)
     await story.revive(directory_id(15))
     story.metadata.apply(broker(1, there, directory_id(15)))
 
@@ -312,11 +317,9 @@ async def test_log_that_comes_back_late_is_not_made_anew_even_if_it_fails_again(
     kept.rename(story.first.path)
     await story.revive(here)
     replica = story.replica()
-    assert replica.log is not None
-    assert replica.log.end_offset == 5
+    assert story.log().end_offset == 5
     story.fail()
-    for log_dir in story.host.log_dirs.all:
-        log_dir.is_cordoned = False
+    story.cordon(False)
     story.metadata.apply(broker(1, there))
     story.manager.roles.directories_opened()
 
@@ -353,9 +356,8 @@ async def test_last_replica_in_sync_that_is_made_anew_must_not_lead_but_its_own_
 
     replica = story.replica()
     assert replica.is_online
-    assert replica.log is not None
-    assert replica.log.log_dir is life
-    assert replica.log.end_offset == 5
+    assert story.log().log_dir is life
+    assert story.log().end_offset == 5
     assert replica.data_loss is DataLoss.NO
     assert story.sender.told[0] == here
     await until(lambda: bool(list(empty.log_dir.path.glob("orders-0.*-delete"))))
@@ -435,8 +437,7 @@ async def test_replica_removed_by_hand_from_a_healthy_directory_is_not_made_anew
     story.metadata.apply(directories_left(1, there), change(isr=(2,)), change(isr=(2,), index=1))
 
     await story.revive()
-    story.metadata.apply(broker(1, here, there))
-    await quiet(story.host.log_dirs.all)
+    await story.known(here, there)
 
     assert story.replica(0).is_online
     assert isinstance(story.replica(1).state, Offline)
@@ -462,8 +463,7 @@ async def test_replica_removed_by_hand_is_not_made_anew_with_those_that_waited(
     await story.reports.find_lost_replicas()
 
     await story.revive(former=third)
-    story.metadata.apply(broker(1, there, directory_id(15), directory_id(12)))
-    await quiet(story.host.log_dirs.all)
+    await story.known(there, directory_id(15), directory_id(12))
 
     assert story.replica(0).is_online
     assert isinstance(story.replica(1).state, Offline)
