@@ -19,6 +19,8 @@ from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFil
 from jbodlab.vocabulary.ids import DirectoryId
 from tests.waiting import run_adjustable
 
+OPENINGS = ("open_append", "open_target")
+
 
 class FaultyFileSystem(PosixFileSystem):
     """A disk on which writing whole files fails with `error`, or hangs until `resume` is set."""
@@ -37,47 +39,78 @@ class FaultyFileSystem(PosixFileSystem):
         super().write_bytes(path, data, sync=sync)
 
 
-class DeadDisk(PosixFileSystem):
+class FaultPlan(PosixFileSystem):
+    """A disk that does what a test has planned for a call before the call itself.
+
+    Attributes:
+        plan: By the name of a method of the file system, or of a file that was opened on it, a
+            function of the path: it may raise, wait, or note the call. ``"*"`` names all others.
+    """
+
+    def __init__(self, plan: dict[str, Callable[[Path], object]] | None = None) -> None:
+        self.plan = {} if plan is None else plan
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name.startswith("_") or not hasattr(PosixFileSystem, name):
+            return found
+
+        def call(path: Path, *arguments: object, **options: object) -> Any:
+            _before(self.plan, name, path)
+            result = found(path, *arguments, **options)
+            return PlannedFile(self.plan, result, path) if name in OPENINGS else result
+
+        return call
+
+
+class PlannedFile:
+    """An open file of a `FaultPlan`."""
+
+    def __init__(self, plan: dict[str, Callable[[Path], object]], file: Any, path: Path) -> None:
+        self._plan, self._file, self._path = plan, file, path
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._file, name)
+
+        def call(*arguments: object) -> Any:
+            _before(self._plan, name, self._path)
+            return found(*arguments)
+
+        return call if callable(found) else found
+
+
+def _before(plan: dict[str, Callable[[Path], object]], name: str, path: Path) -> None:
+    planned = plan.get(name) or plan.get("*")
+    if planned is not None:
+        planned(path)
+
+
+def fails(error: int, ending: str = "") -> Callable[[Path], None]:
+    """Plan that a call fails for paths with this ending."""
+
+    def fail(path: Path) -> None:
+        if str(path).endswith(ending):
+            raise OSError(error, os.strerror(error), str(path))
+
+    return fail
+
+
+class DeadDisk(FaultPlan):
     """A disk on which every call fails with `error`, or hangs until `resume` is set.
 
     Both can be set at any time, also while files are open.
     """
 
     def __init__(self) -> None:
+        super().__init__({"*": self.check})
         self.error: int | None = None
         self.resume: threading.Event | None = None
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("_") or name in ("error", "resume", "check") or not callable(found):
-            return found
-
-        def call(path: Path, *arguments: object, **options: object) -> Any:
-            self.check(path)
-            result = found(path, *arguments, **options)
-            return DeadFile(self, result, path) if name == "open_append" else result
-
-        return call
 
     def check(self, path: Path) -> None:
         if self.resume is not None:
             self.resume.wait(20)
         if self.error is not None:
             raise OSError(self.error, os.strerror(self.error), str(path))
-
-
-class DeadFile:
-    """An open file of a `DeadDisk`."""
-
-    def __init__(self, disk: DeadDisk, file: PosixAppendFile, path: Path) -> None:
-        self._disk, self._file, self._path = disk, file, path
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: object) -> Any:
-            self._disk.check(self._path)
-            return getattr(self._file, name)(*arguments)
-
-        return call
 
 
 class CrampedDisk(PosixFileSystem):

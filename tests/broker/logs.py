@@ -99,9 +99,6 @@ class Hosted:
         here = self.logs.setdefault(log.directory.parent.name, [])
         here.append(LogInUse(Owned(log), high_watermark))
 
-    def all_in_sync(self, topic_partition: TopicPartition) -> bool:
-        return True
-
     def logs_in(self, log_dir: LogDir) -> Sequence[LogInUse]:
         return self.logs.get(log_dir.path.name, [])
 

@@ -20,7 +20,6 @@ from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
-from broker.replica.waiting import AppendRequest
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -311,8 +310,3 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
         while not condition():  # noqa: ASYNC110 - any condition, not one event
             await asyncio.sleep(0.005)
-
-
-def append_request(records: bytes) -> AppendRequest:
-    entry = AppendEntry(topic_partition=TP, records=records)
-    return AppendRequest(asyncio.get_running_loop(), [entry])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,10 @@ from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+from tests.broker.disks import FaultPlan, fails
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     TP,
@@ -53,7 +54,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
-from tests.waiting import run_adjustable
+from tests.jbodlab.storage.log.direct_log import DirectLog
 
 KEYS = 5
 CLEANS = CleanerSettings(backoff_ms=5)
@@ -202,6 +203,13 @@ class Compacting:
         await until(lambda: self.log.state.disk.cleaned_to == self.log.state.active.base_offset)
         await until(lambda: self.checkpoint_of_log() == {TP: self.log.state.active.base_offset})
 
+    async def moved(self) -> None:
+        """Return when the replica is in directory 1; checkpoints follow."""
+        await until(lambda: self.log_dir is self.host.dirs[1])
+        for source, target in self.host.moved:
+            self.checkpoints.write_all(target)
+            self.checkpoints.write_all(source)
+
     def checkpoint_of_log(self) -> dict[TopicPartition, int]:
         return self.checkpoint(self.host.dirs.index(self.log_dir))
 
@@ -210,81 +218,74 @@ class Compacting:
         await self.host.stop()
 
 
-def compacting(root: Path, body: Callable[[Compacting], Any], **arguments: Any) -> None:
-    """Run a test with a broker, and stop that in the end."""
-
-    async def test() -> None:
-        async with asyncio.timeout(30):
-            each = Compacting(root, **arguments)
-            try:
-                await body(each)
-            finally:
-                await each.stop()
-
-    run_adjustable(test())
+@pytest.fixture
+def disk() -> FaultPlan:
+    return FaultPlan()
 
 
-def test_of_each_key_the_last_value_stays_and_the_checkpoint_says_up_to_where(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        before = len(each.records())
-
-        each.cleaner.start()
-        await each.cleaned()
-
-        assert each.table() == each.written
-        assert len(each.records()) < before / 2
-        assert each.files(".cleaned") == each.files(".swap") == []
-        assert each.files(".deleted")
-        await until(lambda: each.cleaner.stats[each.log_dir.path].rounds == 1)
-        assert each.log.tail.read(0, 1 << 20, 60, at_least_one=True) is None
-        await each.fill(30)
-        await each.cleaned()
-        assert each.table() == each.written
-
-    compacting(tmp_path, body)
+@pytest.fixture
+async def each(tmp_path: Path, disk: FaultPlan) -> AsyncIterator[Compacting]:
+    made = Compacting(tmp_path, disk)
+    yield made
+    await made.stop()
 
 
-def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(tmp_path) -> None:
+async def test_of_each_key_the_last_value_stays_and_the_checkpoint_says_up_to_where(
+    each: Compacting,
+) -> None:
+    await each.begin()
+    before = len(each.records())
+
+    each.cleaner.start()
+    await each.cleaned()
+
+    assert each.table() == each.written
+    assert len(each.records()) < before / 2
+    assert each.files(".cleaned") == each.files(".swap") == []
+    assert each.files(".deleted")
+    await until(lambda: each.cleaner.stats[each.log_dir.path].rounds == 1)
+    assert each.log.tail.read(0, 1 << 20, 60, at_least_one=True) is None
+    await each.fill(30)
+    await each.cleaned()
+    assert each.table() == each.written
+
+
+async def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(each: Compacting) -> None:
     """It would lead some day with the old value, and with nothing that takes it away."""
 
-    async def body(each: Compacting) -> None:
-        def tombstones() -> list[bytes | None]:
-            return [key for key, value in each.table().items() if value is None]
+    each.cleaner.use(replace(CLEANS, is_enabled=False))
 
-        async def next_round() -> None:
-            """Clean up what the log has been filled with."""
-            each.cleaner.use(replace(CLEANS, is_enabled=True))
-            await each.cleaned()
-            each.cleaner.use(replace(CLEANS, is_enabled=False))
+    def tombstones() -> list[bytes | None]:
+        return [key for key, value in each.table().items() if value is None]
 
-        await each.begin(away=[2], delete_retention_ms="0")
-        data = build_batch([(b"deleted", None)], timestamp_ms=1_000)
-        assert (await each.host.produced(data)).error_code == 0
-        each.cleaner.start()
+    async def next_round() -> None:
+        """Clean up what the log has been filled with."""
+        each.cleaner.use(replace(CLEANS, is_enabled=True))
+        await each.cleaned()
+        each.cleaner.use(replace(CLEANS, is_enabled=False))
 
-        for _ in range(3):
-            await each.fill(30)
-            await next_round()
-            assert tombstones() == [b"deleted"]
+    await each.begin(away=[2], delete_retention_ms="0")
+    data = build_batch([(b"deleted", None)], timestamp_ms=1_000)
+    assert (await each.host.produced(data)).error_code == 0
+    each.cleaner.start()
 
+    for _ in range(3):
         await each.fill(30)
-        each.metadata.apply(change(isr=(1, 2)))
         await next_round()
-        assert not tombstones()
+        assert tombstones() == [b"deleted"]
 
-    compacting(tmp_path, body, is_enabled=False)
+    await each.fill(30)
+    each.metadata.apply(change(isr=(1, 2)))
+    await next_round()
+    assert not tombstones()
 
 
-def test_records_without_a_key_are_refused(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
+async def test_records_without_a_key_are_refused(each: Compacting) -> None:
+    await each.begin()
 
-        refused = await each.host.produced(build_batch([(None, b"v")], timestamp_ms=1_000))
+    refused = await each.host.produced(build_batch([(None, b"v")], timestamp_ms=1_000))
 
-        assert refused.error_code == ErrorCode.INVALID_RECORD
-
-    compacting(tmp_path, body)
+    assert refused.error_code == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize(
@@ -296,115 +297,99 @@ def test_records_without_a_key_are_refused(tmp_path) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_due_is_left_alone(tmp_path, settings) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin(**settings)
-        before = each.records()
+async def test_what_is_not_due_is_left_alone(settings, each: Compacting) -> None:
+    await each.begin(**settings)
+    before = each.records()
 
-        each.cleaner.start()
-        await until(lambda: each.cleaner.stats[each.log_dir.path].looked_ms is not None)
-        await asyncio.sleep(0.05)
+    each.cleaner.start()
+    await until(lambda: each.cleaner.stats[each.log_dir.path].looked_ms is not None)
+    await asyncio.sleep(0.05)
 
-        assert each.records() == before
-        assert not any(each.rounds for each in each.compactors)
-
-    compacting(tmp_path, body)
+    assert each.records() == before
+    assert not any(each.rounds for each in each.compactors)
 
 
-def test_what_has_waited_too_long_is_compacted_whatever_part_it_is(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin(min_cleanable_dirty_ratio="1", max_compaction_lag_ms="60000")
+async def test_what_has_waited_too_long_is_compacted_whatever_part_it_is(each: Compacting) -> None:
+    await each.begin(min_cleanable_dirty_ratio="1", max_compaction_lag_ms="60000")
 
-        each.cleaner.start()
-        await each.cleaned()
+    each.cleaner.start()
+    await each.cleaned()
 
-        assert each.table() == each.written
-
-    compacting(tmp_path, body)
+    assert each.table() == each.written
 
 
-def test_a_disabled_cleaner_does_nothing_until_it_is_enabled(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        each.cleaner.start()
-        await asyncio.sleep(0.03)
-        assert not any(one.rounds for one in each.compactors)
+async def test_a_disabled_cleaner_does_nothing_until_it_is_enabled(each: Compacting) -> None:
+    each.cleaner.use(replace(CLEANS, is_enabled=False))
+    await each.begin()
+    each.cleaner.start()
+    await asyncio.sleep(0.03)
+    assert not any(one.rounds for one in each.compactors)
 
-        each.cleaner.use(CleanerSettings(backoff_ms=5))
-        await each.cleaned()
-
-    compacting(tmp_path, body, is_enabled=False)
+    each.cleaner.use(CleanerSettings(backoff_ms=5))
+    await each.cleaned()
 
 
-def test_rounds_share_the_rate_while_they_run(tmp_path) -> None:
+async def test_rounds_share_the_rate_while_they_run(each: Compacting) -> None:
     other = TopicPartition(TP.topic, 1)
     settings = CleanerSettings(backoff_ms=5, bytes_per_second=1e9)
 
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        each.metadata.apply(partition_record([1], [each.host.directory(1)], index=1))
-        await each.host.online(other)
-        await each.fill(60, other)
-        each.cleaner.start()
-        await until(lambda: len(each.compactors) == 2)
-        gates = [threading.Event(), threading.Event()]
-        for gate, compactor in zip(gates, each.compactors, strict=True):
-            compactor.before_clean = gate.wait
+    each.cleaner.use(replace(CLEANS, is_enabled=False))
+    await each.begin()
+    each.metadata.apply(partition_record([1], [each.host.directory(1)], index=1))
+    await each.host.online(other)
+    await each.fill(60, other)
+    each.cleaner.start()
+    await until(lambda: len(each.compactors) == 2)
+    gates = [threading.Event(), threading.Event()]
+    for gate, compactor in zip(gates, each.compactors, strict=True):
+        compactor.before_clean = gate.wait
 
-        def rates() -> list[float | None]:
-            return [compactor.rate.bytes_per_second for compactor in each.compactors]
+    def rates() -> list[float | None]:
+        return [compactor.rate.bytes_per_second for compactor in each.compactors]
 
-        each.cleaner.use(settings)
-        await until(lambda: rates() == [5e8, 5e8])
-        each.cleaner.use(replace(settings, bytes_per_second=6e8))
-        assert rates() == [3e8, 3e8]
-        # Else the first one would begin again.
-        each.cleaner.use(replace(settings, bytes_per_second=6e8, is_enabled=False))
-        gates[0].set()
-        await until(lambda: rates()[1] == 6e8)
-        gates[1].set()
-
-    compacting(tmp_path, body, is_enabled=False)
+    each.cleaner.use(settings)
+    await until(lambda: rates() == [5e8, 5e8])
+    each.cleaner.use(replace(settings, bytes_per_second=6e8))
+    assert rates() == [3e8, 3e8]
+    # Else the first one would begin again.
+    each.cleaner.use(replace(settings, bytes_per_second=6e8, is_enabled=False))
+    gates[0].set()
+    await until(lambda: rates()[1] == 6e8)
+    gates[1].set()
 
 
-def test_a_full_directory_is_cleaned_only_where_the_result_fits(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        each.log_dir.space.disk = DiskSpace(1 << 20)
-        each.log_dir.space.disk.looked(1 << 30, 500)
-        each.cleaner.start()
-        await asyncio.sleep(0.03)
-        assert not any(one.rounds for one in each.compactors)
-        assert each.log_dir.space.disk.is_full
+async def test_a_full_directory_is_cleaned_only_where_the_result_fits(each: Compacting) -> None:
+    await each.begin()
+    each.log_dir.space.disk = DiskSpace(1 << 20)
+    each.log_dir.space.disk.looked(1 << 30, 500)
+    each.cleaner.start()
+    await asyncio.sleep(0.03)
+    assert not any(one.rounds for one in each.compactors)
+    assert each.log_dir.space.disk.is_full
 
-        each.log_dir.space.disk.looked(1 << 30, 5_000)
-        await each.cleaned()
+    each.log_dir.space.disk.looked(1 << 30, 5_000)
+    await each.cleaned()
 
-        assert each.log_dir.space.disk.is_full
-
-    compacting(tmp_path, body)
+    assert each.log_dir.space.disk.is_full
 
 
 @pytest.mark.parametrize("at", [80, 100], ids=["a record", "an offset"])
-def test_a_log_with_a_damaged_batch_is_left_alone_and_counted(tmp_path, at) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        await each.log.barrier()
-        path = each.log.files.path(0)
-        data = bytearray(path.read_bytes())
-        data[at] ^= 1
-        path.write_bytes(data)
+async def test_a_log_with_a_damaged_batch_is_left_alone_and_counted(at, each: Compacting) -> None:
+    await each.begin()
+    await each.log.barrier()
+    path = each.log.files.path(0)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
 
-        each.cleaner.start()
-        await until(lambda: each.log.cleaning.is_uncleanable)
-        await until(lambda: not each.log.cleaning.is_running)
+    each.cleaner.start()
+    await until(lambda: each.log.cleaning.is_uncleanable)
+    await until(lambda: not each.log.cleaning.is_running)
 
-        (found,) = each.cleaner.cleanable(each.log_dir)
-        assert found.dirty.cleanable_bytes > 0
-        assert path.read_bytes() == data
-        assert each.log_dir.is_online
-
-    compacting(tmp_path, body)
+    (found,) = each.cleaner.cleanable(each.log_dir)
+    assert found.dirty.cleanable_bytes > 0
+    assert path.read_bytes() == data
+    assert each.log_dir.is_online
 
 
 def damage(each: Compacting, base_offset: int, batch: int) -> None:
@@ -427,51 +412,44 @@ async def meet_damage(each: Compacting, base_offset: int, batch: int) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["a segment", "a batch"])
-def test_a_log_whose_damage_was_deleted_is_compacted_again(tmp_path, whole) -> None:
-    async def body(each: Compacting) -> None:
-        await meet_damage(each, 0, 2)
-        second = each.log.state.segments.base_offsets[1]
-        assert second > 4
-        each.written = {}
-        each.log.advance_start_to(second if whole else 3)
-        each.log.drop_below(each.log.start_offset, 0)
-        await each.fill(10)
+async def test_a_log_whose_damage_was_deleted_is_compacted_again(whole, each: Compacting) -> None:
+    await meet_damage(each, 0, 2)
+    second = each.log.state.segments.base_offsets[1]
+    assert second > 4
+    each.written = {}
+    each.log.advance_start_to(second if whole else 3)
+    each.log.drop_below(each.log.start_offset, 0)
+    await each.fill(10)
 
-        await each.cleaned()
+    await each.cleaned()
 
-        assert not each.log.cleaning.is_uncleanable
-        assert each.table() == each.written
-
-    compacting(tmp_path, body)
+    assert not each.log.cleaning.is_uncleanable
+    assert each.table() == each.written
 
 
-def test_a_log_whose_damage_was_cut_away_is_compacted_again(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await begin_and_cut(each)
-        await each.fill(60)
+async def test_a_log_whose_damage_was_cut_away_is_compacted_again(each: Compacting) -> None:
+    await meet_damage(each, 0, 2)
+    await each.log.truncate(1, committed=60)
+    await each.fill(60)
 
-        await each.cleaned()
+    await each.cleaned()
 
-        assert not each.log.cleaning.is_uncleanable
+    assert not each.log.cleaning.is_uncleanable
 
     async def begin_and_cut(each: Compacting) -> None:
         await meet_damage(each, 0, 2)
         await each.log.truncate(1, committed=60)
 
-    compacting(tmp_path, body)
 
+async def test_damage_is_looked_for_anew_where_the_log_is_in_other_files(each: Compacting) -> None:
+    each.cleaner.use(replace(CLEANS, is_enabled=False))
+    await each.begin()
+    is_there = damage_is_there(each.log, 0)
+    assert is_there()
 
-def test_damage_is_looked_for_anew_where_the_log_is_in_other_files(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        is_there = damage_is_there(each.log, 0)
-        assert is_there()
-
-        files, each.log.files = each.log.files, None
-        assert not is_there()
-        each.log.files = files
-
-    compacting(tmp_path, body, is_enabled=False)
+    files, each.log.files = each.log.files, None
+    assert not is_there()
+    each.log.files = files
 
 
 @pytest.mark.parametrize(
@@ -479,35 +457,29 @@ def test_damage_is_looked_for_anew_where_the_log_is_in_other_files(tmp_path) -> 
     [CleanerDiedError("status -9"), OSError(errno.EMFILE, "no file"), MemoryError()],
     ids=["dead", "descriptors", "memory"],
 )
-def test_a_log_whose_rounds_fail_keeps_no_other_from_being_compacted(
-    tmp_path, caplog, error
+async def test_a_log_whose_rounds_fail_keeps_no_other_from_being_compacted(
+    caplog, error, each: Compacting
 ) -> None:
     other = TopicPartition(TP.topic, 1)
 
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        each.metadata.apply(partition_record([1], [each.host.directory(0)], index=1))
-        await until(lambda: each.host.manager.registry.partition(other) is not None)
-        partition = each.host.manager.registry.partition(other)
-        assert partition is not None
-        await until(lambda: partition.log is not None)
-        await each.fill(20, other)
-        each.fails_for, each.error = TP, error
-        each.cleaner.start()
+    await each.begin()
+    each.metadata.apply(partition_record([1], [each.host.directory(0)], index=1))
+    partition = await each.host.online(other)
+    await each.fill(20, other)
+    each.fails_for, each.error = TP, error
+    each.cleaner.start()
 
-        await until(lambda: partition.log.state.disk.cleaned_to is not None)
-        await until(lambda: each.log.cleaning.failures > 2)
+    await until(lambda: partition.log.state.disk.cleaned_to is not None)
+    await until(lambda: each.log.cleaning.failures > 2)
 
-        stats = each.cleaner.stats[each.log_dir.path]
-        assert stats.failures > 2
-        said = [one for one in caplog.records if "retried after" in one.message]
-        assert sum(one.levelname == "WARNING" for one in said) == 1
-        for one in each.compactors:
-            one.error = None
-        await until(lambda: each.log.state.disk.cleaned_to is not None)
-        await until(lambda: each.log.cleaning.failures == 0)
-
-    compacting(tmp_path, body)
+    stats = each.cleaner.stats[each.log_dir.path]
+    assert stats.failures > 2
+    said = [one for one in caplog.records if "retried after" in one.message]
+    assert sum(one.levelname == "WARNING" for one in said) == 1
+    for one in each.compactors:
+        one.error = None
+    await until(lambda: each.log.state.disk.cleaned_to is not None)
+    await until(lambda: each.log.cleaning.failures == 0)
 
 
 class Hang:
@@ -531,151 +503,107 @@ async def in_the_middle(each: Compacting) -> Hang:
     return hang
 
 
-def test_a_cut_in_a_round_calls_it_off(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        hang = await in_the_middle(each)
-        records = each.records()
+async def test_a_cut_in_a_round_calls_it_off(each: Compacting) -> None:
+    hang = await in_the_middle(each)
+    records = each.records()
 
-        cut = asyncio.ensure_future(each.log.truncate(10, committed=60))
-        await until(lambda: not each.log.cleaning.is_wanted)
-        assert not cut.done()
-        # The next round would come at once.
-        each.log.cleaning.mark_damaged(lambda: True)
-        hang.resume.set()
+    cut = asyncio.ensure_future(each.log.truncate(10, committed=60))
+    await until(lambda: not each.log.cleaning.is_wanted)
+    assert not cut.done()
+    # The next round would come at once.
+    each.log.cleaning.mark_damaged(lambda: True)
+    hang.resume.set()
 
-        assert await cut
-        await each.log.barrier()
-        await until(lambda: not each.log.cleaning.is_running)
-        assert each.records() == records[:10]
-        assert each.files(".swap") == each.files(".cleaned") == []
-
-    compacting(tmp_path, body)
+    assert await cut
+    await each.log.barrier()
+    await until(lambda: not each.log.cleaning.is_running)
+    assert each.records() == records[:10]
+    assert each.files(".swap") == each.files(".cleaned") == []
 
 
-def test_compact_and_move(tmp_path) -> None:
+async def test_compact_and_move(each: Compacting) -> None:
     """A move calls the round off; its checkpoint entry is in one directory's file in the end."""
 
-    async def body(each: Compacting) -> None:
-        hang = await in_the_middle(each)
-        each.host.assignments.accepts = True
-        each.log.state.disk.cleaned_to = 7
-        await each.checkpoints.write_cleaner_offsets(each.log_dir)
-        assert each.checkpoint(0) == {TP: 7}
-        each.host.manager.moves.start(each.partition, each.host.dirs[1])
-        await until(lambda: not each.log.cleaning.is_wanted)
-        hang.resume.set()
+    hang = await in_the_middle(each)
+    each.host.assignments.accepts = True
+    each.log.state.disk.cleaned_to = 7
+    await each.checkpoints.write_cleaner_offsets(each.log_dir)
+    assert each.checkpoint(0) == {TP: 7}
+    each.host.manager.moves.start(each.partition, each.host.dirs[1])
+    await until(lambda: not each.log.cleaning.is_wanted)
+    hang.resume.set()
 
-        await until(lambda: each.log_dir is each.host.dirs[1])
-        for source, target in each.host.moved:
-            each.checkpoints.write_all(target)
-            each.checkpoints.write_all(source)
-        await each.cleaned()
+    await each.moved()
+    await each.cleaned()
 
-        assert each.table() == each.written
-        await until(lambda: TP not in each.checkpoint(0))
-        assert each.files(".cleaned") == []
-
-    compacting(tmp_path, body)
+    assert each.table() == each.written
+    await until(lambda: TP not in each.checkpoint(0))
+    assert each.files(".cleaned") == []
 
 
-def test_a_compacted_log_moves_with_its_gaps(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        each.host.assignments.accepts = True
-        each.cleaner.start()
-        await each.cleaned()
-        records = each.records()
-        entry = each.checkpoint(0)
+async def test_a_compacted_log_moves_with_its_gaps(each: Compacting) -> None:
+    await each.begin()
+    each.host.assignments.accepts = True
+    each.cleaner.start()
+    await each.cleaned()
+    records = each.records()
+    entry = each.checkpoint(0)
 
-        each.host.manager.moves.start(each.partition, each.host.dirs[1])
-        await until(lambda: each.log_dir is each.host.dirs[1])
-        for source, target in each.host.moved:
-            each.checkpoints.write_all(target)
-            each.checkpoints.write_all(source)
+    each.host.manager.moves.start(each.partition, each.host.dirs[1])
+    await each.moved()
 
-        await until(lambda: each.checkpoint(1) == entry and not each.checkpoint(0))
-        assert each.records() == records
-        await each.log.barrier()
-        reopened(each.log.files.directory, each.written)
-
-    compacting(tmp_path, body)
+    await until(lambda: each.checkpoint(1) == entry and not each.checkpoint(0))
+    assert each.records() == records
+    await each.log.barrier()
+    reopened(each.log.files.directory, each.written)
 
 
-def test_neither_a_round_nor_a_cut_that_waits_for_its_end_stands_behind_upkeep(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        over = threading.Event()
-        hang = await in_the_middle(each)
-        log = each.log
-        each.log_dir.upkeep(lambda: over.wait(20))
-        await until(lambda: each.log_dir.queues["upkeep"].running_call)
-        cut = asyncio.ensure_future(log.truncate(log.end_offset - 1, committed=log.end_offset))
-        hang.resume.set()
+async def test_neither_a_round_nor_a_cut_that_waits_for_its_end_stands_behind_upkeep(
+    each: Compacting,
+) -> None:
+    over = threading.Event()
+    hang = await in_the_middle(each)
+    log = each.log
+    each.log_dir.upkeep(lambda: over.wait(20))
+    await until(lambda: each.log_dir.queues["upkeep"].running_call)
+    cut = asyncio.ensure_future(log.truncate(log.end_offset - 1, committed=log.end_offset))
+    hang.resume.set()
 
-        assert await cut
+    assert await cut
 
-        assert each.log_dir.queues["upkeep"].running_call
-        assert not each.files(".cleaned")
-        over.set()
-
-    compacting(tmp_path, body)
-
-
-def test_no_round_begins_while_a_move_is_under_way(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        each.host.manager.moves.start(each.partition, each.host.dirs[1])
-        move = each.host.manager.moves.move_of(TP)
-        assert move is not None
-        await until(lambda: bool(each.host.assignments.callbacks))
-
-        each.cleaner.start()
-        await asyncio.sleep(0.03)
-        assert not any(one.rounds for one in each.compactors)
-        assert each.paused() == [1, 0]
-
-        each.host.manager.moves.cancel(TP)
-        await each.cleaned()
-        assert each.paused() == [0, 0]
-
-    compacting(tmp_path, body)
+    assert each.log_dir.queues["upkeep"].running_call
+    assert not each.files(".cleaned")
+    over.set()
 
 
-def test_a_deleted_log_is_not_cleaned_on(tmp_path) -> None:
-    async def body(each: Compacting) -> None:
-        hang = await in_the_middle(each)
-        log, partition = each.log, each.partition
+async def test_no_round_begins_while_a_move_is_under_way(each: Compacting) -> None:
+    await each.begin()
+    each.host.manager.moves.start(each.partition, each.host.dirs[1])
+    move = each.host.manager.moves.move_of(TP)
+    assert move is not None
+    await until(lambda: bool(each.host.assignments.callbacks))
 
-        each.host.manager.placement.delete(TP, log)
-        partition.delete(None)
-        each.host.manager.registry.remove(TP)
-        hang.resume.set()
-        await until(lambda: not log.cleaning.is_running)
+    each.cleaner.start()
+    await asyncio.sleep(0.03)
+    assert not any(one.rounds for one in each.compactors)
+    assert each.paused() == [1, 0]
 
-        assert each.host.dirs[0].is_online
+    each.host.manager.moves.cancel(TP)
+    await each.cleaned()
+    assert each.paused() == [0, 0]
 
-    compacting(tmp_path, body)
 
+async def test_a_deleted_log_is_not_cleaned_on(each: Compacting) -> None:
+    hang = await in_the_middle(each)
+    log, partition = each.log, each.partition
 
-class FailingDisk(PosixFileSystem):
-    """A disk that fails when a file with some ending is touched."""
+    each.host.manager.placement.delete(TP, log)
+    partition.delete(None)
+    each.host.manager.registry.remove(TP)
+    hang.resume.set()
+    await until(lambda: not log.cleaning.is_running)
 
-    def __init__(self, operation: str, ending: str, error: int) -> None:
-        self.operation, self.ending, self.error = operation, ending, error
-        self.is_armed = False
-        self.failures = 0
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name not in ("open_source", "open_append", "rename", "write_bytes"):
-            return found
-
-        def call(path: Path, *arguments: Any, **options: Any) -> Any:
-            if self.is_armed and name == self.operation and path.name.endswith(self.ending):
-                self.failures += 1
-                raise OSError(self.error, os.strerror(self.error), str(path))
-            return found(path, *arguments, **options)
-
-        return call
+    assert each.host.dirs[0].is_online
 
 
 @pytest.mark.parametrize(
@@ -691,28 +619,23 @@ class FailingDisk(PosixFileSystem):
         ("rename", ".timeindex.swap"),
     ],
 )
-def test_compact_disk_dies(tmp_path, operation, ending) -> None:
+async def test_compact_disk_dies(operation, ending, each: Compacting, disk: FaultPlan) -> None:
     """Whatever fails takes its directory offline once, and what lies there still tells all."""
-    disk = FailingDisk(operation, ending, errno.EIO)
+    await each.begin()
+    log_dir, log, end = each.log_dir, each.log, each.log.end_offset
+    await log.barrier()
+    disk.plan[operation] = fails(errno.EIO, ending)
 
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        log_dir, log, end = each.log_dir, each.log, each.log.end_offset
-        await log.barrier()
-        disk.is_armed = True
+    each.cleaner.start()
+    await until(lambda: not log_dir.is_online)
+    await until(lambda: not log.cleaning.is_running)
 
-        each.cleaner.start()
-        await until(lambda: not log_dir.is_online)
-        await until(lambda: not log.cleaning.is_running)
-
-        assert each.host.dirs[1].is_online
-        looked = each.cleaner.stats[each.host.dirs[1].path].looked_ms
-        assert looked is not None
-        disk.is_armed = False
-        found = reopened(log.files.directory, each.written)
-        assert found.log_end_offset == end
-
-    compacting(tmp_path, body, fs=disk)
+    assert each.host.dirs[1].is_online
+    looked = each.cleaner.stats[each.host.dirs[1].path].looked_ms
+    assert looked is not None
+    disk.plan.clear()
+    found = reopened(log.files.directory, each.written)
+    assert found.log_end_offset == end
 
 
 @pytest.mark.parametrize(
@@ -726,37 +649,28 @@ def test_compact_disk_dies(tmp_path, operation, ending) -> None:
         ("rename", ".index.swap"),
     ],
 )
-def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
-    tmp_path, operation, ending
+async def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
+    operation, ending, each: Compacting, disk: FaultPlan
 ) -> None:
-    disk = FailingDisk(operation, ending, errno.ENOSPC)
+    await each.begin()
+    await each.log.barrier()
+    disk.plan[operation] = fails(errno.ENOSPC, ending)
 
-    async def body(each: Compacting) -> None:
-        await each.begin()
-        await each.log.barrier()
-        disk.is_armed = True
+    each.cleaner.start()
+    await until(lambda: each.log_dir.space.disk.denial is not None)
+    disk.plan.clear()
+    each.log_dir.space.written(system_environment().monotonic_s() + 1_000)
+    each.log_dir.space.disk.looked(1 << 40, 1 << 39)
 
-        each.cleaner.start()
-        await until(lambda: disk.failures > 0)
-        await until(lambda: each.log_dir.space.disk.denial is not None)
-        disk.is_armed = False
-        each.log_dir.space.written(system_environment().monotonic_s() + 1_000)
-        each.log_dir.space.disk.looked(1 << 40, 1 << 39)
-
-        await until(lambda: not each.log.is_blocked)
-        await each.cleaned()
-        assert each.log_dir.is_online
-        assert each.table() == each.written
-        assert each.files(".swap") == each.files(".cleaned") == []
-
-    compacting(tmp_path, body, fs=disk)
+    await until(lambda: not each.log.is_blocked)
+    await each.cleaned()
+    assert each.log_dir.is_online
+    assert each.table() == each.written
+    assert each.files(".swap") == each.files(".cleaned") == []
 
 
 def reopened(folder: Path, table: dict[bytes, bytes]) -> Any:
     """Load what lies on a disk, as a revival does; check what it tells."""
-    from jbodlab.storage.log.log_config import LogConfig
-    from tests.jbodlab.storage.log.direct_log import DirectLog
-
     log = DirectLog.load(
         PosixFileSystem(),
         folder,

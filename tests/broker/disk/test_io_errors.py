@@ -18,7 +18,7 @@ from broker.disk.upkeep.probe import LogDirProbe
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import LogDirError
-from tests.broker.disks import DeadDisk, eventually, make_log_dirs, run
+from tests.broker.disks import DeadDisk, eventually, make_log_dirs
 from tests.broker.logs import TOPIC_ID, append, topic_partition
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
@@ -64,128 +64,106 @@ async def on_dead_disk(tmp_path: Path, fatal: list[str]) -> tuple[DeadDisk, LogD
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("work", WORK)
-def test_io_error_takes_exactly_its_directory_offline(tmp_path: Path, kind: str, work: str) -> None:
-    async def body() -> None:
-        fatal: list[str] = []
-        disk, log_dirs, log = await on_dead_disk(tmp_path, fatal)
-        first, *others = log_dirs.all
+async def test_io_error_takes_exactly_its_directory_offline(
+    tmp_path: Path, kind: str, work: str
+) -> None:
+    fatal: list[str] = []
+    disk, log_dirs, log = await on_dead_disk(tmp_path, fatal)
+    first, *others = log_dirs.all
 
-        disk.error = getattr(errno, kind)
-        with pytest.raises(LogDirError):
-            await first.run(lambda: WORK[work](first, log))
+    disk.error = getattr(errno, kind)
+    with pytest.raises(LogDirError):
+        await first.run(lambda: WORK[work](first, log))
 
-        assert not first.is_online
-        assert os.strerror(disk.error) in (first.cause or "")
-        assert [each.is_online for each in others] == [True, True]
-        assert log_dirs.offline_ids() == (first.directory_id,)
-        # More errors of the same disk, and more work for it, change nothing.
-        first.clean_up(lambda: append(log))
-        with pytest.raises(LogDirError):
-            await first.run(lambda: append(log))
-        assert await others[0].run(lambda: "unharmed") == "unharmed"
-        assert not fatal
-        log_dirs.stop()
-
-    run(body)
+    assert not first.is_online
+    assert os.strerror(disk.error) in (first.cause or "")
+    assert [each.is_online for each in others] == [True, True]
+    assert log_dirs.offline_ids() == (first.directory_id,)
+    # More errors of the same disk, and more work for it, change nothing.
+    first.clean_up(lambda: append(log))
+    with pytest.raises(LogDirError):
+        await first.run(lambda: append(log))
+    assert await others[0].run(lambda: "unharmed") == "unharmed"
+    assert not fatal
 
 
 @pytest.mark.parametrize("kind", ["ENOSPC", "EDQUOT"])
 @pytest.mark.parametrize("work", ["checkpoint", "create", "delete"])
-def test_disk_that_takes_no_more_leaves_its_directory_online(
+async def test_disk_that_takes_no_more_leaves_its_directory_online(
     tmp_path: Path, kind: str, work: str
 ) -> None:
-    async def body() -> None:
-        fatal: list[str] = []
-        disk, log_dirs, log = await on_dead_disk(tmp_path, fatal)
-        first = log_dirs.all[0]
+    fatal: list[str] = []
+    disk, log_dirs, log = await on_dead_disk(tmp_path, fatal)
+    first = log_dirs.all[0]
 
-        disk.error = getattr(errno, kind)
-        with pytest.raises(NoSpaceError, match=os.strerror(disk.error)):
-            await first.run(lambda: WORK[work](first, log))
+    disk.error = getattr(errno, kind)
+    with pytest.raises(NoSpaceError, match=os.strerror(disk.error)):
+        await first.run(lambda: WORK[work](first, log))
 
-        assert len(log_dirs.online()) == 3
-        assert first.space.disk.is_full
-        disk.error = None
-        assert await first.run(lambda: log.read(0, 1000))
-        assert not fatal
-        log_dirs.stop()
-
-    run(body)
+    assert len(log_dirs.online()) == 3
+    assert first.space.disk.is_full
+    disk.error = None
+    assert await first.run(lambda: log.read(0, 1000))
+    assert not fatal
 
 
-def test_a_sync_that_finds_no_room_condemns_the_directory(tmp_path: Path) -> None:
+async def test_a_sync_that_finds_no_room_condemns_the_directory(tmp_path: Path) -> None:
     """What it was to bring to the disk is gone from memory as well."""
 
-    async def body() -> None:
-        disk, log_dirs, log = await on_dead_disk(tmp_path, [])
-        first = log_dirs.all[0]
-        disk.error = errno.ENOSPC
-        with pytest.raises(LogDirError):
-            await first.upkeep(partial(fsync_or_fail, log.flush))
-        assert not first.is_online
-        log_dirs.stop()
-
-    run(body)
+    disk, log_dirs, log = await on_dead_disk(tmp_path, [])
+    first = log_dirs.all[0]
+    disk.error = errno.ENOSPC
+    with pytest.raises(LogDirError):
+        await first.upkeep(partial(fsync_or_fail, log.flush))
+    assert not first.is_online
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_call_that_never_returns_takes_exactly_its_directory_offline(
+async def test_call_that_never_returns_takes_exactly_its_directory_offline(
     tmp_path: Path, work: str
 ) -> None:
-    async def body() -> None:
-        fatal: list[str] = []
-        disk, log_dirs, log = await on_dead_disk(tmp_path, fatal)
-        first, *others = log_dirs.all
-        watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=100)
-        watcher.start()
-        await eventually(lambda: not any(queue.running_call for queue in first.queues.values()))
+    fatal: list[str] = []
+    disk, log_dirs, log = await on_dead_disk(tmp_path, fatal)
+    first, *others = log_dirs.all
+    watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=100)
+    watcher.start()
+    await eventually(lambda: not any(queue.running_call for queue in first.queues.values()))
 
-        disk.resume = threading.Event()
-        hanging = first.run(lambda: WORK[work](first, log))
+    disk.resume = threading.Event()
+    hanging = first.run(lambda: WORK[work](first, log))
 
-        await eventually(lambda: not first.is_online)
-        with pytest.raises(LogDirError):
-            await hanging
-        assert [each.is_online for each in others] == [True, True]
-        assert await others[0].run(lambda: "unharmed") == "unharmed"
-        assert not fatal
-        disk.resume.set()
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: not first.is_online)
+    with pytest.raises(LogDirError):
+        await hanging
+    assert [each.is_online for each in others] == [True, True]
+    assert await others[0].run(lambda: "unharmed") == "unharmed"
+    assert not fatal
+    disk.resume.set()
+    await watcher.stop()
 
 
 @pytest.mark.parametrize("kind", ["ENAMETOOLONG", "EMFILE", "ENOMEM"])
-def test_own_fault_of_the_process_costs_no_directory(tmp_path: Path, kind: str) -> None:
-    async def body() -> None:
-        disk, log_dirs, log = await on_dead_disk(tmp_path, [])
-        disk.error = getattr(errno, kind)
-        with pytest.raises(Exception, match=os.strerror(disk.error)):
-            await log_dirs.all[0].run(lambda: append(log))
-        assert len(log_dirs.online()) == 3
-        log_dirs.stop()
-
-    run(body)
+async def test_own_fault_of_the_process_costs_no_directory(tmp_path: Path, kind: str) -> None:
+    disk, log_dirs, log = await on_dead_disk(tmp_path, [])
+    disk.error = getattr(errno, kind)
+    with pytest.raises(Exception, match=os.strerror(disk.error)):
+        await log_dirs.all[0].run(lambda: append(log))
+    assert len(log_dirs.online()) == 3
 
 
-def test_directory_that_fails_while_another_failure_is_handled(tmp_path: Path) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path)
-        told: list[str] = []
+async def test_directory_that_fails_while_another_failure_is_handled(tmp_path: Path) -> None:
+    log_dirs = make_log_dirs(tmp_path)
+    told: list[str] = []
 
-        class Listener:
-            def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
-                told.append(log_dir.path.name)
-                log_dirs.fail(log_dirs.all[1], "met while the first one was handled")
-                raise RuntimeError("and the handler itself stumbles")
+    class Listener:
+        def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
+            told.append(log_dir.path.name)
+            log_dirs.fail(log_dirs.all[1], "met while the first one was handled")
+            raise RuntimeError("and the handler itself stumbles")
 
-        log_dirs.add_failure_listener(Listener())
-        log_dirs.fail(log_dirs.all[0], "first")
+    log_dirs.add_failure_listener(Listener())
+    log_dirs.fail(log_dirs.all[0], "first")
 
-        assert told == ["d1", "d2"]
-        assert [each.is_online for each in log_dirs.all] == [False, False, True]
-        assert len(log_dirs.offline_ids()) == 2
-        log_dirs.stop()
-
-    run(body)
+    assert told == ["d1", "d2"]
+    assert [each.is_online for each in log_dirs.all] == [False, False, True]
+    assert len(log_dirs.offline_ids()) == 2

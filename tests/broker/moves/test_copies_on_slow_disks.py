@@ -8,6 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from broker.moves.future_copy import FutureCopy
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move_states import MoveState
@@ -17,7 +19,7 @@ from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import CopySource, FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixCopyTarget, PosixFileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.broker.moves.test_moves import Moving, run
+from tests.broker.moves.moving import Moving
 from tests.broker.replicas import TOPIC_ID, until
 
 TIMEOUT_S = 20
@@ -73,6 +75,11 @@ class SlowTarget(PosixCopyTarget):
             return super().copy_from(source, position, size)
 
 
+@pytest.fixture
+def disk() -> SlowDisk:
+    return SlowDisk()
+
+
 def copier(disk: FileSystem, *, is_resumed: bool = False) -> FutureCopy:
     door = (disk, lambda: None)
     clock, threads = time.monotonic, system_environment().threads
@@ -117,105 +124,78 @@ def test_what_an_earlier_process_copied_is_brought_to_the_disk_too(tmp_path: Pat
     assert sorted(disk.synced) == ["a.log", "b.index", "b.log"]
 
 
-def test_a_hold_that_is_given_up_leaves_nobody_behind(tmp_path: Path) -> None:
-    disk = SlowDisk()
+async def test_a_hold_that_is_given_up_leaves_nobody_behind(moving: Moving, disk: SlowDisk) -> None:
+    partition = await moving.begin()
+    move = await moving.queued(1)
+    hold = partition.hold
+    holds = []
 
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        moving.alter(1)
-        move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
-        hold = partition.hold
-        holds = []
+    def held() -> None:
+        holds.append(True)
+        if len(holds) == 1:
+            disk.copies.open.clear()
+            moving.produce_beside()
+        hold()
 
-        def held() -> None:
-            holds.append(True)
-            if len(holds) == 1:
-                disk.copies.open.clear()
-                moving.produce_beside()
-            hold()
-
-        partition.hold = held  # type: ignore[method-assign]
-        moving.produce_all_the_while()
-        for callback in moving.host.assignments.callbacks:
-            callback()
-        # Appends go on although the disk does not answer.
-        await until(lambda: bool(holds) and not partition.is_held and disk.copies.inside == 1)
-        sent = moving.sent
-        await until(lambda: moving.sent > sent + 20)
-        assert move.state is MoveState.ASSIGNMENT_ACCEPTED
-        assert disk.copies.most_inside == 1
-        disk.copies.open.set()
-        await moving.over()
-        await moving.finish_producing()
-        assert disk.copies.most_inside == 1
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+    partition.hold = held  # type: ignore[method-assign]
+    moving.produce_all_the_while()
+    moving.accept()
+    # Appends go on although the disk does not answer.
+    await until(lambda: bool(holds) and not partition.is_held and disk.copies.inside == 1)
+    sent = moving.sent
+    await until(lambda: moving.sent > sent + 20)
+    assert move.state is MoveState.ASSIGNMENT_ACCEPTED
+    assert disk.copies.most_inside == 1
+    disk.copies.open.set()
+    await moving.over()
+    await moving.finish_producing()
+    assert disk.copies.most_inside == 1
+    moving.check()
 
 
-def test_a_replica_that_is_moved_on_leaves_no_former_one(tmp_path: Path) -> None:
-    disk = SlowDisk()
-
-    async def test(moving: Moving) -> None:
-        moving.host.assignments.accepts = True
-        partition = await moving.begin()
-        disk.syncs.open.clear()
-        assert moving.alter(1) is ErrorCode.NONE
-        await moving.over()
-        assert moving.alter(2) is ErrorCode.NONE
-        await moving.over()
-        await until(lambda: moving.names(1) != ["current"])
-        # Nothing is on a disk yet but what there was at first.
-        assert [moving.names(number) for number in range(3)] == [["stray"], ["stray"], ["current"]]
-        disk.syncs.open.set()
-        await until(
-            lambda: (
-                [moving.names(number) for number in range(3)]
-                == [["delete"], ["delete"], ["current"]]
-            )
+async def test_a_replica_that_is_moved_on_leaves_no_former_one(
+    moving: Moving, disk: SlowDisk
+) -> None:
+    await moving.begin(accepts=True)
+    disk.syncs.open.clear()
+    await moving.moved(1)
+    await moving.moved(2)
+    await until(lambda: moving.names(1) != ["current"])
+    # Nothing is on a disk yet but what there was at first.
+    assert [moving.names(number) for number in range(3)] == [["stray"], ["stray"], ["current"]]
+    disk.syncs.open.set()
+    await until(
+        lambda: (
+            [moving.names(number) for number in range(3)] == [["delete"], ["delete"], ["current"]]
         )
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
-
-
-def test_a_deleted_topic_takes_its_former_replica_with_it(tmp_path: Path) -> None:
-    disk = SlowDisk()
-
-    async def test(moving: Moving) -> None:
-        moving.host.assignments.accepts = True
-        await moving.begin()
-        disk.syncs.open.clear()
-        assert moving.alter(1) is ErrorCode.NONE
-        await moving.over()
-        moving.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
-        await until(lambda: moving.names(1) == ["delete"])
-        disk.syncs.open.set()
-        await until(lambda: moving.names(0) == ["delete"])
-
-    run(tmp_path, test, disk)
+    )
+    moving.check()
 
 
-def test_a_redirection_that_is_refused_leaves_the_move_as_it_is(tmp_path: Path) -> None:
-    async def test(moving: Moving) -> None:
-        await moving.begin()
-        assert moving.alter(1) is ErrorCode.NONE
-        move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
-        moving.host.dirs[2].is_cordoned = True
-        assert moving.alter(2) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        assert moving.move() is move
-        assert move.state is MoveState.ASSIGNMENT_QUEUED
+async def test_a_deleted_topic_takes_its_former_replica_with_it(
+    moving: Moving, disk: SlowDisk
+) -> None:
+    await moving.begin(accepts=True)
+    disk.syncs.open.clear()
+    await moving.moved(1)
+    moving.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    await until(lambda: moving.names(1) == ["delete"])
+    disk.syncs.open.set()
+    await until(lambda: moving.names(0) == ["delete"])
 
-    run(tmp_path, test)
+
+async def test_a_redirection_that_is_refused_leaves_the_move_as_it_is(moving: Moving) -> None:
+    await moving.begin()
+    move = await moving.queued(1)
+    moving.host.dirs[2].is_cordoned = True
+    assert moving.alter(2) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert moving.move() is move
+    assert move.state is MoveState.ASSIGNMENT_QUEUED
 
 
-def test_nothing_is_noted_for_a_cordoned_directory(tmp_path: Path) -> None:
-    async def test(moving: Moving) -> None:
-        moving.host.dirs[1].is_cordoned = True
-        assert moving.alter(1) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        moving.host.dirs[1].is_cordoned = False
-        partition = await moving.begin(batches=1)
-        assert partition.log is not None
-        assert partition.log.log_dir is moving.host.dirs[0]
-
-    run(tmp_path, test)
+async def test_nothing_is_noted_for_a_cordoned_directory(moving: Moving) -> None:
+    moving.host.dirs[1].is_cordoned = True
+    assert moving.alter(1) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    moving.host.dirs[1].is_cordoned = False
+    await moving.begin(batches=1)
+    assert moving.log.log_dir is moving.host.dirs[0]

@@ -17,8 +17,8 @@ from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.error_code import ErrorCode
+from tests.broker.moves.moving import Moving
 from tests.broker.moves.test_copies_on_slow_disks import Gate, SlowDisk
-from tests.broker.moves.test_moves import Moving, run
 from tests.broker.replicas import ME, TOPIC_ID, batch, until
 from tests.waiting import quiet, set_forward
 
@@ -45,10 +45,14 @@ class DiskWithSlowRenames(SlowDisk):
             pass
 
 
+@pytest.fixture
+def disk() -> DiskWithSlowRenames:
+    return DiskWithSlowRenames()
+
+
 async def in_hold(moving: Moving, partition: Partition, disk: SlowDisk, gate: Gate) -> None:
     """Come to the moment when appends are held, and the disk is busy with what is left to do."""
-    moving.alter(1)
-    await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    await moving.queued(1)
     hold = partition.hold
 
     def held() -> None:
@@ -59,8 +63,7 @@ async def in_hold(moving: Moving, partition: Partition, disk: SlowDisk, gate: Ga
 
     partition.hold = held  # type: ignore[method-assign]
     moving.produce_all_the_while()
-    for callback in moving.host.assignments.callbacks:
-        callback()
+    moving.accept()
     await until(lambda: partition.is_held and gate.inside == 1)
 
 
@@ -75,134 +78,108 @@ async def refused(moving: Moving) -> None:
 
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
-def test_the_source_fails(tmp_path: Path, stage: str) -> None:
-    disk = DiskWithSlowRenames()
-
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        gate = gate_of(disk, stage)
-        await in_hold(moving, partition, disk, gate)
-        assert moving.asked == [1]
-        moving.host.log_dirs.fail(moving.host.dirs[0], "gone")
-        assert not partition.is_held
-        await refused(moving)
-        assert isinstance(partition.state, Offline)
-        assert moving.asked == [0]
-        assert moving.move().state is MoveState.SUSPENDED
-        gate.open.set()
-        await settled(moving, lambda: moving.names(1) == ["future"])
-        assert moving.names(0) == ["current"]
-        assert isinstance(partition.state, Offline)
-
-    run(tmp_path, test, disk)
+async def test_the_source_fails(stage: str, moving: Moving, disk: DiskWithSlowRenames) -> None:
+    partition = await moving.begin()
+    gate = gate_of(disk, stage)
+    await in_hold(moving, partition, disk, gate)
+    assert moving.asked == [1]
+    moving.host.log_dirs.fail(moving.host.dirs[0], "gone")
+    assert not partition.is_held
+    await refused(moving)
+    assert isinstance(partition.state, Offline)
+    assert moving.asked == [0]
+    assert moving.move().state is MoveState.SUSPENDED
+    gate.open.set()
+    await settled(moving, lambda: moving.names(1) == ["future"])
+    assert moving.names(0) == ["current"]
+    assert isinstance(partition.state, Offline)
 
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
-def test_the_target_fails(tmp_path: Path, stage: str) -> None:
-    disk = DiskWithSlowRenames()
-
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        gate = gate_of(disk, stage)
-        await in_hold(moving, partition, disk, gate)
-        sent = moving.sent
-        moving.host.log_dirs.fail(moving.host.dirs[1], "gone")
-        assert moving.asked == [1, 0]
-        assert moving.mover.move_of(partition.topic_partition) is None
-        # Nobody waits for a disk that is dead.
-        await until(lambda: not partition.is_held and moving.sent > sent + 20)
-        gate.open.set()
-        await moving.finish_producing()
-        assert partition.log is not None
-        assert partition.log.log_dir is moving.host.dirs[0]
-        assert partition.is_online
-        moving.check(partition)
-        result = await moving.host.produced(batch(1))
-        assert result.error_code is ErrorCode.NONE
-
-    run(tmp_path, test, disk)
+async def test_the_target_fails(stage: str, moving: Moving, disk: DiskWithSlowRenames) -> None:
+    partition = await moving.begin()
+    gate = gate_of(disk, stage)
+    await in_hold(moving, partition, disk, gate)
+    sent = moving.sent
+    moving.host.log_dirs.fail(moving.host.dirs[1], "gone")
+    assert moving.asked == [1, 0]
+    assert moving.mover.move_of(partition.topic_partition) is None
+    # Nobody waits for a disk that is dead.
+    await until(lambda: not partition.is_held and moving.sent > sent + 20)
+    gate.open.set()
+    await moving.finish_producing()
+    assert moving.log.log_dir is moving.host.dirs[0]
+    assert partition.is_online
+    moving.check()
+    result = await moving.host.produced(batch(1))
+    assert result.error_code is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
-def test_it_is_cancelled(tmp_path: Path, stage: str) -> None:
-    disk = DiskWithSlowRenames()
-
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        gate = gate_of(disk, stage)
-        await in_hold(moving, partition, disk, gate)
-        sent = moving.sent
-        assert moving.alter(0) is ErrorCode.NONE
-        assert moving.asked == [1, 0]
-        await until(lambda: not partition.is_held and moving.sent > sent + 20)
-        gate.open.set()
-        await moving.finish_producing()
-        await settled(moving, lambda: moving.names(1) == ["delete"])
-        assert moving.names(0) == ["current"]
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+async def test_it_is_cancelled(stage: str, moving: Moving, disk: DiskWithSlowRenames) -> None:
+    partition = await moving.begin()
+    gate = gate_of(disk, stage)
+    await in_hold(moving, partition, disk, gate)
+    sent = moving.sent
+    assert moving.alter(0) is ErrorCode.NONE
+    assert moving.asked == [1, 0]
+    await until(lambda: not partition.is_held and moving.sent > sent + 20)
+    gate.open.set()
+    await moving.finish_producing()
+    await settled(moving, lambda: moving.names(1) == ["delete"])
+    assert moving.names(0) == ["current"]
+    moving.check()
 
 
 @pytest.mark.parametrize("is_put_off", [False, True])
-def test_an_epoch_that_begins_while_the_copy_gets_its_name_goes_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_put_off: bool
+async def test_an_epoch_that_begins_while_the_copy_gets_its_name_goes_along(
+    monkeypatch: pytest.MonkeyPatch, is_put_off: bool, moving: Moving, disk: DiskWithSlowRenames
 ) -> None:
-    disk = DiskWithSlowRenames()
-
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        await in_hold(moving, partition, disk, disk.renames)
-        del partition.hold  # the next one is an ordinary one
-        assert partition.log is not None
-        is_free = threading.Event()
-        busy = moving.host.dirs[0].run(is_free.wait)
-        moving.metadata.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=ME))
-        epoch = partition.registration.leader_epoch
-        assert not partition.log.is_settled
-        if is_put_off:
-            monkeypatch.setattr(directory_swap, "HOLD_MAX_S", 0.05)
-        disk.renames.open.set()
-        await until(lambda: moving.names(1) == ["future" if is_put_off else "current"])
-        await until(lambda: partition.is_held is not is_put_off)
-        monkeypatch.setattr(directory_swap, "HOLD_MAX_S", HOLD_MAX_S)
-        is_free.set()
-        await busy
-        await moving.over()
-        await moving.finish_producing()
-        assert partition.log.log_dir is moving.host.dirs[1]
-        assert partition.log.epochs.latest_epoch == epoch
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+    partition = await moving.begin()
+    await in_hold(moving, partition, disk, disk.renames)
+    del partition.hold  # the next one is an ordinary one
+    is_free = threading.Event()
+    busy = moving.host.dirs[0].run(is_free.wait)
+    moving.metadata.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=ME))
+    epoch = partition.registration.leader_epoch
+    assert not moving.log.is_settled
+    if is_put_off:
+        monkeypatch.setattr(directory_swap, "HOLD_MAX_S", 0.05)
+    disk.renames.open.set()
+    await until(lambda: moving.names(1) == ["future" if is_put_off else "current"])
+    await until(lambda: partition.is_held is not is_put_off)
+    monkeypatch.setattr(directory_swap, "HOLD_MAX_S", HOLD_MAX_S)
+    is_free.set()
+    await busy
+    await moving.over()
+    await moving.finish_producing()
+    assert moving.log.log_dir is moving.host.dirs[1]
+    assert moving.log.epochs.latest_epoch == epoch
+    moving.check()
 
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
-def test_a_target_that_hangs_does_not_hold_appends_for_long(tmp_path: Path, stage: str) -> None:
-    disk = DiskWithSlowRenames()
-
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        gate = gate_of(disk, stage)
-        await in_hold(moving, partition, disk, gate)
-        partition.hold = partial(type(partition).hold, partition)  # type: ignore[method-assign]
-        sent = moving.sent
-        set_forward(HOLD_MAX_S)
-        await until(lambda: not partition.is_held and moving.sent > sent + 20)
-        assert partition.log is not None
-        assert partition.log.log_dir is moving.host.dirs[0]
-        assert moving.move().state is MoveState.ASSIGNMENT_ACCEPTED
-        gate.open.set()
-        # It is tried again, with everything that came meanwhile.
-        await moving.over()
-        await moving.finish_producing()
-        assert partition.log.log_dir is moving.host.dirs[1]
-        await settled(moving, lambda: moving.names(0) == ["delete"])
-        assert moving.names(1) == ["current"]
-        assert moving.asked == [1]
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+async def test_a_target_that_hangs_does_not_hold_appends_for_long(
+    stage: str, moving: Moving, disk: DiskWithSlowRenames
+) -> None:
+    partition = await moving.begin()
+    gate = gate_of(disk, stage)
+    await in_hold(moving, partition, disk, gate)
+    partition.hold = partial(type(partition).hold, partition)  # type: ignore[method-assign]
+    sent = moving.sent
+    set_forward(HOLD_MAX_S)
+    await until(lambda: not partition.is_held and moving.sent > sent + 20)
+    assert moving.log.log_dir is moving.host.dirs[0]
+    assert moving.move().state is MoveState.ASSIGNMENT_ACCEPTED
+    gate.open.set()
+    # It is tried again, with everything that came meanwhile.
+    await moving.over()
+    await moving.finish_producing()
+    assert moving.log.log_dir is moving.host.dirs[1]
+    await settled(moving, lambda: moving.names(0) == ["delete"])
+    assert moving.names(1) == ["current"]
+    assert moving.asked == [1]
+    moving.check()
 
 
 async def settled(moving: Moving, condition: Callable[[], bool]) -> None:

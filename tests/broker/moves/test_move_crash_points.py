@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,10 +19,10 @@ from broker.placement.found_replicas import settle
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.record_batch.record_batch import iterate_headers
-from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
+from tests.broker.disks import FaultPlan
 from tests.broker.replicas import (
     ME,
     TP,
@@ -45,59 +44,24 @@ STEPS_PER_TEST = 20
 STEPS = 100
 CHANGES = (
     *("mkdir", "rename", "unlink", "write_bytes", "write_atomically"),
-    *("fsync_file", "fsync_dir", "rmtree"),
+    *("fsync_file", "fsync_dir", "rmtree", "open_append", "open_target"),
+    *("write", "writev", "truncate", "fsync", "copy_from"),
 )
-FILE_CHANGES = ("write", "writev", "truncate", "fsync", "copy_from")
 
 
-class MortalDisk(PosixFileSystem):
+class MortalDisk(FaultPlan):
     """A disk that dies at a step; infinite until it is counted down."""
 
     def __init__(self) -> None:
+        super().__init__(dict.fromkeys(CHANGES, self.step))
         self.steps_left = 1 << 60
         self.steps_done = 0
 
-    def step(self) -> None:
+    def step(self, _path: Path) -> None:
         self.steps_left -= 1
         self.steps_done += 1
         if self.steps_left <= 0:
             raise OSError(errno.EIO, "the process is dead")
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name in CHANGES:
-
-            def call(*arguments: object, **options: object) -> Any:
-                self.step()
-                return found(*arguments, **options)
-
-            return call
-        if name in ("open_append", "open_target"):
-
-            def opened(path: Path) -> MortalFile:
-                self.step()
-                return MortalFile(self, found(path))
-
-            return opened
-        return found
-
-
-class MortalFile:
-    """An open file of a `MortalDisk`."""
-
-    def __init__(self, disk: MortalDisk, file: Any) -> None:
-        self._disk, self._file = disk, file
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._file, name)
-        if name not in FILE_CHANGES:
-            return found
-
-        def call(*arguments: object) -> Any:
-            self._disk.step()
-            return found(*arguments)
-
-        return call
 
 
 async def die_at(root: Path, step: int) -> tuple[int, bool, int]:
@@ -176,45 +140,39 @@ class _Ids(Host):
 
 
 @pytest.mark.parametrize("first", range(1, STEPS + 1, STEPS_PER_TEST))
-def test_a_death_at_any_step_leaves_one_complete_copy(tmp_path: Path, first: int) -> None:
-    async def body() -> None:
-        for step in range(first, first + STEPS_PER_TEST):
-            root = tmp_path / str(step)
-            async with asyncio.timeout(20):
-                acknowledged, asked, _ = await die_at(root, step)
-                dirs = [
-                    LogDir(root / f"b1-d{number}", Host.directory(_Ids(), number))
-                    for number in range(2)
-                ]
-                replicas, futures = await start_again(root, image_with(1 if asked else 0), dirs)
-            (replica,) = replicas
-            log = DirectLog(replica.log)
-            assert log.directory.name == "orders-0"
-            assert log.log_end_offset >= acknowledged, (step, asked)
-            offset = 0
-            while offset < log.log_end_offset:
-                for _, header in iterate_headers(log.read(offset, 1 << 20)):
-                    assert header.base_offset == offset
-                    offset = header.next_offset
-            entry = log.producers.entry(9)
-            assert entry is not None
-            assert entry.last_sequence == log.log_end_offset - 1
-            assert all(future.log_dir is not replica.log_dir for future in futures)
-            current = [path for each in dirs for path in each.path.glob("orders-0")]
-            assert len(current) == 1
-            for log_dir in dirs:
-                log_dir.stop()
-
-    asyncio.run(body())
+async def test_a_death_at_any_step_leaves_one_complete_copy(tmp_path: Path, first: int) -> None:
+    for step in range(first, first + STEPS_PER_TEST):
+        root = tmp_path / str(step)
+        async with asyncio.timeout(20):
+            acknowledged, asked, _ = await die_at(root, step)
+            dirs = [
+                LogDir(root / f"b1-d{number}", Host.directory(_Ids(), number))
+                for number in range(2)
+            ]
+            replicas, futures = await start_again(root, image_with(1 if asked else 0), dirs)
+        (replica,) = replicas
+        log = DirectLog(replica.log)
+        assert log.directory.name == "orders-0"
+        assert log.log_end_offset >= acknowledged, (step, asked)
+        offset = 0
+        while offset < log.log_end_offset:
+            for _, header in iterate_headers(log.read(offset, 1 << 20)):
+                assert header.base_offset == offset
+                offset = header.next_offset
+        entry = log.producers.entry(9)
+        assert entry is not None
+        assert entry.last_sequence == log.log_end_offset - 1
+        assert all(future.log_dir is not replica.log_dir for future in futures)
+        current = [path for each in dirs for path in each.path.glob("orders-0")]
+        assert len(current) == 1
+        for log_dir in dirs:
+            log_dir.stop()
 
 
-def test_a_move_has_fewer_steps_than_are_tried(tmp_path: Path) -> None:
-    async def body() -> None:
-        _, asked, steps = await die_at(tmp_path, 1 << 60)
-        assert asked
-        assert 40 < steps <= STEPS
-
-    asyncio.run(body())
+async def test_a_move_has_fewer_steps_than_are_tried(tmp_path: Path) -> None:
+    _, asked, steps = await die_at(tmp_path, 1 << 60)
+    assert asked
+    assert 40 < steps <= STEPS
 
 
 def test_a_disk_that_dies_is_noticed(tmp_path: Path) -> None:

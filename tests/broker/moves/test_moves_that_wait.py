@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read
 from jbodlab.storage.log.replica_copy import CopyPoint
 from tests.broker.disks import CrampedDisk
 from tests.broker.logs import read_direct
-from tests.broker.moves.test_moves import PER_BATCH, Moving, run
+from tests.broker.moves.moving import PER_BATCH, Moving
 from tests.broker.replicas import TP, until
 from tests.waiting import quiet, set_forward
 
@@ -30,6 +29,11 @@ ROUNDS_MAX = 60
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_writer, "FULL_RETRY_S", 0.02)
+
+
+@pytest.fixture
+def disk() -> CrampedDisk:
+    return CrampedDisk()
 
 
 @pytest.fixture
@@ -60,103 +64,85 @@ async def second_by_second(moving: Moving) -> float:
     return loop.time() - begun_s
 
 
-def test_for_room_as_long_as_the_next_piece_does_not_fit(tmp_path: Path, rounds: list[int]) -> None:
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        moving.host.assignments.accepts = True
-        disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
-        disk.looked(1_000_000_000, 1_000_000_000)
-        # A segment has 4,000 bytes.
-        disk.usable_bytes = disk.reserved_bytes + 2_000
-        moving.alter(1)
-        passed_s = await second_by_second(moving)
-        assert moving.move().state is MoveState.COPYING
-        assert len(rounds) < ROUNDS_MAX * passed_s
-        disk.usable_bytes = disk.reserved_bytes + 100_000
-        moving.mover.log_dir_condition_changed(moving.host.dirs[1])
-        await moving.over()
-        moving.check(partition)
-
-    run(tmp_path, test)
+async def test_for_room_as_long_as_the_next_piece_does_not_fit(
+    rounds: list[int], moving: Moving
+) -> None:
+    await moving.begin(accepts=True)
+    disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
+    disk.looked(1_000_000_000, 1_000_000_000)
+    # A segment has 4,000 bytes.
+    disk.usable_bytes = disk.reserved_bytes + 2_000
+    moving.alter(1)
+    passed_s = await second_by_second(moving)
+    assert moving.move().state is MoveState.COPYING
+    assert len(rounds) < ROUNDS_MAX * passed_s
+    disk.usable_bytes = disk.reserved_bytes + 100_000
+    moving.mover.log_dir_condition_changed(moving.host.dirs[1])
+    await moving.over()
+    moving.check()
 
 
-def test_for_a_file_that_somebody_took_away(tmp_path: Path, rounds: list[int]) -> None:
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        moving.host.assignments.accepts = True
-        assert partition.log is not None
-        file = partition.log.files.directory / f"{0:020}.log"
-        away = file.with_name("away")
-        file.rename(away)
-        moving.alter(1)
-        passed_s = await second_by_second(moving)
-        assert moving.move().state is MoveState.COPYING
-        assert len(rounds) < ROUNDS_MAX * passed_s
-        away.rename(file)
-        await moving.over()
-        moving.check(partition)
-
-    run(tmp_path, test)
+async def test_for_a_file_that_somebody_took_away(rounds: list[int], moving: Moving) -> None:
+    await moving.begin(accepts=True)
+    file = moving.log.files.directory / f"{0:020}.log"
+    away = file.with_name("away")
+    file.rename(away)
+    moving.alter(1)
+    passed_s = await second_by_second(moving)
+    assert moving.move().state is MoveState.COPYING
+    assert len(rounds) < ROUNDS_MAX * passed_s
+    away.rename(file)
+    await moving.over()
+    moving.check()
 
 
-def test_a_log_that_waits_for_room_moves_with_all_that_it_has(tmp_path: Path) -> None:
-    disk = CrampedDisk()
+async def test_a_log_that_waits_for_room_moves_with_all_that_it_has(
+    moving: Moving, disk: CrampedDisk
+) -> None:
+    await moving.begin(accepts=True)
+    disk.below, disk.left = moving.host.dirs[0].path, 0
+    moving.produce_beside()
+    log = moving.log
+    await until(lambda: log.is_blocked)
+    moving.alter(1)
+    await until(lambda: moving.move().future is not None)
+    await quiet(moving.host.dirs)
+    assert log.log_dir is moving.host.dirs[0]
 
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        moving.host.assignments.accepts = True
-        disk.below, disk.left = moving.host.dirs[0].path, 0
-        moving.produce_beside()
-        log = partition.log
-        assert log is not None
-        await until(lambda: log.is_blocked)
-        moving.alter(1)
-        await until(lambda: moving.move().future is not None)
-        await quiet(moving.host.dirs)
-        assert log.log_dir is moving.host.dirs[0]
-
-        disk.left = None
-        await moving.over()
-        assert log.log_dir is moving.host.dirs[1]
-        assert log.log_dir.is_online
-        await moving.produce()
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+    disk.left = None
+    await moving.over()
+    assert log.log_dir is moving.host.dirs[1]
+    assert log.log_dir.is_online
+    await moving.produce()
+    moving.check()
 
 
 @pytest.mark.parametrize("position", range(0, 30, 3))
-def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
-    tmp_path: Path, position: int, monkeypatch: pytest.MonkeyPatch
+async def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
+    position: int, monkeypatch: pytest.MonkeyPatch, moving: Moving, disk: CrampedDisk
 ) -> None:
     monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
-    disk = CrampedDisk()
 
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        moving.host.assignments.accepts = True
-        source, target = moving.host.dirs[:2]
-        disk.below, disk.left = target.path, position
-        moving.alter(1)
-        await until(lambda: bool(disk.refused) or moving.mover.move_of(TP) is None)
-        if partition.log is not None and partition.log.log_dir is source:
-            await moving.produce()
-
-        disk.left = None
-
-        def looked() -> bool:
-            target.space.written(time.monotonic())
-            return moving.mover.move_of(TP) is None and target.space.disk.denial is None
-
-        await until(looked)
-        assert partition.log is not None
-        assert partition.log.log_dir is target
-        assert source.is_online
-        assert target.is_online
+    await moving.begin(accepts=True)
+    source, target = moving.host.dirs[:2]
+    disk.below, disk.left = target.path, position
+    moving.alter(1)
+    await until(lambda: bool(disk.refused) or moving.mover.move_of(TP) is None)
+    if moving.log is not None and moving.log.log_dir is source:
         await moving.produce()
-        moving.check(partition)
 
-    run(tmp_path, test, disk)
+    disk.left = None
+
+    def looked() -> bool:
+        target.space.written(time.monotonic())
+        return moving.mover.move_of(TP) is None and target.space.disk.denial is None
+
+    await until(looked)
+    assert moving.log.log_dir is target
+    assert source.is_online
+    assert target.is_online
+    await moving.produce()
+    moving.check()
 
 
 async def other_end(log: PartitionLog) -> list[bytes]:
@@ -175,41 +161,36 @@ async def other_end(log: PartitionLog) -> list[bytes]:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_cut_that_waits_for_room_on_either_side_is_made_before_more_is_copied(
-    tmp_path: Path, side: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_cut_that_waits_for_room_on_either_side_is_made_before_more_is_copied(
+    side: str, monkeypatch: pytest.MonkeyPatch, moving: Moving, disk: CrampedDisk
 ) -> None:
     monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
-    disk = CrampedDisk()
 
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin(batches=6)
-        log, source, target = partition.log, *moving.host.dirs[:2]
-        assert log is not None
-        if side == "target":
-            moving.alter(1)
-            await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
-        disk.below, disk.left = (source if side == "source" else target).path, 0
-        wanted = await other_end(log)
-        partition.truncated()
-        if side == "source":
-            await until(lambda: log.is_blocked)
-            moving.alter(1)
-        await until(lambda: bool(disk.refused) and moving.move().future is not None)
-        for _ in range(10):
-            set_forward(0.1)
-            await quiet(moving.host.dirs)
+    partition = await moving.begin(batches=6)
+    log, source, target = partition.log, *moving.host.dirs[:2]
+    assert log is not None
+    if side == "target":
+        moving.alter(1)
+        await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    disk.below, disk.left = (source if side == "source" else target).path, 0
+    wanted = await other_end(log)
+    partition.truncated()
+    if side == "source":
+        await until(lambda: log.is_blocked)
+        moving.alter(1)
+    await until(lambda: bool(disk.refused) and moving.move().future is not None)
+    for _ in range(10):
+        set_forward(0.1)
+        await quiet(moving.host.dirs)
 
-        disk.left = None
-        moving.host.assignments.accepts = True
-        for callback in moving.host.assignments.callbacks:
-            callback()
+    disk.left = None
+    moving.host.assignments.accepts = True
+    moving.accept()
 
-        def looked() -> bool:
-            target.space.written(time.monotonic())
-            return moving.mover.move_of(TP) is None
+    def looked() -> bool:
+        target.space.written(time.monotonic())
+        return moving.mover.move_of(TP) is None
 
-        await until(looked)
-        assert log.log_dir is target
-        assert read_direct(log, 0) == b"".join(wanted)
-
-    run(tmp_path, test, disk)
+    await until(looked)
+    assert log.log_dir is target
+    assert read_direct(log, 0) == b"".join(wanted)

@@ -14,29 +14,20 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.shortage import ShortageError
 from broker.placement.creation_queue import CreationQueue
 from broker.placement.replica_folders import Creation, create_log
-from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
-from tests.broker.disks import make_log_dir, run
+from tests.broker.disks import FaultPlan, make_log_dir
 from tests.broker.logs import TOPIC_ID, topic_partition
 
 
-class Disk(PosixFileSystem):
+class Disk(FaultPlan):
     """Opens nothing below one path."""
 
-    def __init__(self) -> None:
-        self.refused: Path | None = None
+    def refuse(self, refused: Path) -> None:
+        def opened(path: Path) -> None:
+            if path.name.startswith(refused.name):
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
 
-    def _open(self, path: Path) -> None:
-        if self.refused is not None and path.name.startswith(self.refused.name):
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
-
-    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-        self._open(path.parent)
-        super().write_bytes(path, data, sync=sync)
-
-    def fsync_dir(self, path: Path) -> None:
-        self._open(path)
-        super().fsync_dir(path)
+        self.plan = {"write_bytes": lambda path: opened(path.parent), "fsync_dir": opened}
 
 
 async def create(queue: CreationQueue, log_dir: LogDir, number: int) -> str:
@@ -47,41 +38,33 @@ async def create(queue: CreationQueue, log_dir: LogDir, number: int) -> str:
     return log.files.directory.name
 
 
-def test_one_creation_without_descriptors_does_not_fail_the_others(tmp_path: Path) -> None:
-    async def body() -> None:
-        disk = Disk()
-        log_dir = make_log_dir(tmp_path / "d1", 1, disk)
-        queue = CreationQueue(log_dir)
-        disk.refused = tmp_path / f"{topic_partition(1).topic}-1"
+async def test_one_creation_without_descriptors_does_not_fail_the_others(tmp_path: Path) -> None:
+    disk = Disk()
+    log_dir = make_log_dir(tmp_path / "d1", 1, disk)
+    queue = CreationQueue(log_dir)
+    disk.refuse(tmp_path / f"{topic_partition(1).topic}-1")
 
-        results = await asyncio.gather(
-            *(create(queue, log_dir, number) for number in (0, 1, 2)), return_exceptions=True
-        )
+    results = await asyncio.gather(
+        *(create(queue, log_dir, number) for number in (0, 1, 2)), return_exceptions=True
+    )
 
-        names = [str(topic_partition(number)) for number in (0, 2)]
-        assert [results[0], results[2]] == names
-        assert isinstance(results[1], ShortageError)
-        disk.refused = None
-        assert await create(queue, log_dir, 1) == str(topic_partition(1))
-        log_dir.stop()
-
-    run(body)
+    names = [str(topic_partition(number)) for number in (0, 2)]
+    assert [results[0], results[2]] == names
+    assert isinstance(results[1], ShortageError)
+    disk.plan = {}
+    assert await create(queue, log_dir, 1) == str(topic_partition(1))
 
 
-def test_replicas_whose_names_cannot_be_synced_are_made_anew(tmp_path: Path) -> None:
-    async def body() -> None:
-        disk = Disk()
-        log_dir = make_log_dir(tmp_path / "d1", 1, disk)
-        queue = CreationQueue(log_dir)
-        disk.refused = tmp_path / "d1"
+async def test_replicas_whose_names_cannot_be_synced_are_made_anew(tmp_path: Path) -> None:
+    disk = Disk()
+    log_dir = make_log_dir(tmp_path / "d1", 1, disk)
+    queue = CreationQueue(log_dir)
+    disk.refuse(tmp_path / "d1")
 
-        with pytest.raises(ShortageError):
-            await create(queue, log_dir, 0)
+    with pytest.raises(ShortageError):
+        await create(queue, log_dir, 0)
 
-        assert list((tmp_path / "d1").glob("*-0*")) == []
-        disk.refused = None
-        assert await create(queue, log_dir, 0) == str(topic_partition(0))
-        assert log_dir.is_online
-        log_dir.stop()
-
-    run(body)
+    assert list((tmp_path / "d1").glob("*-0*")) == []
+    disk.plan = {}
+    assert await create(queue, log_dir, 0) == str(topic_partition(0))
+    assert log_dir.is_online

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
 from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
 from tests.broker.replicas import (
-    DEADLINE_S,
     ME,
     TOPIC_ID,
     TP,
@@ -29,7 +28,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import set_forward, turns
 
 UNKNOWN = directory_id(777)
 
@@ -101,255 +100,220 @@ class Reported:
         return tuple({**known, ME: directory}[replica] for replica in state.replicas)
 
 
-def run(tmp_path: Path, test: Callable[[Reported], Awaitable[None]]) -> None:
-    async def main() -> None:
-        reported = Reported(tmp_path)
-        try:
-            await asyncio.wait_for(test(reported), 2 * DEADLINE_S)
-        finally:
-            await reported.host.stop()
-
-    run_adjustable(main())
+@pytest.fixture
+async def reported(tmp_path: Path) -> AsyncIterator[Reported]:
+    made = Reported(tmp_path)
+    yield made
+    await made.host.stop()
 
 
-def test_broker_waits_to_be_unfenced_until_all_its_directories_are_known(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_broker_waits_to_be_unfenced_until_all_its_directories_are_known(
+    caplog: pytest.LogCaptureFixture, reported: Reported
 ) -> None:
-    async def test(reported: Reported) -> None:
-        reported.begin(*(partition_record((1,), (UNASSIGNED,), index=index) for index in range(3)))
-        waiting = asyncio.create_task(reported.reports.all_known())
-        await until(lambda: len(reported.sender.waiting) == 3)
-        await turns()
-        set_forward(1)
-        await until(lambda: "the broker stays fenced" in caplog.text)
+    reported.begin(*(partition_record((1,), (UNASSIGNED,), index=index) for index in range(3)))
+    waiting = asyncio.create_task(reported.reports.all_known())
+    await until(lambda: len(reported.sender.waiting) == 3)
+    await turns()
+    set_forward(1)
+    await until(lambda: "the broker stays fenced" in caplog.text)
 
-        assert not waiting.done()
-        (said,) = (each.message for each in caplog.records if "stays fenced" in each.message)
-        assert "does not know the directories of 3 replicas" in said
-        assert "orders-0" in said
+    assert not waiting.done()
+    (said,) = (each.message for each in caplog.records if "stays fenced" in each.message)
+    assert "does not know the directories of 3 replicas" in said
+    assert "orders-0" in said
 
-        reported.accept()
-        await waiting
-
-    run(tmp_path, test)
+    reported.accept()
+    await waiting
 
 
-def test_broker_whose_directories_are_known_waits_for_nothing(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        reported.begin(partition_record((1,), (reported.host.directory(1),)))
-        await reported.host.online()
-        await asyncio.wait_for(reported.reports.all_known(), 0.5)
-        assert reported.sender.reports == []
-
-    run(tmp_path, test)
+async def test_broker_whose_directories_are_known_waits_for_nothing(reported: Reported) -> None:
+    reported.begin(partition_record((1,), (reported.host.directory(1),)))
+    await reported.host.online()
+    await asyncio.wait_for(reported.reports.all_known(), 0.5)
+    assert reported.sender.reports == []
 
 
-def test_log_that_failed_in_a_healthy_directory_is_reported_lost(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        reported.begin(partition_record((1,), (reported.host.directory(0),)))
-        partition = await reported.host.online()
-        assert partition.log is not None
+async def test_log_that_failed_in_a_healthy_directory_is_reported_lost(reported: Reported) -> None:
+    reported.begin(partition_record((1,), (reported.host.directory(0),)))
+    partition = await reported.host.online()
+    assert partition.log is not None
 
-        partition.log.fail()
-        partition.log.on_failed(RuntimeError("of this log alone"))
-        reported.reports.review()
-        reported.reports.review()
+    partition.log.fail()
+    partition.log.on_failed(RuntimeError("of this log alone"))
+    reported.reports.review()
+    reported.reports.review()
 
-        assert reported.sender.reports == [(0, LOST)]
-        assert len(reported.host.log_dirs.online()) == 2
-
-    run(tmp_path, test)
+    assert reported.sender.reports == [(0, LOST)]
+    assert len(reported.host.log_dirs.online()) == 2
 
 
-def test_replica_of_a_failed_directory_needs_no_report_beside_the_heartbeat(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        reported.begin(partition_record((1,), (reported.host.directory(0),)))
-        await reported.host.online()
-        reported.host.log_dirs.fail(reported.host.dirs[0], "test")
-        reported.reports.review()
-        assert reported.sender.reports == []
-
-    run(tmp_path, test)
-
-
-def test_unreported_replica_of_a_failed_directory_is_reported_in_it(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        reported.begin(partition_record((1,), (UNASSIGNED,)))
-        await reported.host.online()
-        reported.reports.review()
-        await until(lambda: bool(reported.sender.reports))
-        failed = reported.host.log_dirs.by_id(reported.sender.reports[0][1])
-        assert failed is not None
-
-        # The controller still takes it for online; hearing of the directory it will know better.
-        reported.host.log_dirs.fail(failed, "test")
-        reported.reports.review()
-
-        assert reported.sender.reports == [(0, failed.directory_id)]
-
-    run(tmp_path, test)
-
-
-def test_replica_that_may_lie_in_a_dead_directory_is_lost_if_the_controller_sees_it_online(
-    tmp_path: Path,
+async def test_replica_of_a_failed_directory_needs_no_report_beside_the_heartbeat(
+    reported: Reported,
 ) -> None:
-    async def test(reported: Reported) -> None:
-        reported.host.log_dirs.fail(reported.host.dirs[0], "test")
-        reported.begin(
-            partition_record((1, 2), (MIGRATING, directory_id(20)), index=0),
-            partition_record((1, 2), (UNKNOWN, directory_id(20)), index=1),
-        )
-        reported.reports.review()
-        assert reported.sender.reports == [(0, LOST)]
-
-    run(tmp_path, test)
+    reported.begin(partition_record((1,), (reported.host.directory(0),)))
+    await reported.host.online()
+    reported.host.log_dirs.fail(reported.host.dirs[0], "test")
+    reported.reports.review()
+    assert reported.sender.reports == []
 
 
-def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        lost = (UNKNOWN, directory_id(20))
-        reported.begin(
-            partition_record((1, 2), lost, index=0),
-            partition_record((1, 2), lost, index=1),
-            partition_record((1,), (UNKNOWN,), index=2),
-            change(isr=(1,), leader=-1, index=0),
-            change(isr=(2,), leader=2, index=1),
-            change(leader=-1, index=2),
-        )
-        for index in range(3):
-            await reported.host.online(TP._replace(partition=index))
-        reported.reports.review()
-        told = dict(reported.sender.reports)
-        assert told[0] == LOST
-        # One that is out of the ISR catches up first; one without others has nobody to ask.
-        assert told[1] in reported.host.directories
-        assert told[2] in reported.host.directories
-        waiting = asyncio.create_task(reported.reports.all_known())
-        await asyncio.sleep(0)
-        reported.accept()
-        await waiting
-
-        # Somebody made the other replica leader: now this one may follow, and be known.
-        reported.metadata.apply(change(isr=(2,), leader=2, index=0))
-        assert reported.sender.reports[-1][0] == 0
-        assert reported.sender.reports[-1][1] in reported.host.directories
-
-    run(tmp_path, test)
-
-
-def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after_a_restart_either(
-    tmp_path: Path,
+async def test_unreported_replica_of_a_failed_directory_is_reported_in_it(
+    reported: Reported,
 ) -> None:
-    async def test(reported: Reported) -> None:
-        host = reported.host
-        log_dir, lost = host.dirs[0], (LOST, directory_id(20))
-        for index in range(4):
-            loaded = create_log(
-                log_dir.fs,
-                log_dir.path,
-                TP._replace(partition=index),
-                TOPIC_ID,
-                LogConfig(),
-                log_dir.files,
-            )
-            host.manager.placement.add_loaded(loaded, log_dir, 0)
-        reported.begin(
-            partition_record((1, 2), lost, index=0),
-            partition_record((1, 2), (host.directory(0), directory_id(20)), index=1),
-            partition_record((1, 2), lost, index=2),
-            partition_record((1,), (LOST,), index=3),
-            change(isr=(1,), leader=-1, index=0),
-            change(isr=(1,), leader=1, index=1),
-            change(isr=(2,), leader=2, index=2),
-            change(leader=-1, index=3),
+    reported.begin(partition_record((1,), (UNASSIGNED,)))
+    await reported.host.online()
+    reported.reports.review()
+    await until(lambda: bool(reported.sender.reports))
+    failed = reported.host.log_dirs.by_id(reported.sender.reports[0][1])
+    assert failed is not None
+
+    # The controller still takes it for online; hearing of the directory it will know better.
+    reported.host.log_dirs.fail(failed, "test")
+    reported.reports.review()
+
+    assert reported.sender.reports == [(0, failed.directory_id)]
+
+
+async def test_replica_that_may_lie_in_a_dead_directory_is_lost_if_the_controller_sees_it_online(
+    reported: Reported,
+) -> None:
+    reported.host.log_dirs.fail(reported.host.dirs[0], "test")
+    reported.begin(
+        partition_record((1, 2), (MIGRATING, directory_id(20)), index=0),
+        partition_record((1, 2), (UNKNOWN, directory_id(20)), index=1),
+    )
+    reported.reports.review()
+    assert reported.sender.reports == [(0, LOST)]
+
+
+async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(
+    reported: Reported,
+) -> None:
+    lost = (UNKNOWN, directory_id(20))
+    reported.begin(
+        partition_record((1, 2), lost, index=0),
+        partition_record((1, 2), lost, index=1),
+        partition_record((1,), (UNKNOWN,), index=2),
+        change(isr=(1,), leader=-1, index=0),
+        change(isr=(2,), leader=2, index=1),
+        change(leader=-1, index=2),
+    )
+    for index in range(3):
+        await reported.host.online(TP._replace(partition=index))
+    reported.reports.review()
+    told = dict(reported.sender.reports)
+    assert told[0] == LOST
+    # One that is out of the ISR catches up first; one without others has nobody to ask.
+    assert told[1] in reported.host.directories
+    assert told[2] in reported.host.directories
+    waiting = asyncio.create_task(reported.reports.all_known())
+    await asyncio.sleep(0)
+    reported.accept()
+    await waiting
+
+    # Somebody made the other replica leader: now this one may follow, and be known.
+    reported.metadata.apply(change(isr=(2,), leader=2, index=0))
+    assert reported.sender.reports[-1][0] == 0
+    assert reported.sender.reports[-1][1] in reported.host.directories
+
+
+async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after_a_restart_either(
+    reported: Reported,
+) -> None:
+    host = reported.host
+    log_dir, lost = host.dirs[0], (LOST, directory_id(20))
+    for index in range(4):
+        loaded = create_log(
+            log_dir.fs,
+            log_dir.path,
+            TP._replace(partition=index),
+            TOPIC_ID,
+            LogConfig(),
+            log_dir.files,
         )
-        reported.reports.review()
+        host.manager.placement.add_loaded(loaded, log_dir, 0)
+    reported.begin(
+        partition_record((1, 2), lost, index=0),
+        partition_record((1, 2), (host.directory(0), directory_id(20)), index=1),
+        partition_record((1, 2), lost, index=2),
+        partition_record((1,), (LOST,), index=3),
+        change(isr=(1,), leader=-1, index=0),
+        change(isr=(1,), leader=1, index=1),
+        change(isr=(2,), leader=2, index=2),
+        change(leader=-1, index=3),
+    )
+    reported.reports.review()
 
-        # The first is told to be lost already; one that never had a record was never lost.
-        first = await host.online()
-        assert first.data_loss is DataLoss.REPORTED
-        assert dict(reported.sender.reports) == {2: host.directory(0), 3: host.directory(0)}
-
-    run(tmp_path, test)
-
-
-def test_replica_that_its_broker_hears_of_first_at_its_start_may_lead(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        here = (reported.host.directory(0), directory_id(20))
-        reported.new = {0}
-        reported.begin(
-            # Made while this broker was dead and not fenced yet, and the others were.
-            partition_record((1, 2), here, index=0),
-            partition_record((1, 2), here, index=1),
-            change(isr=(1,), leader=-1, index=0),
-            change(isr=(1,), leader=-1, index=1),
-        )
-        for index in range(2):
-            await reported.host.online(TP._replace(partition=index))
-        reported.reports.review()
-
-        assert reported.sender.reports == [(1, LOST)]
-
-    run(tmp_path, test)
+    # The first is told to be lost already; one that never had a record was never lost.
+    first = await host.online()
+    assert first.data_loss is DataLoss.REPORTED
+    assert dict(reported.sender.reports) == {2: host.directory(0), 3: host.directory(0)}
 
 
-def test_new_replica_is_no_replacement(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        reported.begin()
-        reported.metadata.apply(
-            partition_record((1, 2), (reported.host.directory(0), directory_id(20))),
-            change(isr=(1,), leader=1),
-        )
-        await reported.host.online()
-        reported.reports.review()
-        assert reported.sender.reports == []
+async def test_replica_that_its_broker_hears_of_first_at_its_start_may_lead(
+    reported: Reported,
+) -> None:
+    here = (reported.host.directory(0), directory_id(20))
+    reported.new = {0}
+    reported.begin(
+        # Made while this broker was dead and not fenced yet, and the others were.
+        partition_record((1, 2), here, index=0),
+        partition_record((1, 2), here, index=1),
+        change(isr=(1,), leader=-1, index=0),
+        change(isr=(1,), leader=-1, index=1),
+    )
+    for index in range(2):
+        await reported.host.online(TP._replace(partition=index))
+    reported.reports.review()
 
-    run(tmp_path, test)
-
-
-def test_replica_removed_by_hand_is_found_and_lost_alone(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        directory = reported.host.directory(0)
-        reported.begin(*(partition_record((1,), (directory,), index=index) for index in range(2)))
-        lost = await reported.host.online()
-        healthy = await reported.host.online(TP._replace(partition=1))
-        # At once: what is removed file by file may get a new one meanwhile.
-        (reported.host.dirs[0].path / "orders-0").rename(tmp_path / "removed")
-
-        await reported.reports.find_lost_replicas()
-
-        assert isinstance(lost.state, Offline)
-        assert healthy.is_online
-        assert reported.sender.reports == [(0, LOST)]
-        assert len(reported.host.log_dirs.online()) == 2
-
-    run(tmp_path, test)
+    assert reported.sender.reports == [(1, LOST)]
 
 
-def test_announced_move_is_not_corrected_before_it_happened(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        here, there = reported.host.directories
-        reported.begin(partition_record((1,), (here,)))
-        await reported.host.online()
-        reported.reports.assign(TOPIC_ID, 0, there, lambda: None)
-        # The metadata is ahead of the swap of the two logs.
-        reported.metadata.apply(
-            PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(there,))
-        )
-        reported.reports.review()
-        assert reported.sender.reports == [(0, there)]
-
-    run(tmp_path, test)
+async def test_new_replica_is_no_replacement(reported: Reported) -> None:
+    reported.begin()
+    reported.metadata.apply(
+        partition_record((1, 2), (reported.host.directory(0), directory_id(20))),
+        change(isr=(1,), leader=1),
+    )
+    await reported.host.online()
+    reported.reports.review()
+    assert reported.sender.reports == []
 
 
-def test_without_directories_in_the_metadata_nothing_is_reported(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        reported.metadata.apply(
-            feature(16), broker(1), topic(), partition_record((1,), (MIGRATING,))
-        )
-        await reported.host.online()
-        reported.reports.review()
-        await asyncio.wait_for(reported.reports.all_known(), 0.5)
-        assert reported.sender.reports == []
+async def test_replica_removed_by_hand_is_found_and_lost_alone(
+    tmp_path: Path, reported: Reported
+) -> None:
+    directory = reported.host.directory(0)
+    reported.begin(*(partition_record((1,), (directory,), index=index) for index in range(2)))
+    lost = await reported.host.online()
+    healthy = await reported.host.online(TP._replace(partition=1))
+    # At once: what is removed file by file may get a new one meanwhile.
+    (reported.host.dirs[0].path / "orders-0").rename(tmp_path / "removed")
 
-    run(tmp_path, test)
+    await reported.reports.find_lost_replicas()
+
+    assert isinstance(lost.state, Offline)
+    assert healthy.is_online
+    assert reported.sender.reports == [(0, LOST)]
+    assert len(reported.host.log_dirs.online()) == 2
+
+
+async def test_announced_move_is_not_corrected_before_it_happened(reported: Reported) -> None:
+    here, there = reported.host.directories
+    reported.begin(partition_record((1,), (here,)))
+    await reported.host.online()
+    reported.reports.assign(TOPIC_ID, 0, there, lambda: None)
+    # The metadata is ahead of the swap of the two logs.
+    reported.metadata.apply(
+        PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(there,))
+    )
+    reported.reports.review()
+    assert reported.sender.reports == [(0, there)]
+
+
+async def test_without_directories_in_the_metadata_nothing_is_reported(reported: Reported) -> None:
+    reported.metadata.apply(feature(16), broker(1), topic(), partition_record((1,), (MIGRATING,)))
+    await reported.host.online()
+    reported.reports.review()
+    await asyncio.wait_for(reported.reports.all_known(), 0.5)
+    assert reported.sender.reports == []

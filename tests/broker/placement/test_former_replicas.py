@@ -9,7 +9,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,10 +23,9 @@ from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_loader import load_log
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+from tests.broker.moves.moving import Moving
 from tests.broker.moves.test_copies_on_slow_disks import SlowDisk
-from tests.broker.moves.test_moves import Moving, run
 from tests.broker.replicas import (
     TOPIC_ID,
     TP,
@@ -54,6 +52,11 @@ def name_of_the_former_replica(
         monkeypatch.setattr(names, "DIR_NAME_CHARS_MAX", len(left) - 1)
 
 
+@pytest.fixture
+def disk() -> SlowDisk:
+    return SlowDisk()
+
+
 async def moved(moving: Moving, disk: SlowDisk) -> Partition:
     """Move a replica to directory 1, which fails before the copy is on its disk."""
     host = moving.host
@@ -61,8 +64,7 @@ async def moved(moving: Moving, disk: SlowDisk) -> Partition:
     host.log_dirs.add_return_listener(host.manager.roles)
     partition = await moving.begin()
     disk.syncs.open.clear()
-    assert moving.alter(1) is ErrorCode.NONE
-    await moving.over()
+    await moving.moved(1)
     await until(lambda: moving.names(0) == ["stray"])
     host.log_dirs.fail(host.dirs[1], "test")
     disk.syncs.open.set()
@@ -116,121 +118,94 @@ def lose_the_end(moving: Moving) -> None:
         os.truncate(segment, 0)
 
 
-def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(tmp_path: Path) -> None:
-    disk = SlowDisk()
+async def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(
+    moving: Moving, disk: SlowDisk
+) -> None:
+    partition = await moved(moving, disk)
+    lose_the_end(moving)
+    assert moving.asked == [1]
+    counts = [each.replica_count for each in moving.host.log_dirs.all]
 
-    async def test(moving: Moving) -> None:
-        partition = await moved(moving, disk)
-        lose_the_end(moving)
-        assert moving.asked == [1]
-        counts = [each.replica_count for each in moving.host.log_dirs.all]
+    life = await revived(moving)
 
-        life = await revived(moving)
-
-        assert isinstance(partition.state, Leading)
-        assert partition.log is not None
-        assert partition.log.log_dir is moving.host.dirs[0]
-        moving.check(partition)
-        # The controller is told where it is, and both directories have one folder of it.
-        assert moving.asked[0] == 0
-        await until(lambda: (moving.names(0), moving.names(1)) == (["current"], ["stray"]))
-        assert moving.host.dirs[0].replica_count == counts[0] + 1
-        assert life.replica_count == 0
-        await moving.produce()
-        # It may be moved again, and this time the former one goes.
-        assert moving.alter(2) is ErrorCode.NONE
-        await moving.over()
-        await until(lambda: (moving.names(0), moving.names(2)) == (["delete"], ["current"]))
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+    assert isinstance(partition.state, Leading)
+    assert moving.log.log_dir is moving.host.dirs[0]
+    moving.check()
+    # The controller is told where it is, and both directories have one folder of it.
+    assert moving.asked[0] == 0
+    await until(lambda: (moving.names(0), moving.names(1)) == (["current"], ["stray"]))
+    assert moving.host.dirs[0].replica_count == counts[0] + 1
+    assert life.replica_count == 0
+    await moving.produce()
+    # It may be moved again, and this time the former one goes.
+    await moving.moved(2)
+    await until(lambda: (moving.names(0), moving.names(2)) == (["delete"], ["current"]))
+    moving.check()
 
 
 @pytest.mark.parametrize("lost", ["folder", "topic id"])
-def test_copy_that_is_gone_or_cannot_be_told_gives_way_to_what_it_was_moved_from(
-    tmp_path: Path, lost: str
+async def test_copy_that_is_gone_or_cannot_be_told_gives_way_to_what_it_was_moved_from(
+    lost: str, moving: Moving, disk: SlowDisk
 ) -> None:
-    disk = SlowDisk()
+    partition = await moved(moving, disk)
+    folder = moving.host.dirs[1].path / "orders-0"
+    if lost == "folder":
+        shutil.rmtree(folder)
+    else:
+        (folder / "partition.metadata").write_text("version: 0\n")
 
-    async def test(moving: Moving) -> None:
-        partition = await moved(moving, disk)
-        folder = moving.host.dirs[1].path / "orders-0"
-        if lost == "folder":
-            shutil.rmtree(folder)
-        else:
-            (folder / "partition.metadata").write_text("version: 0\n")
+    await revived(moving)
 
-        await revived(moving)
-
-        assert isinstance(partition.state, Leading)
-        assert partition.log is not None
-        assert partition.log.log_dir is moving.host.dirs[0]
-        moving.check(partition)
-        await until(lambda: moving.names(0) == ["current"])
-        assert moving.names(1) == ([] if lost == "folder" else ["stray"])
-        await moving.produce()
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+    assert isinstance(partition.state, Leading)
+    assert moving.log.log_dir is moving.host.dirs[0]
+    moving.check()
+    await until(lambda: moving.names(0) == ["current"])
+    assert moving.names(1) == ([] if lost == "folder" else ["stray"])
+    await moving.produce()
+    moving.check()
 
 
-def test_copy_that_lost_nothing_is_used(tmp_path: Path) -> None:
-    disk = SlowDisk()
+async def test_copy_that_lost_nothing_is_used(moving: Moving, disk: SlowDisk) -> None:
+    await moved(moving, disk)
 
-    async def test(moving: Moving) -> None:
-        partition = await moved(moving, disk)
+    life = await revived(moving)
 
-        life = await revived(moving)
-
-        assert partition.log is not None
-        assert partition.log.log_dir is life
-        moving.check(partition)
-        assert (moving.names(0), moving.names(1)) == (["stray"], ["current"])
-
-    run(tmp_path, test, disk)
+    assert moving.log.log_dir is life
+    moving.check()
+    assert (moving.names(0), moving.names(1)) == (["stray"], ["current"])
 
 
 @pytest.mark.parametrize("moment", ["before", "meanwhile", "after"])
-def test_former_replica_whose_directory_fails_too_is_not_used(tmp_path: Path, moment: str) -> None:
-    disk = SlowDisk()
+async def test_former_replica_whose_directory_fails_too_is_not_used(
+    moment: str, moving: Moving, disk: SlowDisk
+) -> None:
+    await moved(moving, disk)
+    lose_the_end(moving)
 
-    async def test(moving: Moving) -> None:
-        partition = await moved(moving, disk)
-        lose_the_end(moving)
+    life = await revived(moving, also_fails=moment)
 
-        life = await revived(moving, also_fails=moment)
-
-        # Less than it had, but more than none.
-        assert partition.log is not None
-        assert partition.log.log_dir is life
-        assert 0 < partition.log.end_offset < 180
-
-    run(tmp_path, test, disk)
+    # Less than it had, but more than none.
+    assert moving.log.log_dir is life
+    assert 0 < moving.log.end_offset < 180
 
 
 @pytest.mark.parametrize("has_lost", [True, False])
-def test_former_replica_that_comes_back_first_waits_for_the_copy(
-    tmp_path: Path, has_lost: bool
+async def test_former_replica_that_comes_back_first_waits_for_the_copy(
+    has_lost: bool, moving: Moving, disk: SlowDisk
 ) -> None:
-    disk = SlowDisk()
+    partition = await moved(moving, disk)
+    if has_lost:
+        lose_the_end(moving)
+    moving.host.log_dirs.fail(moving.host.dirs[0], "test")
+    moving.metadata.apply(directories_left(1, moving.host.directory(2)))
 
-    async def test(moving: Moving) -> None:
-        partition = await moved(moving, disk)
-        if has_lost:
-            lose_the_end(moving)
-        moving.host.log_dirs.fail(moving.host.dirs[0], "test")
-        moving.metadata.apply(directories_left(1, moving.host.directory(2)))
+    first = await revived(moving, 0)
+    assert partition.is_without_log
+    assert first.replica_count == 0
+    second = await revived(moving)
 
-        first = await revived(moving, 0)
-        assert partition.is_without_log
-        assert first.replica_count == 0
-        second = await revived(moving)
-
-        assert partition.log is not None
-        assert partition.log.log_dir is (first if has_lost else second)
-        moving.check(partition)
-
-    run(tmp_path, test, disk)
+    assert moving.log.log_dir is (first if has_lost else second)
+    moving.check()
 
 
 async def restarted(before: Moving, disk: SlowDisk, *, is_first_offline: bool) -> Moving:
@@ -275,52 +250,44 @@ async def restarted(before: Moving, disk: SlowDisk, *, is_first_offline: bool) -
 
 @pytest.mark.parametrize("is_first_offline", [True, False])
 @pytest.mark.parametrize("has_lost", [True, False])
-def test_former_replica_waits_for_its_copy_after_a_restart_too(
-    tmp_path: Path, is_first_offline: bool, has_lost: bool
+async def test_former_replica_waits_for_its_copy_after_a_restart_too(
+    is_first_offline: bool, has_lost: bool, moving: Moving, disk: SlowDisk
 ) -> None:
-    disk = SlowDisk()
-
-    async def test(before: Moving) -> None:
-        await moved(before, disk)
-        if has_lost:
-            lose_the_end(before)
-        after = await restarted(before, disk, is_first_offline=is_first_offline)
-        if is_first_offline:
-            await revived(after, 0)
-
-        await revived(after)
-
-        partition = after.host.manager.registry.partition(TP)
-        assert partition is not None
-        assert partition.log is not None
-        assert partition.log.log_dir is after.host.log_dirs.all[not has_lost]
-        after.check(partition)
-        left = (["current"], ["stray"]) if has_lost else (["stray"], ["current"])
-        await until(lambda: (after.names(0), after.names(1)) == left)
-        await after.host.stop()
-
-    run(tmp_path, test, disk)
-
-
-def test_former_replica_is_used_where_no_copy_can_come_back(tmp_path: Path) -> None:
-    disk = SlowDisk()
-
-    async def test(before: Moving) -> None:
-        await moved(before, disk)
-        after = await restarted(before, disk, is_first_offline=True)
-        shutil.rmtree(after.host.dirs[1].path)
-        after.host.dirs[1].path.mkdir()
-        # The controller does not know the new disk yet, so that nothing is made anew.
-        await revived(after, 1)
+    await moved(moving, disk)
+    if has_lost:
+        lose_the_end(moving)
+    after = await restarted(moving, disk, is_first_offline=is_first_offline)
+    if is_first_offline:
         await revived(after, 0)
 
-        partition = after.host.manager.registry.partition(TP)
-        assert partition is not None
-        assert partition.log is not None
-        after.check(partition)
-        # If there are others, and they are not in sync, it must not lead: what came since is gone.
-        assert partition.data_loss is DataLoss.SUSPECTED
-        await until(lambda: (after.names(0), after.names(1)) == (["current"], []))
-        await after.host.stop()
+    await revived(after)
 
-    run(tmp_path, test, disk)
+    partition = after.host.manager.registry.partition(TP)
+    assert partition is not None
+    assert partition.log is not None
+    assert partition.log.log_dir is after.host.log_dirs.all[not has_lost]
+    after.check()
+    left = (["current"], ["stray"]) if has_lost else (["stray"], ["current"])
+    await until(lambda: (after.names(0), after.names(1)) == left)
+    await after.host.stop()
+
+
+async def test_former_replica_is_used_where_no_copy_can_come_back(
+    moving: Moving, disk: SlowDisk
+) -> None:
+    await moved(moving, disk)
+    after = await restarted(moving, disk, is_first_offline=True)
+    shutil.rmtree(after.host.dirs[1].path)
+    after.host.dirs[1].path.mkdir()
+    # The controller does not know the new disk yet, so that nothing is made anew.
+    await revived(after, 1)
+    await revived(after, 0)
+
+    partition = after.host.manager.registry.partition(TP)
+    assert partition is not None
+    assert partition.log is not None
+    after.check()
+    # If there are others, and they are not in sync, it must not lead: what came since is gone.
+    assert partition.data_loss is DataLoss.SUSPECTED
+    await until(lambda: (after.names(0), after.names(1)) == (["current"], []))
+    await after.host.stop()

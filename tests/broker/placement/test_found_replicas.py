@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from pathlib import Path
 from typing import Any
@@ -161,107 +160,85 @@ def names(log_dir: LogDir) -> list[str]:
     return sorted(path.name.replace(HEX, "HEX") for path in log_dir.path.iterdir())
 
 
-def test_promotion_renames_the_copy_and_removes_the_log(tmp_path: Path) -> None:
-    async def body() -> None:
-        one, two = make_log_dirs(tmp_path, 2).all
-        logs = [loaded(one, is_future=False), loaded(two, is_future=True)]
+async def test_promotion_renames_the_copy_and_removes_the_log(tmp_path: Path) -> None:
+    one, two = make_log_dirs(tmp_path, 2).all
+    logs = [loaded(one, is_future=False), loaded(two, is_future=True)]
 
-        found = await settle(logs, image(TWO), ME, any_offline=False)
+    found = await settle(logs, image(TWO), ME, any_offline=False)
 
-        assert [each.log_dir for each in found.replicas] == [two]
-        assert not found.futures
-        assert not found.copies
-        assert names(two) == ["orders-0"]
-        assert [name.endswith("-delete") for name in names(one)] == [True]
-        assert (one.replica_count, two.replica_count) == (0, 1)
-        for log_dir in (one, two):
-            log_dir.stop()
-
-    asyncio.run(body())
+    assert [each.log_dir for each in found.replicas] == [two]
+    assert not found.futures
+    assert not found.copies
+    assert names(two) == ["orders-0"]
+    assert [name.endswith("-delete") for name in names(one)] == [True]
+    assert (one.replica_count, two.replica_count) == (0, 1)
 
 
-def test_a_copy_is_on_its_disk_before_the_others_are_removed(
+async def test_a_copy_is_on_its_disk_before_the_others_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B45, where the process ended between a swap and the sync of the copy."""
 
-    async def body() -> None:
-        one, two = make_log_dirs(tmp_path, 2).all
-        former, copy = swapped(one, two)
-        at_the_sync: list[str] = []
-        synced = LogFiles.sync
+    one, two = make_log_dirs(tmp_path, 2).all
+    former, copy = swapped(one, two)
+    at_the_sync: list[str] = []
+    synced = LogFiles.sync
 
-        def sync(files: LogFiles, *args: Any, **options: Any) -> None:
-            at_the_sync.extend((files.directory.parent.name, *names(one)))
-            synced(files, *args, **options)
+    def sync(files: LogFiles, *args: Any, **options: Any) -> None:
+        at_the_sync.extend((files.directory.parent.name, *names(one)))
+        synced(files, *args, **options)
 
-        monkeypatch.setattr(LogFiles, "sync", sync)
+    monkeypatch.setattr(LogFiles, "sync", sync)
 
-        await settle([former, copy], image(TWO), ME, any_offline=False)
+    await settle([former, copy], image(TWO), ME, any_offline=False)
 
-        assert at_the_sync == ["d2", "orders-0.movedHEX-stray"]
-        assert copy.log.state.recovery_point == 2
-        assert [name.endswith("-delete") for name in names(one)] == [True]
-        for log_dir in (one, two):
-            log_dir.stop()
-
-    asyncio.run(body())
+    assert at_the_sync == ["d2", "orders-0.movedHEX-stray"]
+    assert copy.log.state.recovery_point == 2
+    assert [name.endswith("-delete") for name in names(one)] == [True]
 
 
-def test_the_others_stay_where_the_directory_of_the_copy_fails(
+async def test_the_others_stay_where_the_directory_of_the_copy_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path, 2)
-        one, two = log_dirs.all
-        former, copy = swapped(one, two)
+    log_dirs = make_log_dirs(tmp_path, 2)
+    one, two = log_dirs.all
+    former, copy = swapped(one, two)
 
-        def sync(*_: Any, **__: Any) -> None:
-            raise OSError(errno.EIO, "it does not sync")
+    def sync(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, "it does not sync")
 
-        monkeypatch.setattr(LogFiles, "sync", sync)
+    monkeypatch.setattr(LogFiles, "sync", sync)
 
-        found = await settle([former, copy], image(TWO), ME, any_offline=False)
+    found = await settle([former, copy], image(TWO), ME, any_offline=False)
 
-        assert not found.replicas
-        assert names(one) == ["orders-0.movedHEX-stray"]
-        assert not two.is_online
-        log_dirs.stop()
-
-    asyncio.run(body())
+    assert not found.replicas
+    assert names(one) == ["orders-0.movedHEX-stray"]
+    assert not two.is_online
 
 
 @pytest.mark.parametrize("is_future", [True, False])
-def test_a_copy_alone_is_noted_as_one_that_may_lack_records(
+async def test_a_copy_alone_is_noted_as_one_that_may_lack_records(
     tmp_path: Path, is_future: bool
 ) -> None:
-    async def body() -> None:
-        _, two = make_log_dirs(tmp_path, 2).all
-        copy = loaded(two, is_future=is_future)
-        if not is_future:
-            # What a move has left, as the directory of its copy is gone.
-            copy.log.files.rename_to(moved_dir(copy.log.topic_partition, HEX))
+    _, two = make_log_dirs(tmp_path, 2).all
+    copy = loaded(two, is_future=is_future)
+    if not is_future:
+        # What a move has left, as the directory of its copy is gone.
+        copy.log.files.rename_to(moved_dir(copy.log.topic_partition, HEX))
 
-        found = await settle([copy], image(TWO), ME, any_offline=False)
+    found = await settle([copy], image(TWO), ME, any_offline=False)
 
-        assert found.copies == {copy.log.topic_partition}
-        assert names(two) == ["orders-0"]
-        two.stop()
-
-    asyncio.run(body())
+    assert found.copies == {copy.log.topic_partition}
+    assert names(two) == ["orders-0"]
 
 
-def test_a_copy_alone_of_the_last_in_sync_waits_while_a_directory_is_offline(
+async def test_a_copy_alone_of_the_last_in_sync_waits_while_a_directory_is_offline(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        _, two = make_log_dirs(tmp_path, 2).all
-        copy = loaded(two, is_future=True)
+    _, two = make_log_dirs(tmp_path, 2).all
+    copy = loaded(two, is_future=True)
 
-        found = await settle([copy], image(TWO), ME, any_offline=True)
+    found = await settle([copy], image(TWO), ME, any_offline=True)
 
-        assert found.waiting == {copy.log.topic_partition}
-        assert names(two) == ["orders-0.HEX-future"]
-        two.stop()
-
-    asyncio.run(body())
+    assert found.waiting == {copy.log.topic_partition}
+    assert names(two) == ["orders-0.HEX-future"]

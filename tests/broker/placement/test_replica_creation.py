@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -20,11 +19,16 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.ids import TopicId
-from tests.broker.disks import DeadDisk, FaultyFileSystem, directory_id, make_log_dirs
+from tests.broker.disks import (
+    DeadDisk,
+    FaultPlan,
+    directory_id,
+    fails,
+    make_log_dirs,
+)
 from tests.broker.logs import TOPIC_ID as LOGS_TOPIC_ID
 from tests.broker.logs import no_checkpoints, topic_partition
 from tests.broker.replicas import (
-    DEADLINE_S,
     ME,
     TOPIC_ID,
     TP,
@@ -38,116 +42,97 @@ from tests.broker.replicas import (
 )
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(2 * DEADLINE_S):
-            await test()
-
-    asyncio.run(bounded())
-
-
-def test_other_work_of_a_directory_finds_its_way_between_creations(tmp_path: Path) -> None:
-    async def body() -> None:
-        disk = DeadDisk()
-        log_dirs = make_log_dirs(tmp_path, 1, fs=disk)
-        placement = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
-        disk.resume = threading.Event()
-        creations = [
-            placement.create(
-                topic_partition(number), TopicId(LOGS_TOPIC_ID), LogConfig(), directory_id(1)
-            )
-            for number in range(CREATIONS_PER_CALL + 20)
-        ]
-        for _ in range(4):
-            await asyncio.sleep(0)
-        done_before: list[int] = []
-        (log_dir,) = log_dirs.all
-        append = log_dir.run(lambda: done_before.append(len(list(log_dir.path.iterdir()))))
-        disk.resume.set()
-        await append
-        await asyncio.gather(*(each for each in creations if each is not None))
-        assert done_before == [CREATIONS_PER_CALL]
-        assert len(list(log_dir.path.iterdir())) == CREATIONS_PER_CALL + 20
-        await placement.close()
-        log_dirs.stop()
-
-    run(body)
+async def test_other_work_of_a_directory_finds_its_way_between_creations(tmp_path: Path) -> None:
+    disk = DeadDisk()
+    log_dirs = make_log_dirs(tmp_path, 1, fs=disk)
+    placement = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
+    disk.resume = threading.Event()
+    creations = [
+        placement.create(
+            topic_partition(number), TopicId(LOGS_TOPIC_ID), LogConfig(), directory_id(1)
+        )
+        for number in range(CREATIONS_PER_CALL + 20)
+    ]
+    for _ in range(4):
+        await asyncio.sleep(0)
+    done_before: list[int] = []
+    (log_dir,) = log_dirs.all
+    append = log_dir.run(lambda: done_before.append(len(list(log_dir.path.iterdir()))))
+    disk.resume.set()
+    await append
+    await asyncio.gather(*(each for each in creations if each is not None))
+    assert done_before == [CREATIONS_PER_CALL]
+    assert len(list(log_dir.path.iterdir())) == CREATIONS_PER_CALL + 20
+    await placement.close()
 
 
-def test_topic_that_is_replaced_while_it_is_created_is_followed_by_the_next(tmp_path: Path) -> None:
-    async def body() -> None:
-        host = Host(tmp_path, dir_count=1)
-        metadata = Metadata(host.manager.roles)
-        metadata.apply(feature(), broker(1, *host.directories))
-        topic_id = TOPIC_ID
-        for number in range(4):
-            topic_id = TopicId(UUID(int=0x5000 + number))
-            if number:
-                last = TopicId(UUID(int=0x5000 + number - 1))
-                metadata.apply(RemoveTopicRecord(topic_id=last))
-            metadata.apply(
-                topic(topic_id=topic_id),
-                partition_record((1,), (host.directory(0),), topic_id=topic_id),
-            )
-        await host.online()
-        replica = host.manager.registry.partition(TP)
-        assert replica is not None
-        assert replica.log is not None
-        assert replica.log.files.topic_id == topic_id
-        await until(lambda: len(host.removed) == 3)
-        assert host.dirs[0].is_online
-        await host.stop()
-
-    run(body)
+async def test_topic_that_is_replaced_while_it_is_created_is_followed_by_the_next(
+    tmp_path: Path,
+) -> None:
+    host = Host(tmp_path, dir_count=1)
+    metadata = Metadata(host.manager.roles)
+    metadata.apply(feature(), broker(1, *host.directories))
+    topic_id = TOPIC_ID
+    for number in range(4):
+        topic_id = TopicId(UUID(int=0x5000 + number))
+        if number:
+            last = TopicId(UUID(int=0x5000 + number - 1))
+            metadata.apply(RemoveTopicRecord(topic_id=last))
+        metadata.apply(
+            topic(topic_id=topic_id),
+            partition_record((1,), (host.directory(0),), topic_id=topic_id),
+        )
+    await host.online()
+    replica = host.manager.registry.partition(TP)
+    assert replica is not None
+    assert replica.log is not None
+    assert replica.log.files.topic_id == topic_id
+    await until(lambda: len(host.removed) == 3)
+    assert host.dirs[0].is_online
+    await host.stop()
 
 
 @pytest.mark.parametrize("is_assigned", [False, True], ids=["unassigned", "the only one, moving"])
-def test_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
+async def test_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
     tmp_path: Path, is_assigned: bool
 ) -> None:
-    async def body() -> None:
-        host = Host(tmp_path, dir_count=3)
-        metadata = Metadata(host.manager.roles)
-        records = [
-            feature(),
-            broker(1, *host.directories),
-            topic(),
-            partition_record((1,), (host.directory(1) if is_assigned else UNASSIGNED,)),
-            # Of this one another broker has the records.
-            partition_record((1, 2), (host.directory(1), UNASSIGNED), index=2),
-        ]
-        # What the process before this one had read.
-        earlier = Metadata()
-        earlier.apply(*records)
-        host.manager.placement.note_earlier(earlier.image, ME)
-        host.log_dirs.fail(host.dirs[0], "test")
+    host = Host(tmp_path, dir_count=3)
+    metadata = Metadata(host.manager.roles)
+    records = [
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        partition_record((1,), (host.directory(1) if is_assigned else UNASSIGNED,)),
+        # Of this one another broker has the records.
+        partition_record((1, 2), (host.directory(1), UNASSIGNED), index=2),
+    ]
+    # What the process before this one had read.
+    earlier = Metadata()
+    earlier.apply(*records)
+    host.manager.placement.note_earlier(earlier.image, ME)
+    host.log_dirs.fail(host.dirs[0], "test")
 
-        metadata.apply(*records)
-        replica = host.manager.registry.partition(TP)
-        assert replica is not None
-        assert isinstance(replica.state, Absent)
-        # What was created since then cannot be in there.
-        metadata.apply(partition_record((1,), (UNASSIGNED,), index=1))
-        online = host.manager.registry.online_replicas
-        await until(lambda: {p.topic_partition.partition for p, _ in online()} == {1, 2})
-        assert isinstance(replica.state, Absent)
-        await host.stop()
-
-    run(body)
+    metadata.apply(*records)
+    replica = host.manager.registry.partition(TP)
+    assert replica is not None
+    assert isinstance(replica.state, Absent)
+    # What was created since then cannot be in there.
+    metadata.apply(partition_record((1,), (UNASSIGNED,), index=1))
+    online = host.manager.registry.online_replicas
+    await until(lambda: {p.topic_partition.partition for p, _ in online()} == {1, 2})
+    assert isinstance(replica.state, Absent)
+    await host.stop()
 
 
-def test_unassigned_replica_is_created_when_all_directories_are_there(tmp_path: Path) -> None:
-    async def body() -> None:
-        host = Host(tmp_path, dir_count=3)
-        metadata = Metadata(host.manager.roles)
-        metadata.apply(feature(), broker(1, *host.directories), topic())
-        metadata_before = metadata.image
-        host.manager.placement.note_earlier(metadata_before, ME)
-        metadata.apply(partition_record((1,), (UNASSIGNED,)))
-        await host.online()
-        await host.stop()
-
-    run(body)
+async def test_unassigned_replica_is_created_when_all_directories_are_there(tmp_path: Path) -> None:
+    host = Host(tmp_path, dir_count=3)
+    metadata = Metadata(host.manager.roles)
+    metadata.apply(feature(), broker(1, *host.directories), topic())
+    metadata_before = metadata.image
+    host.manager.placement.note_earlier(metadata_before, ME)
+    metadata.apply(partition_record((1,), (UNASSIGNED,)))
+    await host.online()
+    await host.stop()
 
 
 def folders(path: Path) -> list[str]:
@@ -165,90 +150,53 @@ class DiesWhenRenaming(PosixFileSystem):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
 
 
-def created(tmp_path: Path, disk: PosixFileSystem) -> tuple[bool, list[str], list[str]]:
-    """Create a replica where the first of two disks is this one, and look at both."""
-
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path, 2, fs=disk)
-        placement = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
-        creation = placement.create(
-            topic_partition(0), TopicId(LOGS_TOPIC_ID), LogConfig(), UNASSIGNED
-        )
-        assert creation is not None
-        found.append(await creation is not None)
-        assert not log_dirs.all[0].is_online
-        await placement.close()
-        log_dirs.stop()
-
-    found: list[bool] = []
-    run(body)
-    return found[0], folders(tmp_path / "d1"), folders(tmp_path / "d2")
-
-
-def test_directory_that_dies_in_a_creation_has_no_second_log_when_it_is_back(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("disk", "found"),
+    [
+        (FaultPlan({"write_bytes": fails(errno.EIO)}), (True, [], ["orders-0"])),
+        # It may have got its name, so that it is not created elsewhere.
+        (DiesWhenRenaming(), (False, ["orders-0"], [])),
+    ],
+)
+async def test_directory_that_dies_in_a_creation_has_no_second_log_when_it_is_back(
+    tmp_path: Path, disk: PosixFileSystem, found: tuple[bool, list[str], list[str]]
 ) -> None:
-    disk = FaultyFileSystem()
-    disk.error = errno.EIO
-    assert created(tmp_path, disk) == (True, [], ["orders-0"])
+    log_dirs = make_log_dirs(tmp_path, 2, fs=disk)
+    placement = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
+    creation = placement.create(topic_partition(0), TopicId(LOGS_TOPIC_ID), LogConfig(), UNASSIGNED)
+    assert creation is not None
+    is_made = await creation is not None
+    assert not log_dirs.all[0].is_online
+    await placement.close()
+    assert (is_made, folders(tmp_path / "d1"), folders(tmp_path / "d2")) == found
 
 
-def test_log_that_may_have_got_its_name_is_not_created_elsewhere(tmp_path: Path) -> None:
-    assert created(tmp_path, DiesWhenRenaming()) == (False, ["orders-0"], [])
-
-
-class NoInodes(PosixFileSystem):
-    """A disk that says it has room, and takes no new folder."""
-
-    is_used_up = True
-
-    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
-        if self.is_used_up:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        super().mkdir(path, parents=parents, exist_ok=exist_ok)
-
-
-class NoRoomForFiles(NoInodes):
-    """A disk that takes a new folder, and nothing in it."""
-
-    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
-        PosixFileSystem.mkdir(self, path, parents=parents, exist_ok=exist_ok)
-
-    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-        if self.is_used_up:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        super().write_bytes(path, data, sync=sync)
-
-
-@pytest.mark.parametrize("kind", [NoInodes, NoRoomForFiles])
-def test_replica_waits_for_room_where_no_disk_takes_it_and_leaves_nothing_there(
-    tmp_path: Path, kind: type[NoInodes]
+@pytest.mark.parametrize("call", ["mkdir", "write_bytes"])
+async def test_replica_waits_for_room_where_no_disk_takes_it_and_leaves_nothing_there(
+    tmp_path: Path, call: str
 ) -> None:
-    async def body() -> None:
-        disk = kind()
-        host = Host(tmp_path, fs=disk)
-        metadata = Metadata(host.manager.roles)
-        metadata.apply(
-            feature(),
-            broker(1, *host.directories),
-            topic(),
-            partition_record((1,), (UNASSIGNED,)),
-        )
-        replica = host.manager.registry.partition(TP)
-        assert replica is not None
+    disk = FaultPlan({call: fails(errno.ENOSPC)})
+    host = Host(tmp_path, fs=disk)
+    metadata = Metadata(host.manager.roles)
+    metadata.apply(
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        partition_record((1,), (UNASSIGNED,)),
+    )
+    replica = host.manager.registry.partition(TP)
+    assert replica is not None
 
-        await until(lambda: isinstance(replica.state, Absent))
+    await until(lambda: isinstance(replica.state, Absent))
 
-        assert all(log_dir.is_online for log_dir in host.dirs)
-        assert all(log_dir.space.disk.is_full for log_dir in host.dirs)
-        assert [log_dir.replica_count for log_dir in host.dirs] == [0, 0]
-        assert [[*log_dir.path.iterdir()] for log_dir in host.dirs] == [[], []]
-        disk.is_used_up = False
-        for log_dir in host.dirs:
-            log_dir.space.disk.denial = None
-            host.manager.roles.log_dir_condition_changed(log_dir)
-        assert (await host.online()) is replica
-        assert sum(log_dir.replica_count for log_dir in host.dirs) == 1
-        await host.stop()
-
-    run(body)
+    assert all(log_dir.is_online for log_dir in host.dirs)
+    assert all(log_dir.space.disk.is_full for log_dir in host.dirs)
+    assert [log_dir.replica_count for log_dir in host.dirs] == [0, 0]
+    assert [[*log_dir.path.iterdir()] for log_dir in host.dirs] == [[], []]
+    disk.plan.clear()
+    for log_dir in host.dirs:
+        log_dir.space.disk.denial = None
+        host.manager.roles.log_dir_condition_changed(log_dir)
+    assert (await host.online()) is replica
+    assert sum(log_dir.replica_count for log_dir in host.dirs) == 1
+    await host.stop()

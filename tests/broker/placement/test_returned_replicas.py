@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from uuid import UUID
+
+import pytest
 
 from broker.assemblies.replicas import ReplicaManager
 from broker.disk.directory.log_dir import LogDir
@@ -14,6 +15,7 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life.loading import load_revived
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import DataLoss, Following, Leading, Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
@@ -92,6 +94,20 @@ class Story:
         for partition in self.host.manager.registry.partitions():
             await self.host.online(partition.topic_partition)
 
+    def log(self, index: int = 0) -> PartitionLog:
+        found = self.replica(index).log
+        assert found is not None
+        return found
+
+    def cordon(self, is_cordoned: bool) -> None:
+        for log_dir in self.host.log_dirs.all:
+            log_dir.is_cordoned = is_cordoned
+
+    async def known(self, *directories: DirectoryId) -> None:
+        """Let the controller know the directories, and the broker do what comes of it."""
+        self.metadata.apply(broker(1, *directories))
+        await quiet(self.host.log_dirs.all)
+
     def fail(self) -> DirectoryId:
         """Let directory 0 fail, and the controller notice."""
         failed = self.first.directory_id
@@ -115,13 +131,24 @@ class Story:
         shutil.rmtree(self.first.path)
         self.first.path.mkdir()
 
+    async def replaced(self) -> DirectoryId:
+        """Replace the disk of a follower; returns the directory that is left."""
+        here, there = self.host.directories
+        await self.begin(partition_record((2, 1), (OTHER, here)))
+        self.replace_first(change(isr=(2,)))
+        return there
+
     async def revive(
-        self, new_id: DirectoryId | None = None, former: LogDir | None = None
+        self,
+        new_id: DirectoryId | None = None,
+        former: LogDir | None = None,
+        in_use: Collection[object] | None = None,
     ) -> LogDir:
         former = former or self.first
         identity = former.disk.identity(former.path)
         life = former.next_life(new_id or former.directory_id, identity)
-        in_use = self.manager.roles.topic_partitions_in_use()
+        if in_use is None:
+            in_use = self.manager.roles.topic_partitions_in_use()
         logs = await load_revived(
             self.host.log_dirs,
             life,
@@ -137,373 +164,306 @@ class Story:
         return life
 
 
-def run(tmp_path: Path, test: Callable[[Story], Awaitable[None]]) -> None:
-    async def body() -> None:
-        async with asyncio.timeout(30):
-            story = Story(tmp_path)
-            await test(story)
-            await story.host.stop()
-            story.host.log_dirs.stop()
-
-    asyncio.run(body())
+@pytest.fixture
+async def story(tmp_path: Path) -> AsyncIterator[Story]:
+    made = Story(tmp_path)
+    yield made
+    await made.host.stop()
 
 
-def test_replica_comes_back_as_a_follower_with_its_log(tmp_path: Path) -> None:
-    async def test(story: Story) -> None:
-        here = story.host.directory(0)
-        await story.begin(partition_record((1, 2), (here, OTHER), isr=(1,)))
-        await story.host.produced(batch(5), acks=1)
-        old = story.replica().log
-        story.fail()
-        assert story.manager.roles.unsettled(story.first)
-        story.metadata.apply(change(leader=2, isr=(2,)), config("segment.bytes", "2000000"))
-        assert story.manager.roles.unsettled(story.first) == "the directory id is still registered"
-        story.metadata.apply(directories_left(1, story.host.directory(1)))
-        assert not story.manager.roles.unsettled(story.first)
+async def test_replica_comes_back_as_a_follower_with_its_log(story: Story) -> None:
+    here = story.host.directory(0)
+    await story.begin(partition_record((1, 2), (here, OTHER), isr=(1,)))
+    await story.host.produced(batch(5), acks=1)
+    old = story.replica().log
+    story.fail()
+    assert story.manager.roles.unsettled(story.first)
+    story.metadata.apply(change(leader=2, isr=(2,)), config("segment.bytes", "2000000"))
+    assert story.manager.roles.unsettled(story.first) == "the directory id is still registered"
+    story.metadata.apply(directories_left(1, story.host.directory(1)))
+    assert not story.manager.roles.unsettled(story.first)
 
-        life = await story.revive()
+    life = await story.revive()
 
-        replica = story.replica()
-        assert isinstance(replica.state, Following)
-        assert replica.log is not None
-        assert replica.log is not old
-        assert replica.log.log_dir is life
-        assert replica.log.end_offset == 5
-        assert replica.log.config.segment_bytes == 2_000_000
-        assert not replica.is_without_log
-        assert [each.log for each in story.manager.logs_in(life)] == [replica.log]
-        assert story.sender.told == {}
+    replica = story.replica()
+    assert isinstance(replica.state, Following)
+    assert replica.log is not old
+    assert story.log().log_dir is life
+    assert story.log().end_offset == 5
+    assert story.log().config.segment_bytes == 2_000_000
+    assert not replica.is_without_log
+    assert [each.log for each in story.manager.logs_in(life)] == [replica.log]
+    assert story.sender.told == {}
 
-        story.metadata.apply(broker(1, *story.host.directories), change(leader=1, isr=(2, 1)))
-        assert isinstance(replica.state, Leading)
-        result = await story.host.produced(batch(1), acks=1)
-        assert result.base_offset == 5
-
-    run(tmp_path, test)
+    story.metadata.apply(broker(1, *story.host.directories), change(leader=1, isr=(2, 1)))
+    assert isinstance(replica.state, Leading)
+    result = await story.host.produced(batch(1), acks=1)
+    assert result.base_offset == 5
 
 
-def test_replica_is_unsettled_as_long_as_the_metadata_counts_on_it(tmp_path: Path) -> None:
-    async def test(story: Story) -> None:
-        here = story.host.directory(0)
-        await story.begin(
-            partition_record((1, 2), (here, OTHER), index=0),
-            partition_record((1,), (here,), index=1),
-            partition_record((2, 1), (OTHER, here), index=2),
-        )
-        story.fail()
-        story.metadata.apply(directories_left(1, story.host.directory(1)))
-        steps = [change(leader=2, isr=(2,)), change(leader=-1, index=1), change(isr=(2,), index=2)]
-        for index, step in enumerate(steps):
-            assert f"{TOPIC}-{index}" in story.manager.roles.unsettled(story.first)
-            story.metadata.apply(step)
-        # The last one in sync stays in the ISR, without leading.
-        assert story.replica(1).registration.isr == (1,)
-        assert not story.manager.roles.unsettled(story.first)
-
-    run(tmp_path, test)
+async def test_replica_is_unsettled_as_long_as_the_metadata_counts_on_it(story: Story) -> None:
+    here = story.host.directory(0)
+    await story.begin(
+        partition_record((1, 2), (here, OTHER), index=0),
+        partition_record((1,), (here,), index=1),
+        partition_record((2, 1), (OTHER, here), index=2),
+    )
+    story.fail()
+    story.metadata.apply(directories_left(1, story.host.directory(1)))
+    steps = [change(leader=2, isr=(2,)), change(leader=-1, index=1), change(isr=(2,), index=2)]
+    for index, step in enumerate(steps):
+        assert f"{TOPIC}-{index}" in story.manager.roles.unsettled(story.first)
+        story.metadata.apply(step)
+    # The last one in sync stays in the ISR, without leading.
+    assert story.replica(1).registration.isr == (1,)
+    assert not story.manager.roles.unsettled(story.first)
 
 
-def test_replica_of_another_topic_of_that_name_is_put_aside(tmp_path: Path) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(partition_record((1, 2), (here, OTHER)))
-        story.fail()
-        story.metadata.apply(
-            directories_left(1, there),
-            RemoveTopicRecord(topic_id=TOPIC_ID),
-            topic(TOPIC, ANOTHER_TOPIC),
-            partition_record((1, 2), (UNASSIGNED, OTHER), topic_id=ANOTHER_TOPIC),
-        )
-        created = await story.host.online()
+async def test_replica_of_another_topic_of_that_name_is_put_aside(story: Story) -> None:
+    here, there = story.host.directories
+    await story.begin(partition_record((1, 2), (here, OTHER)))
+    story.fail()
+    story.metadata.apply(
+        directories_left(1, there),
+        RemoveTopicRecord(topic_id=TOPIC_ID),
+        topic(TOPIC, ANOTHER_TOPIC),
+        partition_record((1, 2), (UNASSIGNED, OTHER), topic_id=ANOTHER_TOPIC),
+    )
+    created = await story.host.online()
 
-        former = story.first
-        life = former.next_life(here, former.disk.identity(former.path))
-        logs = await load_revived(
-            story.host.log_dirs,
-            life,
-            lambda _id, partition: TopicPartition(TOPIC, partition),
-            lambda _: LogConfig(),
-            is_ours=lambda _: True,
-        )
-        life.replica_count = len(logs)
-        story.host.log_dirs.revive(former, life, logs)
+    life = await story.revive(in_use=frozenset())
 
-        assert created.log is not None
-        assert created.log.log_dir is story.host.log_dirs.all[1]
-        await until(lambda: len(list(life.path.glob("orders-0.*-stray"))) == 1)
-        assert life.replica_count == 0
-        assert not (life.path / "orders-0").exists()
-
-    run(tmp_path, test)
+    assert created.log is not None
+    assert created.log.log_dir is story.host.log_dirs.all[1]
+    await until(lambda: len(list(life.path.glob("orders-0.*-stray"))) == 1)
+    assert life.replica_count == 0
+    assert not (life.path / "orders-0").exists()
 
 
-def test_what_was_on_a_replaced_disk_is_made_anew_when_the_controller_knows_the_new_one(
-    tmp_path: Path,
+async def test_what_was_on_a_replaced_disk_is_made_anew_when_the_controller_knows_the_new_one(
+    story: Story,
 ) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(partition_record((2, 1), (OTHER, here)))
-        story.replace_first(change(isr=(2,)))
-        new_id = directory_id(15)
+    there = await story.replaced()
+    new_id = directory_id(15)
 
-        life = await story.revive(new_id)
-        story.metadata.apply(config("retention.ms", "1"))
-        await quiet(story.host.log_dirs.all)
+    life = await story.revive(new_id)
+    story.metadata.apply(config("retention.ms", "1"))
+    await quiet(story.host.log_dirs.all)
+    assert story.replica().is_without_log
+
+    story.metadata.apply(broker(1, there, new_id))
+    replica = await story.host.online()
+    assert isinstance(replica.state, Following)
+    assert story.log().end_offset == 0
+    assert story.log().log_dir in (life, story.host.log_dirs.all[1])
+    await until(lambda: bool(story.sender.told))
+    assert story.sender.told[0] == story.log().log_dir.directory_id
+
+
+async def test_what_was_on_a_replaced_disk_is_made_anew_when_no_other_directory_is_offline(
+    story: Story,
+) -> None:
+    here, there = story.host.directories
+    await story.begin(
+        partition_record((2, 1), (OTHER, here), index=0),
+        partition_record((2, 1), (OTHER, there), index=1),
+    )
+    third = story.add_offline_directory()
+    story.replace_first(change(isr=(2,)))
+
+    await story.revive(directory_id(15))
+    await story.known(there, directory_id(15))
+    assert isinstance(story.replica().state, Offline)
+    assert story.replica(1).is_online
+
+    await story.revive(former=third)
+    story.metadata.apply(broker(1, there, directory_id(15), directory_id(12)))
+    replica = await story.host.online()
+    assert isinstance(replica.state, Following)
+
+
+async def test_what_no_directory_took_is_made_anew_as_soon_as_one_takes_new_replicas(
+    story: Story,
+) -> None:
+    there = await story.replaced()
+    life = await story.revive(directory_id(15))
+    story.cordon(True)
+    await story.known(there, directory_id(15))
+    assert story.replica().is_without_log
+
+    life.is_cordoned = False
+    story.manager.roles.directories_opened()
+    await story.host.online()
+
+    assert story.log().log_dir is life
+
+
+async def test_log_that_comes_back_late_is_not_made_anew_even_if_it_fails_again(
+    tmp_path: Path, story: Story
+) -> None:
+    here, there = story.host.directories
+    await story.begin(partition_record((1, 2), (UNASSIGNED, OTHER)))
+    await story.host.produced(batch(5), acks=1)
+    kept = tmp_path / "kept"
+    shutil.copytree(story.first.path, kept)
+    story.replace_first(change(leader=2, isr=(2,)))
+    story.cordon(True)
+    await story.revive(directory_id(15))
+    story.metadata.apply(broker(1, there, directory_id(15)))
+
+    # The old disk is put back.
+    story.replace_first()
+    shutil.rmtree(story.first.path)
+    kept.rename(story.first.path)
+    await story.revive(here)
+    replica = story.replica()
+    assert story.log().end_offset == 5
+    story.fail()
+    story.cordon(False)
+    story.metadata.apply(broker(1, there))
+    story.manager.roles.directories_opened()
+
+    assert isinstance(replica.state, Offline)
+
+
+async def test_last_replica_in_sync_that_is_made_anew_must_not_lead_but_its_own_log_may(
+    tmp_path: Path, story: Story
+) -> None:
+    here, there = story.host.directories
+    await story.begin(partition_record((1, 2), (here, OTHER)))
+    story.metadata.apply(change(isr=(1,)))
+    await story.host.produced(batch(5), acks=1)
+    story.fail()
+    story.metadata.apply(directories_left(1, there), change(leader=-1))
+    kept = tmp_path / "kept"
+    story.first.path.rename(kept)
+    story.first.path.mkdir()
+    (await story.revive(directory_id(15))).replica_count = 9
+    story.metadata.apply(broker(1, there, directory_id(15)))
+    empty = (await story.host.online()).log
+    assert empty is not None
+    await until(lambda: story.sender.told.get(0) == LOST)
+    story.metadata.apply(
+        PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(LOST, OTHER))
+    )
+
+    # The old disk is put back.
+    story.host.log_dirs.fail(story.first, "taken out")
+    story.metadata.apply(directories_left(1, there))
+    shutil.rmtree(story.first.path)
+    kept.rename(story.first.path)
+    life = await story.revive(here)
+
+    replica = story.replica()
+    assert replica.is_online
+    assert story.log().log_dir is life
+    assert story.log().end_offset == 5
+    assert replica.data_loss is DataLoss.NO
+    assert story.sender.told[0] == here
+    await until(lambda: bool(list(empty.log_dir.path.glob("orders-0.*-delete"))))
+    assert not (story.host.dirs[1].path / "orders-0").exists()
+
+
+async def test_replica_that_was_made_anew_must_not_lead_when_its_own_directory_comes_back_either(
+    story: Story,
+) -> None:
+    here, there = story.host.directories
+    await story.begin(
+        partition_record((1, 2), (here, OTHER), index=0),
+        partition_record((1, 2), (here, OTHER), index=1),
+    )
+    lost = PartitionChangeRecord(
+        partition_id=0, topic_id=TOPIC_ID, directories=(LOST, OTHER), isr=(BrokerId(1),)
+    )
+    story.fail()
+    story.metadata.apply(
+        directories_left(1, there),
+        change(isr=(1,), leader=-1, index=0),
+        change(isr=(1,), leader=-1, index=1),
+        lost,
+    )
+
+    await story.revive()
+
+    # It is empty, and an earlier process said that what it should hold is lost.
+    assert story.replica(0).data_loss is DataLoss.REPORTED
+    assert story.replica(1).data_loss is DataLoss.NO
+    assert story.sender.told.get(0) in (None, LOST)
+
+
+async def test_second_failure_takes_the_returned_replicas_offline_again(story: Story) -> None:
+    here, there = story.host.directories
+    await story.begin(partition_record((1,), (here,)))
+    await story.host.produced(batch(2))
+    for _ in range(3):
+        story.fail()
         assert story.replica().is_without_log
-
-        story.metadata.apply(broker(1, there, new_id))
-        replica = await story.host.online()
-        assert isinstance(replica.state, Following)
-        assert replica.log is not None
-        assert replica.log.end_offset == 0
-        assert replica.log.log_dir in (life, story.host.log_dirs.all[1])
-        await until(lambda: bool(story.sender.told))
-        assert story.sender.told[0] == replica.log.log_dir.directory_id
-
-    run(tmp_path, test)
-
-
-def test_what_was_on_a_replaced_disk_is_made_anew_when_no_other_directory_is_offline(
-    tmp_path: Path,
-) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(
-            partition_record((2, 1), (OTHER, here), index=0),
-            partition_record((2, 1), (OTHER, there), index=1),
-        )
-        third = story.add_offline_directory()
-        story.replace_first(change(isr=(2,)))
-
-        await story.revive(directory_id(15))
-        story.metadata.apply(broker(1, there, directory_id(15)))
-        await quiet(story.host.log_dirs.all)
-        assert isinstance(story.replica().state, Offline)
-        assert story.replica(1).is_online
-
-        await story.revive(former=third)
-        story.metadata.apply(broker(1, there, directory_id(15), directory_id(12)))
-        replica = await story.host.online()
-        assert isinstance(replica.state, Following)
-
-    run(tmp_path, test)
-
-
-def test_what_no_directory_took_is_made_anew_as_soon_as_one_takes_new_replicas(
-    tmp_path: Path,
-) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(partition_record((2, 1), (OTHER, here)))
-        story.replace_first(change(isr=(2,)))
-        life = await story.revive(directory_id(15))
-        for log_dir in story.host.log_dirs.all:
-            log_dir.is_cordoned = True
-        story.metadata.apply(broker(1, there, directory_id(15)))
-        await quiet(story.host.log_dirs.all)
-        assert story.replica().is_without_log
-
-        life.is_cordoned = False
-        story.manager.roles.directories_opened()
-        replica = await story.host.online()
-
-        assert replica.log is not None
-        assert replica.log.log_dir is life
-
-    run(tmp_path, test)
-
-
-def test_log_that_comes_back_late_is_not_made_anew_even_if_it_fails_again(tmp_path: Path) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(partition_record((1, 2), (UNASSIGNED, OTHER)))
-        await story.host.produced(batch(5), acks=1)
-        kept = tmp_path / "kept"
-        shutil.copytree(story.first.path, kept)
-        story.replace_first(change(leader=2, isr=(2,)))
-        for log_dir in story.host.log_dirs.all:
-            log_dir.is_cordoned = True
-        await story.revive(directory_id(15))
-        story.metadata.apply(broker(1, there, directory_id(15)))
-
-        # The old disk is put back.
-        story.replace_first()
-        shutil.rmtree(story.first.path)
-        kept.rename(story.first.path)
-        await story.revive(here)
-        replica = story.replica()
-        assert replica.log is not None
-        assert replica.log.end_offset == 5
-        story.fail()
-        for log_dir in story.host.log_dirs.all:
-            log_dir.is_cordoned = False
-        story.metadata.apply(broker(1, there))
-        story.manager.roles.directories_opened()
-
-        assert isinstance(replica.state, Offline)
-
-    run(tmp_path, test)
-
-
-def test_last_replica_in_sync_that_is_made_anew_must_not_lead_but_its_own_log_may(
-    tmp_path: Path,
-) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(partition_record((1, 2), (here, OTHER)))
-        story.metadata.apply(change(isr=(1,)))
-        await story.host.produced(batch(5), acks=1)
-        story.fail()
         story.metadata.apply(directories_left(1, there), change(leader=-1))
-        kept = tmp_path / "kept"
-        story.first.path.rename(kept)
-        story.first.path.mkdir()
-        (await story.revive(directory_id(15))).replica_count = 9
-        story.metadata.apply(broker(1, there, directory_id(15)))
-        empty = (await story.host.online()).log
-        assert empty is not None
-        await until(lambda: story.sender.told.get(0) == LOST)
-        story.metadata.apply(
-            PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(LOST, OTHER))
-        )
-
-        # The old disk is put back.
-        story.host.log_dirs.fail(story.first, "taken out")
-        story.metadata.apply(directories_left(1, there))
-        shutil.rmtree(story.first.path)
-        kept.rename(story.first.path)
-        life = await story.revive(here)
-
-        replica = story.replica()
-        assert replica.is_online
-        assert replica.log is not None
-        assert replica.log.log_dir is life
-        assert replica.log.end_offset == 5
-        assert replica.data_loss is DataLoss.NO
-        assert story.sender.told[0] == here
-        await until(lambda: bool(list(empty.log_dir.path.glob("orders-0.*-delete"))))
-        assert not (story.host.dirs[1].path / "orders-0").exists()
-
-    run(tmp_path, test)
+        await story.revive()
+        assert isinstance(story.replica().state, Following)
+        story.metadata.apply(broker(1, here, there), change(leader=1))
+        assert isinstance(story.replica().state, Leading)
+    result = await story.host.produced(batch(1))
+    assert result.base_offset == 2
+    assert len(story.manager.placement._writers) <= 2
 
 
-def test_replica_that_was_made_anew_must_not_lead_when_its_own_directory_comes_back_either(
-    tmp_path: Path,
+async def test_replica_found_in_another_directory_than_assigned_is_reported(story: Story) -> None:
+    here, there = story.host.directories
+    await story.begin(partition_record((2, 1), (OTHER, here)))
+    story.fail()
+    story.metadata.apply(
+        directories_left(1, there),
+        PartitionChangeRecord(
+            partition_id=0, topic_id=TOPIC_ID, directories=(OTHER, LOST), isr=(2,)
+        ),
+    )
+    await story.revive()
+    assert story.sender.told == {0: here}
+
+
+async def test_replica_removed_by_hand_from_a_healthy_directory_is_not_made_anew(
+    story: Story,
 ) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(
-            partition_record((1, 2), (here, OTHER), index=0),
-            partition_record((1, 2), (here, OTHER), index=1),
-        )
-        lost = PartitionChangeRecord(
-            partition_id=0, topic_id=TOPIC_ID, directories=(LOST, OTHER), isr=(BrokerId(1),)
-        )
-        story.fail()
-        story.metadata.apply(
-            directories_left(1, there),
-            change(isr=(1,), leader=-1, index=0),
-            change(isr=(1,), leader=-1, index=1),
-            lost,
-        )
+    here, there = story.host.directories
+    await story.begin(
+        partition_record((2, 1), (OTHER, here), index=0),
+        partition_record((2, 1), (OTHER, there), index=1),
+    )
+    shutil.rmtree(story.host.dirs[1].path / "orders-1")
+    await story.reports.find_lost_replicas()
+    assert isinstance(story.replica(1).state, Offline)
+    story.fail()
+    story.metadata.apply(directories_left(1, there), change(isr=(2,)), change(isr=(2,), index=1))
 
-        await story.revive()
+    await story.revive()
+    await story.known(here, there)
 
-        # It is empty, and an earlier process said that what it should hold is lost.
-        assert story.replica(0).data_loss is DataLoss.REPORTED
-        assert story.replica(1).data_loss is DataLoss.NO
-        assert story.sender.told.get(0) in (None, LOST)
-
-    run(tmp_path, test)
+    assert story.replica(0).is_online
+    assert isinstance(story.replica(1).state, Offline)
 
 
-def test_second_failure_takes_the_returned_replicas_offline_again(tmp_path: Path) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(partition_record((1,), (here,)))
-        await story.host.produced(batch(2))
-        for _ in range(3):
-            story.fail()
-            assert story.replica().is_without_log
-            story.metadata.apply(directories_left(1, there), change(leader=-1))
-            await story.revive()
-            assert isinstance(story.replica().state, Following)
-            story.metadata.apply(broker(1, here, there), change(leader=1))
-            assert isinstance(story.replica().state, Leading)
-        result = await story.host.produced(batch(1))
-        assert result.base_offset == 2
-        assert len(story.manager.placement._writers) <= 2
-
-    run(tmp_path, test)
-
-
-def test_replica_found_in_another_directory_than_assigned_is_reported(tmp_path: Path) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(partition_record((2, 1), (OTHER, here)))
-        story.fail()
-        story.metadata.apply(
-            directories_left(1, there),
-            PartitionChangeRecord(
-                partition_id=0, topic_id=TOPIC_ID, directories=(OTHER, LOST), isr=(2,)
-            ),
-        )
-        await story.revive()
-        assert story.sender.told == {0: here}
-
-    run(tmp_path, test)
-
-
-def test_replica_removed_by_hand_from_a_healthy_directory_is_not_made_anew(
-    tmp_path: Path,
+async def test_replica_removed_by_hand_is_not_made_anew_with_those_that_waited(
+    tmp_path: Path, story: Story
 ) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(
-            partition_record((2, 1), (OTHER, here), index=0),
-            partition_record((2, 1), (OTHER, there), index=1),
-        )
-        shutil.rmtree(story.host.dirs[1].path / "orders-1")
-        await story.reports.find_lost_replicas()
-        assert isinstance(story.replica(1).state, Offline)
-        story.fail()
-        story.metadata.apply(
-            directories_left(1, there), change(isr=(2,)), change(isr=(2,), index=1)
-        )
+    here, there = story.host.directories
+    await story.begin(
+        partition_record((2, 1), (OTHER, here), index=0),
+        partition_record((2, 1), (OTHER, here), index=1),
+    )
+    third = story.add_offline_directory()
+    kept = tmp_path / "kept"
+    shutil.copytree(story.first.path / "orders-1", kept)
+    story.replace_first(change(isr=(2,)), change(isr=(2,), index=1))
+    kept.rename(story.first.path / "orders-1")
+    await story.revive(directory_id(15))
+    story.metadata.apply(broker(1, there, directory_id(15)))
+    assert story.replica(1).is_online
+    shutil.rmtree(story.first.path / "orders-1")
+    await story.reports.find_lost_replicas()
 
-        await story.revive()
-        story.metadata.apply(broker(1, here, there))
-        await quiet(story.host.log_dirs.all)
+    await story.revive(former=third)
+    await story.known(there, directory_id(15), directory_id(12))
 
-        assert story.replica(0).is_online
-        assert isinstance(story.replica(1).state, Offline)
-
-    run(tmp_path, test)
-
-
-def test_replica_removed_by_hand_is_not_made_anew_with_those_that_waited(tmp_path: Path) -> None:
-    async def test(story: Story) -> None:
-        here, there = story.host.directories
-        await story.begin(
-            partition_record((2, 1), (OTHER, here), index=0),
-            partition_record((2, 1), (OTHER, here), index=1),
-        )
-        third = story.add_offline_directory()
-        kept = tmp_path / "kept"
-        shutil.copytree(story.first.path / "orders-1", kept)
-        story.replace_first(change(isr=(2,)), change(isr=(2,), index=1))
-        kept.rename(story.first.path / "orders-1")
-        await story.revive(directory_id(15))
-        story.metadata.apply(broker(1, there, directory_id(15)))
-        assert story.replica(1).is_online
-        shutil.rmtree(story.first.path / "orders-1")
-        await story.reports.find_lost_replicas()
-
-        await story.revive(former=third)
-        story.metadata.apply(broker(1, there, directory_id(15), directory_id(12)))
-        await quiet(story.host.log_dirs.all)
-
-        assert story.replica(0).is_online
-        assert isinstance(story.replica(1).state, Offline)
-
-    run(tmp_path, test)
+    assert story.replica(0).is_online
+    assert isinstance(story.replica(1).state, Offline)

@@ -9,7 +9,7 @@ from broker.disk.directory.fence import Fence, FencedDisk
 from jbodlab.storage.directory.directory_probe import probe
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import LogDirError
-from tests.broker.disks import DeadDisk, make_log_dirs, run
+from tests.broker.disks import DeadDisk, FaultPlan, make_log_dirs
 
 
 def fenced() -> tuple[FencedDisk, Fence]:
@@ -72,58 +72,45 @@ def test_behind_a_closed_fence_files_can_only_be_given_back(tmp_path: Path) -> N
     assert kept.read_bytes() == b"1234"
 
 
-def test_thread_that_comes_back_late_goes_no_further(tmp_path: Path) -> None:
+async def test_thread_that_comes_back_late_goes_no_further(tmp_path: Path) -> None:
     """The call that hung is carried out, what was to follow it is not."""
     disk = DeadDisk()
     disk.resume = threading.Event()
 
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path, fs=disk)
-        first = log_dirs.all[0]
-        done = threading.Event()
+    log_dirs = make_log_dirs(tmp_path, fs=disk)
+    first = log_dirs.all[0]
+    done = threading.Event()
 
-        def work() -> None:
-            try:
-                first.fs.write_atomically(first.path / "checkpoint", b"old life")
-            finally:
-                done.set()
+    def work() -> None:
+        try:
+            first.fs.write_atomically(first.path / "checkpoint", b"old life")
+        finally:
+            done.set()
 
-        call = first.run(work)
-        while not first.is_being_written:
-            threading.Event().wait(0.001)
-        log_dirs.fail(first, "hung")
-        assert isinstance(call.exception(), LogDirError)
-        (first.path / "checkpoint").write_bytes(b"new life")
-        disk.resume.set()
-        assert done.wait(10)
+    call = first.run(work)
+    while not first.is_being_written:
+        threading.Event().wait(0.001)
+    log_dirs.fail(first, "hung")
+    assert isinstance(call.exception(), LogDirError)
+    (first.path / "checkpoint").write_bytes(b"new life")
+    disk.resume.set()
+    assert done.wait(10)
 
-        assert (first.path / "checkpoint").read_bytes() == b"new life"
-        assert not first.is_being_written
-        log_dirs.stop()
-
-    run(body)
+    assert (first.path / "checkpoint").read_bytes() == b"new life"
+    assert not first.is_being_written
 
 
 def test_probe_counts_as_no_write(tmp_path: Path) -> None:
-    class Watching(PosixFileSystem):
-        def __init__(self, fence: Fence) -> None:
-            self.fence = fence
-            self.seen: list[bool] = []
-
-        def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-            self.seen.append(self.fence.is_being_written)
-
-        def fsync_file(self, path: Path) -> None:
-            self.seen.append(self.fence.is_being_written)
-
-        def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
-            self.seen.append(self.fence.is_being_written)
-
     fence = Fence()
-    watching = Watching(fence)
+    seen: list[bool] = []
+
+    def watch(_path: Path) -> None:
+        seen.append(fence.is_being_written)
+
+    watching = FaultPlan(dict.fromkeys(("write_bytes", "fsync_file", "unlink"), watch))
     disk = FencedDisk(watching, fence)
     probe(disk, tmp_path, PosixFileSystem().identity(tmp_path))
     disk.write_bytes(tmp_path / "other", b"", sync=False)
 
-    assert watching.seen == [False, False, False, True]
+    assert seen == [False, False, False, True]
     assert not fence.is_being_written

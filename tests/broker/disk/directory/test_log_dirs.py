@@ -9,7 +9,7 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
 from jbodlab.vocabulary.errors import LogDirError
-from tests.broker.disks import bring_back, directory_id, eio, make_log_dir, make_log_dirs, run
+from tests.broker.disks import bring_back, directory_id, eio, make_log_dir, make_log_dirs
 
 
 class Listener:
@@ -100,20 +100,16 @@ def test_the_metadata_directory_takes_the_process_along(tmp_path: Path) -> None:
     assert log_dirs.offline_ids() == (directory_id(1),)
 
 
-def test_a_failed_call_takes_its_directory_offline_and_no_other(tmp_path: Path) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path)
-        told: list[str] = []
-        log_dirs.add_failure_listener(Listener("replicas", told))
+async def test_a_failed_call_takes_its_directory_offline_and_no_other(tmp_path: Path) -> None:
+    log_dirs = make_log_dirs(tmp_path)
+    told: list[str] = []
+    log_dirs.add_failure_listener(Listener("replicas", told))
 
-        with pytest.raises(LogDirError):
-            await log_dirs.all[2].run(eio)
+    with pytest.raises(LogDirError):
+        await log_dirs.all[2].run(eio)
 
-        assert told == ["replicas: d3 [Errno 5] Input/output error"]
-        assert await log_dirs.all[0].run(lambda: "unharmed") == "unharmed"
-        log_dirs.stop()
-
-    run(body)
+    assert told == ["replicas: d3 [Errno 5] Input/output error"]
+    assert await log_dirs.all[0].run(lambda: "unharmed") == "unharmed"
 
 
 def test_revived_directory_takes_the_place_of_what_failed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from broker.disk.upkeep.checkpoints import CheckpointWriter
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import LogDirError
-from tests.broker.disks import make_log_dirs, run
+from tests.broker.disks import make_log_dirs
 from tests.broker.logs import TOPIC_ID, Hosted, append, topic_partition
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
@@ -55,43 +55,41 @@ def test_folder_that_is_gone_with_its_directory_is_a_failed_directory(tmp_path: 
         files.open_append(log_dir / "orders-0" / "00000000000000000000.log")
 
 
-def test_replica_removed_by_hand_leaves_its_neighbours_and_its_directory(tmp_path: Path) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path, 1)
-        (first,) = log_dirs.all
-        hosted = Hosted()
-        for number in (0, 1):
-            log = await first.run(
-                lambda number=number: DirectLog.create(
-                    first.fs, first.path, topic_partition(number), TOPIC_ID, LogConfig()
-                )
+async def test_replica_removed_by_hand_leaves_its_neighbours_and_its_directory(
+    tmp_path: Path,
+) -> None:
+    log_dirs = make_log_dirs(tmp_path, 1)
+    (first,) = log_dirs.all
+    hosted = Hosted()
+    for number in (0, 1):
+        log = await first.run(
+            lambda number=number: DirectLog.create(
+                first.fs, first.path, topic_partition(number), TOPIC_ID, LogConfig()
             )
-            await first.run(lambda log=log: append(log, count=3))
-            await first.run(log.roll)
-            hosted.put(log, 3)
-        lost, healthy = (each.log.log for each in hosted.logs["d1"])
-
-        await first.run(lambda: append(lost))
-        shutil.rmtree(lost.directory)
-        for work in (lost.roll, lost.flush, lost.rename_to_delete):
-            with pytest.raises(ReplicaLostError):
-                await first.run(work)
-
-        writer = CheckpointWriter(
-            log_dirs,
-            hosted,
-            high_watermark_interval_ms=60_000,
-            recovery_point_interval_ms=60_000,
-            log_start_interval_ms=60_000,
-            initial_delay_ms=0,
         )
-        await writer.write_recovery_points(first)
-        assert healthy.recovery_point == 3
-        assert first.is_online
-        # The loss of the directory itself is another matter.
-        shutil.rmtree(first.path)
-        with pytest.raises(LogDirError):
-            await first.run(lambda: healthy.files.rename_to("orders-9"))
-        log_dirs.stop()
+        await first.run(lambda log=log: append(log, count=3))
+        await first.run(log.roll)
+        hosted.put(log, 3)
+    lost, healthy = (each.log.log for each in hosted.logs["d1"])
 
-    run(body)
+    await first.run(lambda: append(lost))
+    shutil.rmtree(lost.directory)
+    for work in (lost.roll, lost.flush, lost.rename_to_delete):
+        with pytest.raises(ReplicaLostError):
+            await first.run(work)
+
+    writer = CheckpointWriter(
+        log_dirs,
+        hosted,
+        high_watermark_interval_ms=60_000,
+        recovery_point_interval_ms=60_000,
+        log_start_interval_ms=60_000,
+        initial_delay_ms=0,
+    )
+    await writer.write_recovery_points(first)
+    assert healthy.recovery_point == 3
+    assert first.is_online
+    # The loss of the directory itself is another matter.
+    shutil.rmtree(first.path)
+    with pytest.raises(LogDirError):
+        await first.run(lambda: healthy.files.rename_to("orders-9"))

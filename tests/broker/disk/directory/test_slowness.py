@@ -94,35 +94,35 @@ def test_stalls_that_do_not_concern_a_call_are_not_looked_through() -> None:
     assert 0 < stalls.looks <= 10
 
 
-def test_the_threshold_counts_whatever_the_peers_do() -> None:
-    assert excess({PROBE: 1_000}, [{PROBE: 1_000}, {PROBE: 1_000}], SETTINGS)
-    assert not excess({PROBE: 999}, [{PROBE: 999}, {PROBE: 999}], SETTINGS)
-    assert not excess({PROBE: 9_000}, [], SlowSettings(threshold_ms=0))
-    assert not excess({PROBE: 9_000}, [], SlowSettings(threshold_ms=-1))
+@pytest.mark.parametrize(
+    ("own_ms", "peers_ms", "settings", "is_slow"),
+    [
+        # The threshold counts whatever the peers do, where there is one.
+        (1_000, [1_000, 1_000], SETTINGS, True),
+        (999, [999, 999], SETTINGS, False),
+        (9_000, [], SlowSettings(threshold_ms=0), False),
+        (9_000, [], SlowSettings(threshold_ms=-1), False),
+        # An outlier is several times slower than its peers, of which half may be slow.
+        (250, [50, 50], SETTINGS, True),
+        (249, [50, 50], SETTINGS, False),
+        (250, [50], SlowSettings(outlier_factor=0), False),
+        (400, [380, 420], SETTINGS, False),
+        (400, [380, 1], SETTINGS, True),
+        # Below the minimum nothing is slow.
+        (99, [0.1], SETTINGS, False),
+        (100, [0.1], SETTINGS, True),
+        (99, [], SlowSettings(threshold_ms=50, min_ms=100), False),
+        # Alone there is nothing to compare with.
+        (400, [], SETTINGS, False),
+    ],
+)
+def test_slow_is_what_exceeds_the_threshold_or_its_peers(
+    own_ms: float, peers_ms: list[float], settings: SlowSettings, is_slow: bool
+) -> None:
+    assert bool(excess({PROBE: own_ms}, [{PROBE: each} for each in peers_ms], settings)) is is_slow
 
 
-def test_an_outlier_is_several_times_slower_than_its_peers() -> None:
-    assert excess({PROBE: 250}, [{PROBE: 50}, {PROBE: 50}], SETTINGS)
-    assert not excess({PROBE: 249}, [{PROBE: 50}, {PROBE: 50}], SETTINGS)
-    assert not excess({PROBE: 250}, [{PROBE: 50}], SlowSettings(outlier_factor=0))
-
-
-def test_where_all_are_slow_nobody_is_an_outlier() -> None:
-    assert not excess({PROBE: 400}, [{PROBE: 380}, {PROBE: 420}], SETTINGS)
-
-
-def test_two_of_three_may_be_outliers() -> None:
-    assert excess({PROBE: 400}, [{PROBE: 380}, {PROBE: 1}], SETTINGS)
-
-
-def test_below_the_minimum_nothing_is_slow() -> None:
-    assert not excess({PROBE: 99}, [{PROBE: 0.1}], SETTINGS)
-    assert excess({PROBE: 100}, [{PROBE: 0.1}], SETTINGS)
-    assert not excess({PROBE: 99}, [], SlowSettings(threshold_ms=50, min_ms=100))
-
-
-def test_alone_or_without_the_same_kind_of_work_there_is_nothing_to_compare_with() -> None:
-    assert not excess({PROBE: 400}, [], SETTINGS)
+def test_without_the_same_kind_of_work_there_is_nothing_to_compare_with() -> None:
     assert not excess({APPEND: 400}, [{PROBE: 1}], SETTINGS)
 
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -32,7 +32,7 @@ from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
-from tests.broker.disks import DeadDisk, directory_id, eventually, run
+from tests.broker.disks import FaultPlan, directory_id, eventually, fails
 from tests.broker.logs import append, make_log, topic_partition
 from tests.waiting import turns
 
@@ -126,18 +126,21 @@ class Broker:
         return refusal.value
 
 
-def serving(tmp_path: Path, test: Callable[[Broker], Awaitable[None]], fs: FileSystem = FS) -> None:
-    async def body() -> None:
-        broker = Broker(tmp_path)
-        await broker.open(fs)
-        await load_logs(broker.log_dirs, broker.replica_of, lambda _: LogConfig())
-        broker.revival.start()
-        await test(broker)
-        await broker.revival.stop()
-        broker.log_dirs.stop()
-        assert not broker.fatal
+@pytest.fixture
+def disk() -> FaultPlan:
+    return FaultPlan()
 
-    run(body)
+
+@pytest.fixture
+async def broker(tmp_path: Path, disk: FaultPlan) -> AsyncIterator[Broker]:
+    made = Broker(tmp_path)
+    await made.open(disk)
+    await load_logs(made.log_dirs, made.replica_of, lambda _: LogConfig())
+    made.revival.start()
+    yield made
+    await made.revival.stop()
+    made.log_dirs.stop()
+    assert not made.fatal
 
 
 def make_full(path: Path, number: int, records: int = 3) -> None:
@@ -184,82 +187,75 @@ def locked_by_another(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.process
-def test_repaired_directory_is_another_life_in_the_place_of_the_old(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_repaired_directory_is_another_life_in_the_place_of_the_old(
+    caplog: pytest.LogCaptureFixture, broker: Broker
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async def test(broker: Broker) -> None:
-        for number in (0, 1):
-            make_full(broker.paths[1], number)
-        old = broker.second
-        broker.log_dirs.fail(old, "[Errno 5] Input/output error")
-        assert broker.log_dirs.offline_ids() == (directory_id(2),)
+    for number in (0, 1):
+        make_full(broker.paths[1], number)
+    old = broker.second
+    broker.log_dirs.fail(old, "[Errno 5] Input/output error")
+    assert broker.log_dirs.offline_ids() == (directory_id(2),)
 
-        revived = await broker.revival.revive(str(broker.paths[1]))
+    revived = await broker.revival.revive(str(broker.paths[1]))
 
-        assert (revived.directory_id, revived.replicas) == (directory_id(2), 2)
-        new = broker.second
-        assert new is not old
-        assert (old.state, new.state) == (LogDirState.OFFLINE, LogDirState.ONLINE)
-        assert (new.path, new.directory_id, new.cause) == (old.path, old.directory_id, None)
-        assert (new.revivals, new.replica_count) == (1, 2)
-        assert broker.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
-        assert broker.log_dirs.offline_ids() == ()
-        assert not broker.log_dirs.any_offline
-        ((former, log_dir, logs),) = broker.returned
-        assert (former, log_dir) == (old, new)
-        assert [log.log.state.end_offset for log in logs] == [3, 3]
-        assert broker.leftovers == [new]
-        assert await new.run(lambda: threading.current_thread().name)
-        (line,) = [each for each in caplog.records if "is back online" in each.message]
-        assert line.__dict__["directory_id"] == new.id_text
-        assert line.__dict__["log_dir"] == str(new.path)
-        assert line.__dict__["cause"] == "[Errno 5] Input/output error"
-        assert line.__dict__["replicas"] == 2
-        assert is_locked(new.path)
+    assert (revived.directory_id, revived.replicas) == (directory_id(2), 2)
+    new = broker.second
+    assert new is not old
+    assert (old.state, new.state) == (LogDirState.OFFLINE, LogDirState.ONLINE)
+    assert (new.path, new.directory_id, new.cause) == (old.path, old.directory_id, None)
+    assert (new.revivals, new.replica_count) == (1, 2)
+    assert broker.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
+    assert broker.log_dirs.offline_ids() == ()
+    assert not broker.log_dirs.any_offline
+    ((former, log_dir, logs),) = broker.returned
+    assert (former, log_dir) == (old, new)
+    assert [log.log.state.end_offset for log in logs] == [3, 3]
+    assert broker.leftovers == [new]
+    assert await new.run(lambda: threading.current_thread().name)
+    (line,) = [each for each in caplog.records if "is back online" in each.message]
+    assert line.__dict__["directory_id"] == new.id_text
+    assert line.__dict__["log_dir"] == str(new.path)
+    assert line.__dict__["cause"] == "[Errno 5] Input/output error"
+    assert line.__dict__["replicas"] == 2
+    assert is_locked(new.path)
 
-        # It fails again as any other.
-        broker.log_dirs.fail(new, "again")
-        assert broker.log_dirs.offline_ids() == (directory_id(2),)
-        assert (await broker.revival.revive(str(new.path))).replicas == 2
-        assert broker.second.revivals == 2
-
-    serving(tmp_path, test)
+    # It fails again as any other.
+    broker.log_dirs.fail(new, "again")
+    assert broker.log_dirs.offline_ids() == (directory_id(2),)
+    assert (await broker.revival.revive(str(new.path))).replicas == 2
+    assert broker.second.revivals == 2
 
 
-def test_only_a_configured_directory_that_is_offline_can_be_revived(tmp_path: Path) -> None:
-    async def test(broker: Broker) -> None:
-        for path in (tmp_path / "d4", tmp_path / "metadata"):
-            unknown = await broker.refused(path)
-            assert unknown.code is ErrorCode.LOG_DIR_NOT_FOUND
-            assert f"{broker.paths[0]}" in unknown.message
-        online = await broker.refused()
-        assert online.code is ErrorCode.INVALID_REQUEST
-        assert online.message == f"log directory {broker.paths[1]} is already online"
-        assert broker.second.is_online
+async def test_only_a_configured_directory_that_is_offline_can_be_revived(
+    tmp_path: Path, broker: Broker
+) -> None:
+    for path in (tmp_path / "d4", tmp_path / "metadata"):
+        unknown = await broker.refused(path)
+        assert unknown.code is ErrorCode.LOG_DIR_NOT_FOUND
+        assert f"{broker.paths[0]}" in unknown.message
+    online = await broker.refused()
+    assert online.code is ErrorCode.INVALID_REQUEST
+    assert online.message == f"log directory {broker.paths[1]} is already online"
+    assert broker.second.is_online
 
-        broker.log_dirs.fail(broker.second, "gone")
-        await broker.revival.stop()
-        assert (await broker.refused()).code is ErrorCode.BROKER_NOT_AVAILABLE
-
-    serving(tmp_path, test)
+    broker.log_dirs.fail(broker.second, "gone")
+    await broker.revival.stop()
+    assert (await broker.refused()).code is ErrorCode.BROKER_NOT_AVAILABLE
 
 
-def test_one_of_two_revivals_at_once_wins(tmp_path: Path) -> None:
-    async def test(broker: Broker) -> None:
-        broker.log_dirs.fail(broker.second, "gone")
-        first = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
-        await asyncio.sleep(0)
+async def test_one_of_two_revivals_at_once_wins(broker: Broker) -> None:
+    broker.log_dirs.fail(broker.second, "gone")
+    first = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
+    await asyncio.sleep(0)
 
-        second = await broker.refused()
+    second = await broker.refused()
 
-        assert second.code is ErrorCode.INVALID_REQUEST
-        assert "is already being revived" in second.message
-        assert (await first).directory_id == directory_id(2)
-        assert len(broker.returned) == 1
-
-    serving(tmp_path, test)
+    assert second.code is ErrorCode.INVALID_REQUEST
+    assert "is already being revived" in second.message
+    assert (await first).directory_id == directory_id(2)
+    assert len(broker.returned) == 1
 
 
 @pytest.mark.parametrize(
@@ -286,277 +282,217 @@ def test_one_of_two_revivals_at_once_wins(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_a_start_would_refuse_stays_offline_as_it_was(
-    tmp_path: Path, damage: Callable[[Path], object], reason: str
+async def test_what_a_start_would_refuse_stays_offline_as_it_was(
+    damage: Callable[[Path], object], reason: str, broker: Broker
 ) -> None:
-    async def test(broker: Broker) -> None:
-        path = broker.paths[1]
-        former = broker.second
-        broker.log_dirs.fail(former, "gone")
-        damage(path)
-        before = content(path) if path.is_dir() and not path.is_symlink() else {}
+    path = broker.paths[1]
+    former = broker.second
+    broker.log_dirs.fail(former, "gone")
+    damage(path)
+    before = content(path) if path.is_dir() and not path.is_symlink() else {}
 
-        refused = await broker.refused()
+    refused = await broker.refused()
 
-        assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert refused.message.startswith(f"log directory {path} stays offline: ")
-        assert reason in refused.message
-        assert broker.second is former
-        assert former.cause == "gone"
-        assert broker.log_dirs.offline_ids() == (directory_id(2),)
-        assert not broker.returned
-        if path.is_dir() and not path.is_symlink():
-            assert content(path) == before
-
-    serving(tmp_path, test)
+    assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused.message.startswith(f"log directory {path} stays offline: ")
+    assert reason in refused.message
+    assert broker.second is former
+    assert former.cause == "gone"
+    assert broker.log_dirs.offline_ids() == (directory_id(2),)
+    assert not broker.returned
+    if path.is_dir() and not path.is_symlink():
+        assert content(path) == before
 
 
 @pytest.mark.process
-def test_replaced_disk_comes_with_its_own_id_and_lock(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_replaced_disk_comes_with_its_own_id_and_lock(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, broker: Broker
 ) -> None:
-    async def test(broker: Broker) -> None:
-        path = broker.paths[1]
-        broker.log_dirs.fail(broker.second, "gone")
-        path.rename(tmp_path / "old disk")
-        format_dir(path, 7)
+    path = broker.paths[1]
+    broker.log_dirs.fail(broker.second, "gone")
+    path.rename(tmp_path / "old disk")
+    format_dir(path, 7)
 
-        revived = await broker.revival.revive(str(path))
+    revived = await broker.revival.revive(str(path))
 
-        assert (revived.directory_id, revived.replicas) == (directory_id(7), 0)
-        assert broker.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 3, 7))
-        assert broker.log_dirs.offline_ids() == ()
-        assert "has a new id" in caplog.text
-        assert is_locked(path)
-        await eventually(lambda: not is_locked(tmp_path / "old disk"))
-
-    serving(tmp_path, test)
+    assert (revived.directory_id, revived.replicas) == (directory_id(7), 0)
+    assert broker.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 3, 7))
+    assert broker.log_dirs.offline_ids() == ()
+    assert "has a new id" in caplog.text
+    assert is_locked(path)
+    await eventually(lambda: not is_locked(tmp_path / "old disk"))
 
 
-def test_directory_without_an_id_gets_one(tmp_path: Path) -> None:
-    async def test(broker: Broker) -> None:
-        broker.log_dirs.fail(broker.second, "gone")
-        format_dir(broker.paths[1], None)
+async def test_directory_without_an_id_gets_one(broker: Broker) -> None:
+    broker.log_dirs.fail(broker.second, "gone")
+    format_dir(broker.paths[1], None)
 
-        revived = await broker.revival.revive(str(broker.paths[1]))
+    revived = await broker.revival.revive(str(broker.paths[1]))
 
-        written = meta_properties.read(FS, broker.paths[1]).directory_id
-        assert revived.directory_id == written is not None
-
-    serving(tmp_path, test)
+    written = meta_properties.read(FS, broker.paths[1]).directory_id
+    assert revived.directory_id == written is not None
 
 
-def test_disk_that_fails_a_probe_is_not_repaired(tmp_path: Path) -> None:
-    disk = DeadDisk()
-
-    async def test(broker: Broker) -> None:
-        broker.log_dirs.fail(broker.second, "gone")
-        disk.error = errno.EROFS
-        refused = await broker.refused()
-        assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert os.strerror(errno.EROFS) in refused.message
-        disk.error = None
-        await broker.revival.revive(str(broker.paths[1]))
-
-    serving(tmp_path, test, disk)
+async def test_disk_that_fails_a_probe_is_not_repaired(broker: Broker, disk: FaultPlan) -> None:
+    broker.log_dirs.fail(broker.second, "gone")
+    disk.plan["*"] = fails(errno.EROFS)
+    refused = await broker.refused()
+    assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert os.strerror(errno.EROFS) in refused.message
+    disk.plan.clear()
+    await broker.revival.revive(str(broker.paths[1]))
 
 
-def test_disk_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
-    disk = DeadDisk()
-
-    async def test(broker: Broker) -> None:
-        broker.log_dirs.fail(broker.second, "gone")
-        disk.resume = threading.Event()
-        refused = await broker.refused()
-        assert "no answer within 2 s" in refused.message
-        disk.resume.set()
-        await broker.revival.revive(str(broker.paths[1]))
-
-    serving(tmp_path, test, disk)
+async def test_disk_that_does_not_answer_is_not_waited_for(broker: Broker, disk: FaultPlan) -> None:
+    broker.log_dirs.fail(broker.second, "gone")
+    resume = threading.Event()
+    disk.plan["*"] = lambda _: resume.wait(20)
+    refused = await broker.refused()
+    assert "no answer within 2 s" in refused.message
+    resume.set()
+    await broker.revival.revive(str(broker.paths[1]))
 
 
-def test_directory_is_not_revived_under_a_write_that_still_hangs_in_it(tmp_path: Path) -> None:
-    class Stuck(PosixFileSystem):
-        """Hangs in writes to the file `stuck`, and in no other."""
+async def test_directory_is_not_revived_under_a_write_that_still_hangs_in_it(
+    tmp_path: Path, broker: Broker, disk: FaultPlan
+) -> None:
+    gate = threading.Event()
+    disk.plan["write_bytes"] = lambda path: path.name != "stuck" or gate.wait(20)
+    path, former = broker.paths[1], broker.second
+    (path / "stuck").write_bytes(b"")
+    hanging = former.run(lambda: former.fs.write_bytes(path / "stuck", b"late", sync=False))
+    await eventually(lambda: former.is_being_written)
+    broker.log_dirs.fail(former, "hung")
+    assert hanging.exception() is not None
 
-        gate = threading.Event()
+    refused = await broker.refused()
+    assert "a write that began before the failure still hangs" in refused.message
+    assert (path / "stuck").read_bytes() == b""
 
-        def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-            if path.name == "stuck":
-                self.gate.wait(20)
-            super().write_bytes(path, data, sync=sync)
-
-    async def test(broker: Broker) -> None:
-        path, former = broker.paths[1], broker.second
-        (path / "stuck").write_bytes(b"")
-        hanging = former.run(lambda: former.fs.write_bytes(path / "stuck", b"late", sync=False))
-        await eventually(lambda: former.is_being_written)
-        broker.log_dirs.fail(former, "hung")
-        assert hanging.exception() is not None
-
-        refused = await broker.refused()
-        assert "a write that began before the failure still hangs" in refused.message
-        assert (path / "stuck").read_bytes() == b""
-
-        # The disk is replaced: what hangs in the old one does not matter.
-        path.rename(tmp_path / "old disk")
-        format_dir(path, 7)
-        assert (await broker.revival.revive(str(path))).directory_id == directory_id(7)
-        broker.log_dirs.fail(broker.second, "and back")
-        shutil.rmtree(path)
-        (tmp_path / "old disk").rename(path)
-        Stuck.gate.set()
-        await eventually(lambda: not former.is_being_written)
-        assert (await broker.revival.revive(str(path))).directory_id == directory_id(2)
-
-    serving(tmp_path, test, Stuck())
+    # The disk is replaced: what hangs in the old one does not matter.
+    path.rename(tmp_path / "old disk")
+    format_dir(path, 7)
+    assert (await broker.revival.revive(str(path))).directory_id == directory_id(7)
+    broker.log_dirs.fail(broker.second, "and back")
+    shutil.rmtree(path)
+    (tmp_path / "old disk").rename(path)
+    gate.set()
+    await eventually(lambda: not former.is_being_written)
+    assert (await broker.revival.revive(str(path))).directory_id == directory_id(2)
 
 
-def test_directory_waits_until_the_controller_has_heard_of_its_failure(tmp_path: Path) -> None:
-    async def test(broker: Broker) -> None:
-        broker.log_dirs.fail(broker.second, "gone")
-        broker.replicas.reason = "the directory id is still registered"
-        refused = await broker.refused()
-        assert refused.code is ErrorCode.REQUEST_TIMED_OUT
-        assert "the directory id is still registered" in refused.message
-        assert not broker.returned
+async def test_directory_waits_until_the_controller_has_heard_of_its_failure(
+    broker: Broker,
+) -> None:
+    broker.log_dirs.fail(broker.second, "gone")
+    broker.replicas.reason = "the directory id is still registered"
+    refused = await broker.refused()
+    assert refused.code is ErrorCode.REQUEST_TIMED_OUT
+    assert "the directory id is still registered" in refused.message
+    assert not broker.returned
 
-        task = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
-        await turns()
-        broker.replicas.reason = ""
-        assert (await task).directory_id == directory_id(2)
-
-    serving(tmp_path, test)
+    task = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
+    await turns()
+    broker.replicas.reason = ""
+    assert (await task).directory_id == directory_id(2)
 
 
 @pytest.mark.process
-def test_disk_that_fails_while_its_logs_are_loaded_stays_offline(tmp_path: Path) -> None:
-    class FailsAtCheckpoints(PosixFileSystem):
-        is_broken = False
+async def test_disk_that_fails_while_its_logs_are_loaded_stays_offline(
+    broker: Broker, disk: FaultPlan
+) -> None:
+    make_full(broker.paths[1], 0)
+    former = broker.second
+    broker.log_dirs.fail(former, "gone")
+    disk.plan["read_bytes"] = fails(errno.EIO, "recovery-point-offset-checkpoint")
 
-        def read_bytes(self, path: Path) -> bytes:
-            if self.is_broken and path.name == "recovery-point-offset-checkpoint":
-                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-            return super().read_bytes(path)
+    refused = await broker.refused()
 
-    disk = FailsAtCheckpoints()
-
-    async def test(broker: Broker) -> None:
-        make_full(broker.paths[1], 0)
-        former = broker.second
-        broker.log_dirs.fail(former, "gone")
-        disk.is_broken = True
-
-        refused = await broker.refused()
-
-        assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert "Input/output error" in refused.message
-        assert broker.second is former
-        assert (former.state, former.cause) == (LogDirState.OFFLINE, "gone")
-        assert is_locked(former.path)
-        disk.is_broken = False
-        assert (await broker.revival.revive(str(former.path))).replicas == 1
-
-    serving(tmp_path, test, disk)
+    assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "Input/output error" in refused.message
+    assert broker.second is former
+    assert (former.state, former.cause) == (LogDirState.OFFLINE, "gone")
+    assert is_locked(former.path)
+    disk.plan.clear()
+    assert (await broker.revival.revive(str(former.path))).replicas == 1
 
 
 @pytest.mark.parametrize("flush_messages", [1, 2])
-def test_batches_that_were_synced_each_are_read_from_a_repaired_disk(
-    tmp_path: Path, flush_messages: int
+async def test_batches_that_were_synced_each_are_read_from_a_repaired_disk(
+    flush_messages: int, broker: Broker, disk: FaultPlan
 ) -> None:
-    class Watched(PosixFileSystem):
-        def __init__(self) -> None:
-            self.forgotten: list[str] = []
+    forgotten: list[str] = []
+    disk.plan["forget_cached"] = lambda path: forgotten.append(path.name)
+    make_full(broker.paths[1], 0)
+    broker.log_dirs.fail(broker.second, "a sync failed")
+    broker.config = LogConfig(flush_messages=flush_messages)
 
-        def forget_cached(self, path: Path) -> None:
-            self.forgotten.append(path.name)
-            super().forget_cached(path)
+    await broker.revival.revive(str(broker.paths[1]))
 
-    disk = Watched()
-
-    async def test(broker: Broker) -> None:
-        make_full(broker.paths[1], 0)
-        broker.log_dirs.fail(broker.second, "a sync failed")
-        broker.config = LogConfig(flush_messages=flush_messages)
-
-        await broker.revival.revive(str(broker.paths[1]))
-
-        assert disk.forgotten == (["00000000000000000000.log"] if flush_messages == 1 else [])
-
-    serving(tmp_path, test, disk)
+    assert forgotten == (["00000000000000000000.log"] if flush_messages == 1 else [])
 
 
-def test_strays_and_replicas_that_live_elsewhere_are_put_aside(tmp_path: Path) -> None:
-    async def test(broker: Broker) -> None:
-        path = broker.paths[1]
-        for number in range(3):
-            make_full(path, number)
-        make_log(path, 3, future_hex="a" * 32).close(clean=False)
-        (path / f"orders-4.{'b' * 32}-delete").mkdir()
-        broker.log_dirs.fail(broker.second, "gone")
-        broker.strays = {topic_partition(0)}
-        broker.replicas.in_use = frozenset({topic_partition(1)})
+async def test_strays_and_replicas_that_live_elsewhere_are_put_aside(broker: Broker) -> None:
+    path = broker.paths[1]
+    for number in range(3):
+        make_full(path, number)
+    make_log(path, 3, future_hex="a" * 32).close(clean=False)
+    (path / f"orders-4.{'b' * 32}-delete").mkdir()
+    broker.log_dirs.fail(broker.second, "gone")
+    broker.strays = {topic_partition(0)}
+    broker.replicas.in_use = frozenset({topic_partition(1)})
 
-        revived = await broker.revival.revive(str(path))
+    revived = await broker.revival.revive(str(path))
 
-        assert revived.replicas == 1
-        ((_, _, logs),) = broker.returned
-        # The future one's move may go on.
-        assert [log.topic_partition for log, _ in logs] == [topic_partition(2), topic_partition(3)]
-        assert [log.files.is_future for log, _ in logs] == [False, True]
-        names = sorted(each.name.partition(".")[0] for each in path.glob("*-stray"))
-        assert names == ["orders-0", "orders-1"]
-        assert list(path.glob("*-future"))
-        assert list(path.glob("*-delete"))
-
-    serving(tmp_path, test)
+    assert revived.replicas == 1
+    ((_, _, logs),) = broker.returned
+    # The future one's move may go on.
+    assert [log.topic_partition for log, _ in logs] == [topic_partition(2), topic_partition(3)]
+    assert [log.files.is_future for log, _ in logs] == [False, True]
+    names = sorted(each.name.partition(".")[0] for each in path.glob("*-stray"))
+    assert names == ["orders-0", "orders-1"]
+    assert list(path.glob("*-future"))
+    assert list(path.glob("*-delete"))
 
 
 @pytest.mark.process
-def test_lock_that_another_process_holds_keeps_a_directory_offline(tmp_path: Path) -> None:
-    async def test(broker: Broker) -> None:
-        path = broker.paths[1]
-        broker.log_dirs.fail(broker.second, "gone")
-        path.rename(tmp_path / "old disk")
-        format_dir(path, 7)
-        with locked_by_another(path):
-            refused = await broker.refused()
-        assert "Failed to acquire lock" in refused.message
-        await broker.revival.revive(str(path))
+async def test_lock_that_another_process_holds_keeps_a_directory_offline(
+    tmp_path: Path, broker: Broker
+) -> None:
+    path = broker.paths[1]
+    broker.log_dirs.fail(broker.second, "gone")
+    path.rename(tmp_path / "old disk")
+    format_dir(path, 7)
+    with locked_by_another(path):
+        refused = await broker.refused()
+    assert "Failed to acquire lock" in refused.message
+    await broker.revival.revive(str(path))
 
-    serving(tmp_path, test)
 
+async def test_revival_goes_on_when_nobody_waits_and_ends_with_the_broker(broker: Broker) -> None:
+    broker.log_dirs.fail(broker.second, "gone")
+    waiting = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await eventually(lambda: broker.second.is_online)
 
-def test_revival_goes_on_when_nobody_waits_and_ends_with_the_broker(tmp_path: Path) -> None:
-    async def test(broker: Broker) -> None:
-        broker.log_dirs.fail(broker.second, "gone")
-        waiting = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        await eventually(lambda: broker.second.is_online)
-
-        broker.log_dirs.fail(broker.second, "again")
-        broker.replicas.reason = "not yet"
-        waiting = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
-        await asyncio.sleep(0)
-        await broker.revival.stop()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert not broker.second.is_online
-
-    serving(tmp_path, test)
+    broker.log_dirs.fail(broker.second, "again")
+    broker.replicas.reason = "not yet"
+    waiting = asyncio.create_task(broker.revival.revive(str(broker.paths[1])))
+    await asyncio.sleep(0)
+    await broker.revival.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not broker.second.is_online
 
 
 @pytest.mark.process
-def test_lock_of_the_same_file_is_kept_by_its_first_holder(tmp_path: Path) -> None:
+async def test_lock_of_the_same_file_is_kept_by_its_first_holder(broker: Broker) -> None:
     """Closing any descriptor of a locked file ends the lock of the whole process."""
 
-    async def test(broker: Broker) -> None:
-        lock = broker.opened.locks[broker.paths[1]]
-        broker.log_dirs.fail(broker.second, "gone")
-        await broker.revival.revive(str(broker.paths[1]))
-        assert broker.opened.locks[broker.paths[1]] is lock
-        assert is_locked(broker.paths[1])
-
-    serving(tmp_path, test)
+    lock = broker.opened.locks[broker.paths[1]]
+    broker.log_dirs.fail(broker.second, "gone")
+    await broker.revival.revive(str(broker.paths[1]))
+    assert broker.opened.locks[broker.paths[1]] is lock
+    assert is_locked(broker.paths[1])

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.life import clean_shutdown
 from broker.disk.life.startup import OpenedLogDirs, open_log_dirs
 from broker.disk.upkeep.probe import probe
+from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.errors import ConfigError, FormatError, LogDirError
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
-from tests.broker.disks import DeadDisk, directory_id, run
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
+from tests.broker.disks import FaultPlan, directory_id, fails
 from tests.waiting import run_adjustable
 
 CLUSTER = "41QSStLtR3qOekbX4ZlbHA"
@@ -31,12 +34,14 @@ FS = PosixFileSystem()
 REPOSITORY = Path(__file__).parents[3]
 
 
-def format_dir(path: Path, number: int | None, *, node_id: int = 8, cluster: str = CLUSTER) -> Path:
+def format_dir(
+    path: Path, number: int | DirectoryId | None, *, node_id: int = 8, cluster: str = CLUSTER
+) -> Path:
     path.mkdir()
     meta = MetaProperties(
         cluster_id=cluster,
         node_id=node_id,
-        directory_id=None if number is None else directory_id(number),
+        directory_id=directory_id(number) if isinstance(number, int) else number,
     )
     meta_properties.write(FS, path, meta)
     return path
@@ -47,14 +52,15 @@ def format_all(tmp_path: Path, count: int = 3, *, node_id: int = 8) -> list[Path
     return [format_dir(tmp_path / f"d{n}", n, node_id=node_id) for n in range(1, count + 1)]
 
 
-def opened_now(paths: list[Path], metadata: Path, **options: Any) -> OpenedLogDirs:
-    return run_adjustable(opening(paths, metadata, **options))
-
-
 def open_all(
     tmp_path: Path, paths: list[Path], metadata: Path | None = None, **options: Any
 ) -> OpenedLogDirs:
-    return opened_now(paths, metadata or tmp_path / "metadata", **options)
+    return run_adjustable(opening(paths, metadata or tmp_path / "metadata", **options))
+
+
+def disk_of(path: Path, disk: FileSystem) -> Environment:
+    """The machine whose directory at this path is on this disk."""
+    return replace(system_environment(), fs_of=lambda each: disk if each == path else FS)
 
 
 async def opening(
@@ -69,21 +75,17 @@ async def opening(
     )
 
 
-def test_formatted_directories_open_with_their_ids(tmp_path: Path) -> None:
-    async def body() -> None:
-        opened = await opening(format_all(tmp_path), tmp_path / "metadata")
+async def test_formatted_directories_open_with_their_ids(tmp_path: Path) -> None:
+    opened = await opening(format_all(tmp_path), tmp_path / "metadata")
 
-        assert opened.cluster_id == CLUSTER
-        assert opened.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
-        assert {each.state for each in opened.log_dirs.all} == {LogDirState.INITIAL}
-        assert opened.log_dirs.metadata_dir.path == tmp_path / "metadata"
-        assert (tmp_path / "d2" / ".lock").exists()
-        await opened.release_locks(5)
-        assert not (tmp_path / "d2" / ".lock").exists()
-        assert not (tmp_path / "metadata" / ".lock").exists()
-        opened.log_dirs.stop()
-
-    run(body)
+    assert opened.cluster_id == CLUSTER
+    assert opened.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
+    assert {each.state for each in opened.log_dirs.all} == {LogDirState.INITIAL}
+    assert opened.log_dirs.metadata_dir.path == tmp_path / "metadata"
+    assert (tmp_path / "d2" / ".lock").exists()
+    await opened.release_locks(5)
+    assert not (tmp_path / "d2" / ".lock").exists()
+    assert not (tmp_path / "metadata" / ".lock").exists()
 
 
 def test_the_metadata_directory_may_be_one_of_the_log_dirs(tmp_path: Path) -> None:
@@ -169,7 +171,10 @@ def test_a_meta_properties_whose_last_line_has_no_end_is_whole_if_its_ids_are(
     assert [each.is_online for each in opened.log_dirs.all] == [True, True, True]
 
 
-@pytest.mark.parametrize("content", [None, b"", bytes(200), b"#\ncluster.id=41QSSt"])
+SPOILED = [None, b"", bytes(200), b"#\ncluster.id=41QSSt", b"version=7\n"]
+
+
+@pytest.mark.parametrize("content", SPOILED)
 def test_a_start_without_any_usable_directory_ends(tmp_path: Path, content: bytes | None) -> None:
     paths = format_all(tmp_path)
     for path in paths:
@@ -178,7 +183,7 @@ def test_a_start_without_any_usable_directory_ends(tmp_path: Path, content: byte
         open_all(tmp_path, paths)
 
 
-@pytest.mark.parametrize("content", [None, b"", bytes(200), b"#\ncluster.id=41QSSt"])
+@pytest.mark.parametrize("content", SPOILED)
 def test_a_start_without_the_metadata_directory_ends(tmp_path: Path, content: bytes | None) -> None:
     paths = format_all(tmp_path)
     _spoil(tmp_path / "metadata", content)
@@ -193,74 +198,54 @@ def _spoil(path: Path, content: bytes | None) -> None:
         (path / "meta.properties").write_bytes(content)
 
 
-@pytest.mark.parametrize("content", ["version=7\n", "version=1\nnode.id=8\n", "version=x\n"])
-def test_a_directory_with_malformed_meta_properties_starts_offline(
-    tmp_path: Path, content: str
+def _replace_by_a_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: (path / "meta.properties").write_text("version=7\n"),
+        lambda path: (path / "meta.properties").write_text("version=1\nnode.id=8\n"),
+        lambda path: (path / "meta.properties").write_text("version=x\n"),
+        _replace_by_a_file,
+        lambda path: (path / ".lock").mkdir(),
+    ],
+)
+def test_a_directory_that_cannot_be_used_starts_offline(
+    tmp_path: Path, spoil: Callable[[Path], object]
 ) -> None:
     paths = format_all(tmp_path)
-    (paths[1] / "meta.properties").write_text(content)
+    spoil(paths[1])
 
     opened = open_all(tmp_path, paths)
 
     assert [each.is_online for each in opened.log_dirs.all] == [True, False, True]
     assert opened.log_dirs.any_offline
     assert opened.log_dirs.offline_ids() == ()
-    assert opened.log_dirs.all[1].directory_id is None
 
 
-def test_a_directory_replaced_by_a_file_starts_offline(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fourth", "message"),
+    [
+        (lambda path: format_dir(path, 4, cluster="other"), "Invalid cluster.id in"),
+        (lambda path: format_dir(path, 4, node_id=9), "Stored node id 9 doesn't match"),
+        (lambda path: format_dir(path, 1), "Duplicate directory ID"),
+        (lambda path: format_dir(path, LOST), r"Invalid resrved directory ID .* found in .*d4"),
+        (lambda path: f"{path.with_name('d1')}/", "Duplicate log directory found"),
+        (lambda path: f"{path.with_name('d1')}/../d1", "Duplicate log directory found"),
+        (lambda path: f"{path.with_name('d1')}/.", "Duplicate log directory found"),
+        (lambda path: path.symlink_to(path.with_name("d1")), "Duplicate log directory found"),
+    ],
+)
+def test_a_directory_that_is_not_one_of_this_broker_alone_is_fatal(
+    tmp_path: Path, fourth: Callable[[Path], Any], message: str
+) -> None:
     paths = format_all(tmp_path)
-    shutil.rmtree(paths[2])
-    paths[2].write_bytes(b"")
-
-    opened = open_all(tmp_path, paths)
-
-    assert [each.is_online for each in opened.log_dirs.all] == [True, True, False]
-
-
-def test_a_directory_whose_lock_cannot_be_made_starts_offline(tmp_path: Path) -> None:
-    paths = format_all(tmp_path)
-    (paths[0] / ".lock").mkdir()
-
-    opened = open_all(tmp_path, paths)
-
-    assert [each.is_online for each in opened.log_dirs.all] == [False, True, True]
-
-
-def test_an_unreadable_metadata_directory_is_fatal(tmp_path: Path) -> None:
-    paths = format_all(tmp_path)
-    (tmp_path / "metadata" / "meta.properties").write_text("version=7\n")
-    with pytest.raises(FormatError, match="I/O error in metadata log directory"):
-        open_all(tmp_path, paths)
-
-
-def test_no_readable_directory_is_fatal(tmp_path: Path) -> None:
-    paths = format_all(tmp_path)
-    for path in paths:
-        (path / "meta.properties").write_text("version=7\n")
-    with pytest.raises(FormatError, match="none of the specified log dirs"):
-        open_all(tmp_path, paths)
-
-
-def test_a_directory_of_another_cluster_or_node_is_fatal(tmp_path: Path) -> None:
-    paths = format_all(tmp_path)
-    with pytest.raises(FormatError, match=r"Invalid cluster.id in"):
-        open_all(tmp_path, [*paths, format_dir(tmp_path / "d4", 4, cluster="other")])
-    with pytest.raises(FormatError, match="Stored node id 9 doesn't match"):
-        open_all(tmp_path, [*paths, format_dir(tmp_path / "d5", 5, node_id=9)])
-
-
-def test_the_same_directory_id_twice_is_fatal(tmp_path: Path) -> None:
-    paths = [*format_all(tmp_path), format_dir(tmp_path / "d4", 1)]
-    with pytest.raises(FormatError, match="Duplicate directory ID"):
-        open_all(tmp_path, paths)
-
-
-def test_one_directory_by_two_paths_is_fatal(tmp_path: Path) -> None:
-    paths = format_all(tmp_path)
-    (tmp_path / "link").symlink_to(paths[0])
-    with pytest.raises(ConfigError, match="Duplicate log directory found"):
-        open_all(tmp_path, [*paths, tmp_path / "link"])
+    path = tmp_path / "d4"
+    with pytest.raises((FormatError, ConfigError), match=message):
+        open_all(tmp_path, [*paths, Path(fourth(path) or path)])
 
 
 def test_a_directory_without_an_id_gets_one_that_stays(tmp_path: Path) -> None:
@@ -302,21 +287,19 @@ def test_a_directory_that_does_not_answer_starts_offline_and_the_others_serve(
     tmp_path: Path,
 ) -> None:
     paths = format_all(tmp_path)
-    disk = DeadDisk()
-    disk.resume = threading.Event()
+    resume = threading.Event()
+    disk = FaultPlan({"*": lambda _: resume.wait(20)})
 
-    opened = opened_now(
+    opened = open_all(
+        tmp_path,
         paths,
-        tmp_path / "metadata",
-        environment=replace(
-            system_environment(), fs_of=lambda path: disk if path == paths[1] else FS
-        ),
+        environment=disk_of(paths[1], disk),
         deadline_s=0.2,
     )
 
     assert [each.is_online for each in opened.log_dirs.all] == [True, False, True]
     assert "no answer within 0.2 s" in (opened.log_dirs.all[1].cause or "")
-    disk.resume.set()
+    resume.set()
 
 
 @pytest.mark.parametrize("kind", ["EIO", "EACCES", "ENOTDIR"])
@@ -324,15 +307,12 @@ def test_a_directory_whose_meta_properties_cannot_be_read_starts_offline(
     tmp_path: Path, kind: str
 ) -> None:
     paths = format_all(tmp_path)
-    disk = DeadDisk()
-    disk.error = getattr(errno, kind)
+    disk = FaultPlan({"*": fails(getattr(errno, kind))})
 
-    opened = opened_now(
+    opened = open_all(
+        tmp_path,
         paths,
-        tmp_path / "metadata",
-        environment=replace(
-            system_environment(), fs_of=lambda path: disk if path == paths[1] else FS
-        ),
+        environment=disk_of(paths[1], disk),
     )
 
     assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
@@ -345,20 +325,18 @@ def test_a_disk_that_was_replaced_while_the_start_waited_for_it_starts_offline(
 ) -> None:
     paths = format_all(tmp_path)
 
-    class Replaced(PosixFileSystem):
-        def identity(self, path: Path) -> tuple[int, int]:
-            shutil.rmtree(path)
-            format_dir(path, 7)
-            if is_torn:
-                (path / "meta.properties").write_text("version=1")
-            return super().identity(path)
+    def replaced(path: Path) -> None:
+        shutil.rmtree(path)
+        format_dir(path, 7)
+        if is_torn:
+            (path / "meta.properties").write_text("version=1")
 
-    opened = opened_now(
+    disk = FaultPlan({"identity": replaced})
+
+    opened = open_all(
+        tmp_path,
         paths,
-        tmp_path / "metadata",
-        environment=replace(
-            system_environment(), fs_of=lambda path: Replaced() if path == paths[1] else FS
-        ),
+        environment=disk_of(paths[1], disk),
     )
 
     assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
@@ -370,49 +348,26 @@ def test_a_disk_that_was_replaced_while_the_start_waited_for_it_starts_offline(
 def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
     paths = [*format_all(tmp_path), format_dir(tmp_path / "d4", None)]
 
-    class ReadOnly(PosixFileSystem):
-        def write_atomically(self, path: Path, data: bytes) -> None:
-            raise OSError(errno.EROFS, "Read-only file system", str(path))
+    disk = FaultPlan({"write_atomically": fails(errno.EROFS)})
 
     with pytest.raises(FormatError, match=r"Failed to write meta.properties of .*d4"):
-        opened_now(
+        open_all(
+            tmp_path,
             paths,
-            tmp_path / "metadata",
-            environment=replace(
-                system_environment(), fs_of=lambda path: ReadOnly() if path == paths[3] else FS
-            ),
+            environment=disk_of(paths[3], disk),
         )
 
 
-def test_a_reserved_directory_id_is_fatal(tmp_path: Path) -> None:
+async def test_a_replaced_directory_is_not_taken_for_the_one_of_the_start(tmp_path: Path) -> None:
     paths = format_all(tmp_path)
-    meta = MetaProperties(cluster_id=CLUSTER, node_id=8, directory_id=LOST)
-    meta_properties.write(FS, paths[1], meta)
-    with pytest.raises(FormatError, match=r"Invalid resrved directory ID .* found in .*d2"):
-        open_all(tmp_path, paths)
+    opened = await opening(paths, tmp_path / "metadata")
+    # A file system gives the inode of something removed to what is made next.
+    shutil.rmtree(paths[0])
+    paths[0].mkdir()
 
-
-def test_a_trailing_slash_makes_no_second_directory(tmp_path: Path) -> None:
-    paths = format_all(tmp_path)
-    for same in (f"{paths[0]}/", f"{paths[0]}/../d1", f"{paths[0]}/."):
-        with pytest.raises(ConfigError, match="Duplicate log directory found"):
-            open_all(tmp_path, [*paths, Path(same)])
-
-
-def test_a_replaced_directory_is_not_taken_for_the_one_of_the_start(tmp_path: Path) -> None:
-    async def body() -> None:
-        paths = format_all(tmp_path)
-        opened = await opening(paths, tmp_path / "metadata")
-        # A file system gives the inode of something removed to what is made next.
-        shutil.rmtree(paths[0])
-        paths[0].mkdir()
-
-        first = opened.log_dirs.all[0]
-        with pytest.raises(LogDirError):
-            await first.run(lambda: probe(first.fs, first.path, first.identity))
-        opened.log_dirs.stop()
-
-    run(body)
+    first = opened.log_dirs.all[0]
+    with pytest.raises(LogDirError):
+        await first.run(lambda: probe(first.fs, first.path, first.identity))
 
 
 def test_the_broker_epoch_of_the_last_clean_shutdown_counts_if_all_directories_agree(

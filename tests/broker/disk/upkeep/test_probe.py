@@ -24,7 +24,6 @@ from tests.broker.disks import (
     eventually,
     make_log_dir,
     make_log_dirs,
-    run,
 )
 from tests.waiting import pass_by, quiet, set_forward, turns
 
@@ -48,24 +47,20 @@ def replace_by_another_directory(path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [delete, replace_by_a_file, replace_by_another_directory])
-def test_a_dead_directory_is_found_although_nobody_writes_to_it(
+async def test_a_dead_directory_is_found_although_nobody_writes_to_it(
     tmp_path: Path, fault: Callable[[Path], None]
 ) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
-        watcher.start()
-        await quiet(log_dirs.all)
-        assert len(log_dirs.online()) == 3
+    log_dirs = make_log_dirs(tmp_path)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
+    watcher.start()
+    await quiet(log_dirs.all)
+    assert len(log_dirs.online()) == 3
 
-        fault(tmp_path / "d2")
+    fault(tmp_path / "d2")
 
-        await eventually(lambda: len(log_dirs.online()) == 2)
-        assert not log_dirs.all[1].is_online
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: len(log_dirs.online()) == 2)
+    assert not log_dirs.all[1].is_online
+    await watcher.stop()
 
 
 @pytest.mark.process
@@ -114,177 +109,145 @@ def test_a_directory_without_permission_is_found_by_an_ordinary_user(
     assert done.stdout == "found\n", done.stderr
 
 
-def test_an_io_error_of_the_probe_takes_the_directory_offline(tmp_path: Path) -> None:
-    async def body() -> None:
-        fs = FaultyFileSystem()
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
-        watcher.start()
+async def test_an_io_error_of_the_probe_takes_the_directory_offline(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
+    watcher.start()
 
-        fs.error = errno.EIO
+    fs.error = errno.EIO
 
-        await eventually(lambda: not log_dirs.all[0].is_online)
-        assert "Input/output error" in (log_dirs.all[0].cause or "")
-        assert len(log_dirs.online()) == 2
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: not log_dirs.all[0].is_online)
+    assert "Input/output error" in (log_dirs.all[0].cause or "")
+    assert len(log_dirs.online()) == 2
+    await watcher.stop()
 
 
-def test_too_many_open_files_is_not_the_disks_fault(tmp_path: Path) -> None:
-    async def body() -> None:
-        fs = FaultyFileSystem()
-        fs.error = errno.EMFILE
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        watcher = LogDirProbe(log_dirs, interval_ms=5, deadline_ms=5_000)
-        watcher.start()
+async def test_too_many_open_files_is_not_the_disks_fault(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    fs.error = errno.EMFILE
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    watcher = LogDirProbe(log_dirs, interval_ms=5, deadline_ms=5_000)
+    watcher.start()
 
-        await eventually(lambda: fs.calls >= 9)
+    await eventually(lambda: fs.calls >= 9)
 
-        assert len(log_dirs.online()) == 3
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    assert len(log_dirs.online()) == 3
+    await watcher.stop()
 
 
-def test_a_hanging_disk_is_found_within_the_deadline(tmp_path: Path) -> None:
-    async def body() -> None:
-        fs = FaultyFileSystem()
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
-        watcher.start()
-        await quiet(log_dirs.all)
+async def test_a_hanging_disk_is_found_within_the_deadline(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
+    watcher.start()
+    await quiet(log_dirs.all)
 
-        fs.resume = threading.Event()
+    fs.resume = threading.Event()
 
-        await eventually(lambda: not log_dirs.all[0].is_online)
-        assert log_dirs.all[0].cause == "HUNG: no answer within 100 ms"
-        assert await log_dirs.all[1].run(lambda: "unharmed") == "unharmed"
-        fs.resume.set()
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: not log_dirs.all[0].is_online)
+    assert log_dirs.all[0].cause == "HUNG: no answer within 100 ms"
+    assert await log_dirs.all[1].run(lambda: "unharmed") == "unharmed"
+    fs.resume.set()
+    await watcher.stop()
 
 
-def test_a_long_queue_that_moves_on_is_no_failure(tmp_path: Path) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path, 1)
-        watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=200)
-        turn = threading.Semaphore(0)
-        watcher.start()
-        await eventually(lambda: log_dirs.all[0].io_samples.take()[Work.PROBE])
-        work = [log_dirs.all[0].run(turn.acquire) for _ in range(60)]
+async def test_a_long_queue_that_moves_on_is_no_failure(tmp_path: Path) -> None:
+    log_dirs = make_log_dirs(tmp_path, 1)
+    watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=200)
+    turn = threading.Semaphore(0)
+    watcher.start()
+    await eventually(lambda: log_dirs.all[0].io_samples.take()[Work.PROBE])
+    work = [log_dirs.all[0].run(turn.acquire) for _ in range(60)]
 
-        for call in work:
-            await pass_by(0.01)
-            turn.release()
-            await call
+    for call in work:
+        await pass_by(0.01)
+        turn.release()
+        await call
 
-        assert log_dirs.all[0].is_online
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    assert log_dirs.all[0].is_online
+    await watcher.stop()
 
 
-def test_work_of_any_length_is_no_failure_as_long_as_no_step_hangs(tmp_path: Path) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path, 1)
-        watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=1_000)
-        watcher.start()
-        # The probe of the beginning meets a real disk, which has its own idea of time.
-        await eventually(lambda: log_dirs.all[0].io_samples.take()[Work.PROBE])
+async def test_work_of_any_length_is_no_failure_as_long_as_no_step_hangs(tmp_path: Path) -> None:
+    log_dirs = make_log_dirs(tmp_path, 1)
+    watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=1_000)
+    watcher.start()
+    # The probe of the beginning meets a real disk, which has its own idea of time.
+    await eventually(lambda: log_dirs.all[0].io_samples.take()[Work.PROBE])
 
-        gate = threading.Event()
-        work = log_dirs.all[0].run(lambda: gate.wait(10))
-        await eventually(lambda: log_dirs.all[0].queues["serving"].running_call)
-        await pass_by(5)
-        gate.set()
-        await work
+    gate = threading.Event()
+    work = log_dirs.all[0].run(lambda: gate.wait(10))
+    await eventually(lambda: log_dirs.all[0].queues["serving"].running_call)
+    await pass_by(5)
+    gate.set()
+    await work
 
-        assert log_dirs.all[0].is_online
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    assert log_dirs.all[0].is_online
+    await watcher.stop()
 
 
-def test_time_in_which_the_process_stood_still_is_not_held_against_the_disk(
+async def test_time_in_which_the_process_stood_still_is_not_held_against_the_disk(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path, 1)
-        watcher = LogDirProbe(log_dirs, interval_ms=10_000, deadline_ms=200)
-        watcher.start()
-        await quiet(log_dirs.all)
-        gate = threading.Event()
-        fs = log_dirs.all[0].fs
-        fs.disk._disk.is_dir = lambda _path: gate.wait(10)  # type: ignore[attr-defined]
-        work = log_dirs.all[0].run(lambda: fs.is_dir(tmp_path))
-        await eventually(log_dirs.all[0].running_steps)
-        await turns()
+    log_dirs = make_log_dirs(tmp_path, 1)
+    watcher = LogDirProbe(log_dirs, interval_ms=10_000, deadline_ms=200)
+    watcher.start()
+    await quiet(log_dirs.all)
+    gate = threading.Event()
+    fs = log_dirs.all[0].fs
+    fs.disk._disk.is_dir = lambda _path: gate.wait(10)  # type: ignore[attr-defined]
+    work = log_dirs.all[0].run(lambda: fs.is_dir(tmp_path))
+    await eventually(log_dirs.all[0].running_steps)
+    await turns()
 
-        # As if the loop itself had been stopped for a while, as by SIGSTOP.
-        set_forward(0.5)
-        await turns()
+    # As if the loop itself had been stopped for a while, as by SIGSTOP.
+    set_forward(0.5)
+    await turns()
 
-        assert log_dirs.all[0].is_online
-        gate.set()
-        await work
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    assert log_dirs.all[0].is_online
+    gate.set()
+    await work
+    await watcher.stop()
 
 
-def test_loading_logs_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
-    async def body() -> None:
-        path = tmp_path / "d1"
-        path.mkdir()
-        loading = LogDir(path, directory_id(1), identity=PosixFileSystem().identity(path))
-        loading.handle(LogDirEvent.LOAD)
-        log_dirs = LogDirs(
-            [loading],
-            metadata_dir=make_log_dir(tmp_path / "metadata", 9),
-            on_fatal=lambda _: None,
-        )
-        watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=50)
-        watcher.start()
-        # The probe of the metadata directory meets a real disk, which has its own idea of time.
-        await eventually(lambda: log_dirs.metadata_dir.io_samples.take()[Work.PROBE])
+async def test_loading_logs_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "d1"
+    path.mkdir()
+    loading = LogDir(path, directory_id(1), identity=PosixFileSystem().identity(path))
+    loading.handle(LogDirEvent.LOAD)
+    log_dirs = LogDirs(
+        [loading],
+        metadata_dir=make_log_dir(tmp_path / "metadata", 9),
+        on_fatal=lambda _: None,
+    )
+    watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=50)
+    watcher.start()
+    # The probe of the metadata directory meets a real disk, which has its own idea of time.
+    await eventually(lambda: log_dirs.metadata_dir.io_samples.take()[Work.PROBE])
 
-        gate = threading.Event()
-        work = loading.run(lambda: gate.wait(10))
-        await eventually(lambda: loading.queues["serving"].running_call)
-        await pass_by(1)
-        gate.set()
-        await work
+    gate = threading.Event()
+    work = loading.run(lambda: gate.wait(10))
+    await eventually(lambda: loading.queues["serving"].running_call)
+    await pass_by(1)
+    gate.set()
+    await work
 
-        assert loading.is_online
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    assert loading.is_online
+    await watcher.stop()
 
 
-def test_a_separate_metadata_directory_is_probed_as_well(tmp_path: Path) -> None:
-    async def body() -> None:
-        reasons: list[str] = []
-        log_dirs = make_log_dirs(tmp_path, on_fatal=reasons.append)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
-        watcher.start()
+async def test_a_separate_metadata_directory_is_probed_as_well(tmp_path: Path) -> None:
+    reasons: list[str] = []
+    log_dirs = make_log_dirs(tmp_path, on_fatal=reasons.append)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
+    watcher.start()
 
-        shutil.rmtree(tmp_path / "metadata")
+    shutil.rmtree(tmp_path / "metadata")
 
-        await eventually(lambda: reasons)
-        assert "metadata log directory" in reasons[0]
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: reasons)
+    assert "metadata log directory" in reasons[0]
+    await watcher.stop()
 
 
 def test_a_probe_leaves_nothing_behind_and_removes_what_a_killed_process_left(
@@ -297,24 +260,20 @@ def test_a_probe_leaves_nothing_behind_and_removes_what_a_killed_process_left(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_revived_directory_is_probed_like_any_other(tmp_path: Path) -> None:
-    async def body() -> None:
-        log_dirs = make_log_dirs(tmp_path)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
-        log_dirs.add_return_listener(watcher)
-        watcher.start()
-        log_dirs.fail(log_dirs.all[1], "gone")
-        life = bring_back(log_dirs, log_dirs.all[1])
-        await quiet(log_dirs.all)
-        assert life.is_online
+async def test_a_revived_directory_is_probed_like_any_other(tmp_path: Path) -> None:
+    log_dirs = make_log_dirs(tmp_path)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
+    log_dirs.add_return_listener(watcher)
+    watcher.start()
+    log_dirs.fail(log_dirs.all[1], "gone")
+    life = bring_back(log_dirs, log_dirs.all[1])
+    await quiet(log_dirs.all)
+    assert life.is_online
 
-        delete(tmp_path / "d2")
+    delete(tmp_path / "d2")
 
-        await eventually(lambda: not life.is_online)
-        await watcher.stop()
-        # Nobody probes once that is over.
-        log_dirs.fail(log_dirs.all[0], "gone")
-        bring_back(log_dirs, log_dirs.all[0])
-        log_dirs.stop()
-
-    run(body)
+    await eventually(lambda: not life.is_online)
+    await watcher.stop()
+    # Nobody probes once that is over.
+    log_dirs.fail(log_dirs.all[0], "gone")
+    bring_back(log_dirs, log_dirs.all[0])

@@ -10,92 +10,55 @@ from pathlib import Path
 import pytest
 
 from broker.disk.upkeep.probe import LogDirProbe
-from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from tests.broker.disks import FaultyFileSystem, eventually, make_log_dirs, run
-
-
-class SlowFileSystem(PosixFileSystem):
-    """A disk on which each of the steps of a probe takes a while."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.syncs = 0
-
-    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-        time.sleep(self.seconds)
-        super().write_bytes(path, data, sync=sync)
-
-    def fsync_file(self, path: Path) -> None:
-        time.sleep(self.seconds)
-        self.syncs += 1
-        super().fsync_file(path)
-
-    def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
-        time.sleep(self.seconds)
-        super().unlink(path, missing_ok=missing_ok)
+from tests.broker.disks import FaultPlan, FaultyFileSystem, eventually, make_log_dirs
 
 
 @pytest.mark.parametrize("queue", ["run", "upkeep"])
-def test_disk_that_hangs_beside_a_long_call_is_found(tmp_path: Path, queue: str) -> None:
-    async def body() -> None:
-        fs = FaultyFileSystem()
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
-        resume = threading.Event()
-        getattr(log_dirs.all[0], queue)(lambda: resume.wait(20))
-        watcher.start()
+@pytest.mark.parametrize("dies", [True, False], ids=["dies", "hangs"])
+async def test_disk_that_dies_or_hangs_beside_a_long_call_is_found(
+    tmp_path: Path, queue: str, dies: bool
+) -> None:
+    fs = FaultyFileSystem()
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
+    resume = threading.Event()
+    getattr(log_dirs.all[0], queue)(lambda: resume.wait(20))
+    watcher.start()
 
-        fs.resume = threading.Event()
-
-        await eventually(lambda: not log_dirs.all[0].is_online)
-        assert log_dirs.all[0].cause == "HUNG: no answer within 100 ms"
-        assert len(log_dirs.online()) == 2
-        fs.resume.set()
-        resume.set()
-        await watcher.stop()
-        log_dirs.stop()
-
-    run(body)
-
-
-@pytest.mark.parametrize("queue", ["run", "upkeep"])
-def test_disk_that_dies_beside_a_long_call_is_found(tmp_path: Path, queue: str) -> None:
-    async def body() -> None:
-        fs = FaultyFileSystem()
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
-        resume = threading.Event()
-        getattr(log_dirs.all[0], queue)(lambda: resume.wait(20))
-        watcher.start()
-
+    if dies:
         fs.error = errno.EIO
+    else:
+        fs.resume = resume
 
-        await eventually(lambda: not log_dirs.all[0].is_online)
-        assert "Input/output error" in (log_dirs.all[0].cause or "")
-        resume.set()
-        await watcher.stop()
-        log_dirs.stop()
+    await eventually(lambda: not log_dirs.all[0].is_online)
+    cause = "Input/output error" if dies else "HUNG: no answer within 100 ms"
+    assert cause in (log_dirs.all[0].cause or "")
+    assert len(log_dirs.online()) == 2
+    resume.set()
+    await watcher.stop()
 
-    run(body)
 
+async def test_steps_that_together_take_longer_than_the_deadline_are_no_hang(
+    tmp_path: Path,
+) -> None:
+    syncs: list[object] = []
 
-def test_steps_that_together_take_longer_than_the_deadline_are_no_hang(tmp_path: Path) -> None:
-    async def body() -> None:
-        fs = SlowFileSystem(0.15)
-        log_dirs = make_log_dirs(tmp_path, fs=fs)
-        (first, *_) = log_dirs.all
-        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=300)
-        watcher.start()
+    def slow(path: Path) -> None:
+        time.sleep(0.15)
 
-        def many() -> None:
-            for number in range(5):
-                first.upkeep_fs.write_bytes(first.path / str(number), b"", sync=True)
+    fs = FaultPlan({"write_bytes": slow, "unlink": slow})
+    fs.plan["fsync_file"] = lambda path: (slow(path), syncs.append(path))
+    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    (first, *_) = log_dirs.all
+    watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=300)
+    watcher.start()
 
-        await first.upkeep(many)
-        await eventually(lambda: fs.syncs >= 8)
+    def many() -> None:
+        for number in range(5):
+            first.upkeep_fs.write_bytes(first.path / str(number), b"", sync=True)
 
-        assert first.is_online
-        await watcher.stop()
-        log_dirs.stop()
+    await first.upkeep(many)
+    await eventually(lambda: len(syncs) > 8)
 
-    run(body)
+    assert first.is_online
+    await watcher.stop()
