@@ -1,4 +1,4 @@
-"""Runs asynchronous tests of the broker and their fixtures, each test on a loop of its own."""
+"""Runs the asynchronous tests and fixtures of the broker, each test on a new event loop."""
 
 from __future__ import annotations
 

@@ -22,23 +22,6 @@ from tests.waiting import run_adjustable
 OPENINGS = ("open_append", "open_target")
 
 
-class FaultyFileSystem(PosixFileSystem):
-    """A disk on which writing whole files fails with `error`, or hangs until `resume` is set."""
-
-    def __init__(self) -> None:
-        self.error: int | None = None
-        self.resume: threading.Event | None = None
-        self.calls = 0
-
-    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-        self.calls += 1
-        if self.resume is not None:
-            self.resume.wait(20)
-        if self.error is not None:
-            raise OSError(self.error, os.strerror(self.error), str(path))
-        super().write_bytes(path, data, sync=sync)
-
-
 class FaultPlan(PosixFileSystem):
     """A disk that does what a test has planned for a call before the call itself.
 

@@ -252,7 +252,6 @@ async def test_of_each_key_the_last_value_stays_and_the_checkpoint_says_up_to_wh
 
 async def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(each: Compacting) -> None:
     """It would lead some day with the old value, and with nothing that takes it away."""
-
     each.cleaner.use(replace(CLEANS, is_enabled=False))
 
     def tombstones() -> list[bytes | None]:
@@ -523,7 +522,6 @@ async def test_a_cut_in_a_round_calls_it_off(each: Compacting) -> None:
 
 async def test_compact_and_move(each: Compacting) -> None:
     """A move calls the round off; its checkpoint entry is in one directory's file in the end."""
-
     hang = await in_the_middle(each)
     each.host.assignments.accepts = True
     each.log.state.disk.cleaned_to = 7

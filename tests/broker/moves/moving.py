@@ -112,7 +112,7 @@ class Moving:
         await self._producing
 
     async def produce_until_refused(self) -> None:
-        """Raises what the producer is told."""
+        """Raise the error of an append that fails."""
         assert self._producing is not None
         await self._producing
 
@@ -163,7 +163,7 @@ class Moving:
         await until(lambda: self.mover.move_of(TP) is None)
 
     def names(self, number: int) -> list[str]:
-        """What folders lie in a directory: `current`, `future`, `delete`, and so on."""
+        """Kinds of the folders of a directory: `current`, `future`, `delete`, and so on."""
         found = []
         for path in filter(Path.is_dir, self.host.dirs[number].path.iterdir()):
             assert parse_partition_dir(path.name).may_be_of(TP)

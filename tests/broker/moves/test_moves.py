@@ -424,9 +424,8 @@ class TestErrors:
 
     async def test_what_does_not_exist_yet_is_remembered(self, moving: Moving) -> None:
         assert moving.alter(2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        partition = await moving.begin(batches=1)
-        assert partition.log is not None
-        assert partition.log.log_dir is moving.host.dirs[2]
+        await moving.begin(batches=1)
+        assert moving.log.log_dir is moving.host.dirs[2]
         assert moving.asked == [2]
 
     async def test_a_replica_that_is_being_created_is_not_available(self, moving: Moving) -> None:

@@ -262,10 +262,7 @@ async def test_former_replica_waits_for_its_copy_after_a_restart_too(
 
     await revived(after)
 
-    partition = after.host.manager.registry.partition(TP)
-    assert partition is not None
-    assert partition.log is not None
-    assert partition.log.log_dir is after.host.log_dirs.all[not has_lost]
+    assert after.log.log_dir is after.host.log_dirs.all[not has_lost]
     after.check()
     left = (["current"], ["stray"]) if has_lost else (["stray"], ["current"])
     await until(lambda: (after.names(0), after.names(1)) == left)
@@ -285,7 +282,6 @@ async def test_former_replica_is_used_where_no_copy_can_come_back(
 
     partition = after.host.manager.registry.partition(TP)
     assert partition is not None
-    assert partition.log is not None
     after.check()
     # If there are others, and they are not in sync, it must not lead: what came since is gone.
     assert partition.data_loss is DataLoss.SUSPECTED

@@ -178,7 +178,6 @@ async def test_a_copy_is_on_its_disk_before_the_others_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B45, where the process ended between a swap and the sync of the copy."""
-
     one, two = make_log_dirs(tmp_path, 2).all
     former, copy = swapped(one, two)
     at_the_sync: list[str] = []

@@ -149,7 +149,6 @@ async def test_a_log_is_made_when_no_checkpoint_speaks_of_a_former_one_of_its_na
     tmp_path: Path,
 ) -> None:
     """After a crash that would be taken for what is known of the new one."""
-
     log_dirs = make_log_dirs(tmp_path, 1)
     is_written, asked = asyncio.Event(), asyncio.Event()
 

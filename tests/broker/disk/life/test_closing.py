@@ -88,7 +88,6 @@ async def test_closing_syncs_what_is_not_on_the_disk_and_nothing_else(tmp_path: 
 
 async def test_the_logs_of_a_directory_are_synced_by_several_threads(tmp_path: Path) -> None:
     """None of them returns before all have begun."""
-
     count = SYNCS_AT_ONCE
     together = threading.Barrier(count)
     disk = FaultPlan({"fsync_file": lambda path: path.suffix != ".log" or together.wait(20)})

@@ -169,7 +169,6 @@ async def test_what_a_move_has_left_is_told_by_its_topic_id_where_its_name_is_cu
     tmp_path: Path, letters: int, partition: int, content: bytes | None
 ) -> None:
     """Beside a topic of just that name, whose checkpoints and settings are its own."""
-
     log_dirs = make_dirs(tmp_path, 1)
     path = tmp_path / "d1"
     long = TopicPartition("t" * letters, partition)
@@ -401,7 +400,6 @@ async def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_star
     tmp_path: Path, error: int | None
 ) -> None:
     """Another one of the name may come; a disk without room for that is no worse for it."""
-
     log_dirs = make_dirs(tmp_path, 1)
     log = make_log(tmp_path / "d1", 1)
     append(log, count=3)

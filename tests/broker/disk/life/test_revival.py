@@ -490,7 +490,6 @@ async def test_revival_goes_on_when_nobody_waits_and_ends_with_the_broker(broker
 @pytest.mark.process
 async def test_lock_of_the_same_file_is_kept_by_its_first_holder(broker: Broker) -> None:
     """Closing any descriptor of a locked file ends the lock of the whole process."""
-
     lock = broker.opened.locks[broker.paths[1]]
     broker.log_dirs.fail(broker.second, "gone")
     await broker.revival.revive(str(broker.paths[1]))

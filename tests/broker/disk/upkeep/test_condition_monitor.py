@@ -271,12 +271,8 @@ async def test_a_disk_that_took_no_more_is_full_whatever_it_says_until_it_takes_
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk, refusing = SlowDisk(), fails(errno.EDQUOT)
-    log_dir = make_log_dir(tmp_path / "d1", 1, disk)
-    log_dirs = LogDirs(
-        [log_dir],
-        metadata_dir=make_log_dir(tmp_path / "metadata", 99),
-        on_fatal=lambda _: None,
-    )
+    log_dirs = make_log_dirs(tmp_path, 1, fs=disk)
+    (log_dir,) = log_dirs.all
     monitor, heard = make_monitor(log_dirs)
     probe = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=10_000, looked=monitor.looked)
     probe.start()

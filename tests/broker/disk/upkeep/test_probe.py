@@ -18,7 +18,8 @@ from broker.disk.directory.slowness import Work
 from broker.disk.upkeep.probe import PROBE_FILE, LogDirProbe, probe
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.broker.disks import (
-    FaultyFileSystem,
+    DeadDisk,
+    FaultPlan,
     bring_back,
     directory_id,
     eventually,
@@ -110,7 +111,7 @@ def test_a_directory_without_permission_is_found_by_an_ordinary_user(
 
 
 async def test_an_io_error_of_the_probe_takes_the_directory_offline(tmp_path: Path) -> None:
-    fs = FaultyFileSystem()
+    fs = DeadDisk()
     log_dirs = make_log_dirs(tmp_path, fs=fs)
     watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
     watcher.start()
@@ -124,20 +125,24 @@ async def test_an_io_error_of_the_probe_takes_the_directory_offline(tmp_path: Pa
 
 
 async def test_too_many_open_files_is_not_the_disks_fault(tmp_path: Path) -> None:
-    fs = FaultyFileSystem()
-    fs.error = errno.EMFILE
-    log_dirs = make_log_dirs(tmp_path, fs=fs)
+    calls: list[Path] = []
+
+    def refuse(path: Path) -> None:
+        calls.append(path)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    log_dirs = make_log_dirs(tmp_path, fs=FaultPlan({"write_bytes": refuse}))
     watcher = LogDirProbe(log_dirs, interval_ms=5, deadline_ms=5_000)
     watcher.start()
 
-    await eventually(lambda: fs.calls >= 9)
+    await eventually(lambda: len(calls) >= 9)
 
     assert len(log_dirs.online()) == 3
     await watcher.stop()
 
 
 async def test_a_hanging_disk_is_found_within_the_deadline(tmp_path: Path) -> None:
-    fs = FaultyFileSystem()
+    fs = DeadDisk()
     log_dirs = make_log_dirs(tmp_path, fs=fs)
     watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
     watcher.start()

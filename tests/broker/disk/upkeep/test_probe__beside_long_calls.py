@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.disk.upkeep.probe import LogDirProbe
-from tests.broker.disks import FaultPlan, FaultyFileSystem, eventually, make_log_dirs
+from tests.broker.disks import DeadDisk, FaultPlan, eventually, make_log_dirs
 
 
 @pytest.mark.parametrize("queue", ["run", "upkeep"])
@@ -18,7 +18,7 @@ from tests.broker.disks import FaultPlan, FaultyFileSystem, eventually, make_log
 async def test_disk_that_dies_or_hangs_beside_a_long_call_is_found(
     tmp_path: Path, queue: str, dies: bool
 ) -> None:
-    fs = FaultyFileSystem()
+    fs = DeadDisk()
     log_dirs = make_log_dirs(tmp_path, fs=fs)
     watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=100)
     resume = threading.Event()
