@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, SimpleNamespace
@@ -62,6 +62,7 @@ from jbodlab.vocabulary.ids import (
     TopicId,
     TopicPartition,
 )
+from tests.broker.async_tests import run_async_test
 
 DEADLINE_S = 10.0
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
@@ -374,29 +375,32 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
         await apis.close()
 
 
-Scenario = Callable[[Cluster, KafkaConnection], Awaitable[None]]
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run coroutine functions on the loop that servers have."""
+    return run_async_test(pyfuncitem, uvloop.new_event_loop)
 
 
 @pytest.fixture
-def run() -> Callable[..., None]:
-    """Runs a scenario with a cluster of three brokers, of which 3 is fenced, and a client."""
+def cluster() -> Cluster:
+    """A cluster of three brokers, of which 3 is fenced."""
+    cluster = Cluster()
+    cluster.publish_brokers(1, 2, 3, fenced=[3])
+    return cluster
 
-    def run_scenario(scenario: Scenario, *, auto_create_topics: bool = True) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            cluster.publish_brokers(1, 2, 3, fenced=[3])
-            async with serving(cluster, auto_create_topics=auto_create_topics):
-                connection = await cluster.connect()
-                try:
-                    await scenario(cluster, connection)
-                finally:
-                    connection.close()
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            assert not left, f"tasks left behind: {left}"
 
-        uvloop.run(main())
-
-    return run_scenario
+@pytest.fixture
+@asynccontextmanager
+async def client(cluster: Cluster, options: dict[str, bool]) -> AsyncIterator[KafkaConnection]:
+    """A client of the cluster, which is served."""
+    async with serving(cluster, **{"auto_create_topics": True, **options}):
+        connection = await cluster.connect()
+        try:
+            yield connection
+        finally:
+            connection.close()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not left, f"tasks left behind: {left}"
 
 
 def result_error(result: Any) -> ErrorCode:

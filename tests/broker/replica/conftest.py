@@ -1,0 +1,16 @@
+"""A cluster whose broker 1 leads, for the tests of this folder."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.replica.test_partition_leading import Cluster, leading
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, options: dict[str, Any]) -> AbstractAsyncContextManager[Cluster]:
+    return leading(tmp_path, **options)
