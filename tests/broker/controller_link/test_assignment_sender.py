@@ -66,10 +66,9 @@ async def test_assignments_reach_the_controller_in_the_order_of_directories_and_
         await sender.stop()
 
 
-async def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_away() -> (
-    None
-):
-    controller = ScriptedController()
+async def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_away(
+    controller: ScriptedController,
+) -> None:
     answers = [
         AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
         AssignReplicasToDirsResponse(),
@@ -92,10 +91,9 @@ async def test_assignments_wait_for_the_registration_and_survive_a_controller_th
 
 
 async def test_a_controller_that_stays_away_is_told_of_once(
-    caplog: pytest.LogCaptureFixture,
+    controller: ScriptedController, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "broker.controller_link.assignment_sender")
-    controller = ScriptedController()
     refused = AssignReplicasToDirsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     controller.answers[AssignReplicasToDirsRequest] = lambda _request: refused
     async with connected(controller) as channel:
@@ -109,8 +107,7 @@ async def test_a_controller_that_stays_away_is_told_of_once(
     ]
 
 
-async def test_a_replica_that_is_gone_is_not_reported() -> None:
-    controller = ScriptedController()
+async def test_a_replica_that_is_gone_is_not_reported(controller: ScriptedController) -> None:
     controller.answers[AssignReplicasToDirsRequest] = accept
     async with connected(controller) as channel:
         sender = make_sender(channel, [17], {TopicIdPartition(T1, 0)})
@@ -121,9 +118,8 @@ async def test_a_replica_that_is_gone_is_not_reported() -> None:
 
 
 async def test_what_breaks_unexpectedly_is_sent_again_and_keeps_news_from_nobody(
-    caplog: pytest.LogCaptureFixture,
+    controller: ScriptedController, caplog: pytest.LogCaptureFixture
 ) -> None:
-    controller = ScriptedController()
     controller.answers[AssignReplicasToDirsRequest] = accept
     accepted: list[int] = []
 

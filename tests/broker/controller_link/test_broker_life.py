@@ -79,11 +79,6 @@ async def living(
 
 
 @pytest.fixture
-def controller() -> ScriptedController:
-    return ScriptedController()
-
-
-@pytest.fixture
 def life(
     controller: ScriptedController, options: dict[str, Any]
 ) -> AbstractAsyncContextManager[BrokerLife]:

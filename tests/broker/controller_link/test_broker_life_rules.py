@@ -78,9 +78,12 @@ def heartbeat(
     return SendHeartbeat(want_fence, want_shut_down, offline)
 
 
-def test_a_broker_registers_then_heartbeats_at_once() -> None:
-    life = Life()
+@pytest.fixture
+def life() -> Life:
+    return Life()
 
+
+def test_a_broker_registers_then_heartbeats_at_once(life: Life) -> None:
     told = life.register()
 
     assert told == [LifeMilestone.REGISTERED, heartbeat(want_fence=True)]
@@ -88,8 +91,7 @@ def test_a_broker_registers_then_heartbeats_at_once() -> None:
     assert life.core.state is BrokerState.STARTING
 
 
-def test_a_starting_broker_heartbeats_every_10_ms_until_it_has_caught_up() -> None:
-    life = Life()
+def test_a_starting_broker_heartbeats_every_10_ms_until_it_has_caught_up(life: Life) -> None:
     life.register()
 
     life.handle(HeartbeatAnswered(is_caught_up=False, is_fenced=True))
@@ -102,8 +104,7 @@ def test_a_starting_broker_heartbeats_every_10_ms_until_it_has_caught_up() -> No
     assert life.delay_ms == 2_000
 
 
-def test_ready_to_unfence_is_said_at_once() -> None:
-    life = Life()
+def test_ready_to_unfence_is_said_at_once(life: Life) -> None:
     life.register()
     life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
 
@@ -116,8 +117,7 @@ def test_ready_to_unfence_is_said_at_once() -> None:
     assert life.delay_ms == 2_000
 
 
-def test_a_failed_directory_is_told_at_once_and_in_every_later_heartbeat() -> None:
-    life = Life()
+def test_a_failed_directory_is_told_at_once_and_in_every_later_heartbeat(life: Life) -> None:
     life.serve()
 
     assert life.handle(DirectoryFailed(D1)) == [heartbeat(D1)]
@@ -127,8 +127,7 @@ def test_a_failed_directory_is_told_at_once_and_in_every_later_heartbeat() -> No
     assert life.handle(DirectoryFailed(D2)) == [heartbeat(D1, D2)]
 
 
-def test_what_happens_during_a_communication_is_sent_right_after_it() -> None:
-    life = Life()
+def test_what_happens_during_a_communication_is_sent_right_after_it(life: Life) -> None:
     life.serve()
     assert life.after(2_000) == [heartbeat()]
 
@@ -145,8 +144,7 @@ def test_a_directory_that_failed_before_the_registration_comes_with_the_first_he
     assert told == [LifeMilestone.REGISTERED, heartbeat(D1, want_fence=True)]
 
 
-def test_after_a_failure_the_pause_is_kept_whatever_happens() -> None:
-    life = Life()
+def test_after_a_failure_the_pause_is_kept_whatever_happens(life: Life) -> None:
     life.serve()
     life.after(2_000)
 
@@ -162,8 +160,7 @@ def test_after_a_failure_the_pause_is_kept_whatever_happens() -> None:
     assert life.delay_ms == 1_000
 
 
-def test_a_starting_broker_looks_for_its_controller_often() -> None:
-    life = Life()
+def test_a_starting_broker_looks_for_its_controller_often(life: Life) -> None:
     life.handle(Started())
     pauses = []
     for _ in range(5):
@@ -174,8 +171,7 @@ def test_a_starting_broker_looks_for_its_controller_often() -> None:
     assert pauses == [100, 200, 250, 250, 250]
 
 
-def test_a_refused_registration_is_repeated_soon_each_time() -> None:
-    life = Life()
+def test_a_refused_registration_is_repeated_soon_each_time(life: Life) -> None:
     life.handle(Started())
     for _ in range(4):
         life.handle(RegistrationRefused(ErrorCode.DUPLICATE_BROKER_REGISTRATION))
@@ -200,8 +196,7 @@ def test_a_broker_that_cannot_register_in_time_stops() -> None:
     assert reasons == [RequireShutdown("unable to register with the controller quorum")]
 
 
-def test_a_broker_that_the_controller_forgot_registers_again() -> None:
-    life = Life()
+def test_a_broker_that_the_controller_forgot_registers_again(life: Life) -> None:
     life.serve()
     life.after(2_000)
 
@@ -217,8 +212,7 @@ def test_a_broker_that_the_controller_forgot_registers_again() -> None:
     assert life.delay_ms == 50
 
 
-def test_an_outdated_registration_is_amended_in_the_same_epoch() -> None:
-    life = Life()
+def test_an_outdated_registration_is_amended_in_the_same_epoch(life: Life) -> None:
     life.serve()
 
     assert life.handle(RegistrationOutdated()) == [SendRegistration()]
@@ -232,8 +226,7 @@ def test_an_outdated_registration_is_amended_in_the_same_epoch() -> None:
     assert told == [SendRegistration()]
 
 
-def test_other_errors_of_a_heartbeat_only_cause_another_try() -> None:
-    life = Life()
+def test_other_errors_of_a_heartbeat_only_cause_another_try(life: Life) -> None:
     life.serve()
     life.after(2_000)
     life.handle(HeartbeatRefused(ErrorCode.NOT_CONTROLLER))
@@ -304,8 +297,7 @@ def test_a_directory_told_in_time_stops_its_timer() -> None:
         life.handle(NoAnswer())
 
 
-def test_a_controlled_shutdown_waits_until_the_controller_lets_go() -> None:
-    life = Life()
+def test_a_controlled_shutdown_waits_until_the_controller_lets_go(life: Life) -> None:
     life.serve()
 
     assert life.handle(ShutdownBegun(controlled=True)) == [heartbeat(want_shut_down=True)]
@@ -322,23 +314,20 @@ def test_a_controlled_shutdown_waits_until_the_controller_lets_go() -> None:
     assert life.after(10_000) == []
 
 
-def test_a_forgotten_broker_has_nothing_to_hand_over() -> None:
-    life = Life()
+def test_a_forgotten_broker_has_nothing_to_hand_over(life: Life) -> None:
     life.serve()
     life.handle(ShutdownBegun(controlled=True))
     told = life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
     assert told == [LifeMilestone.SHUTDOWN_ALLOWED]
 
 
-def test_a_broker_that_does_not_serve_shuts_down_at_once() -> None:
-    life = Life()
+def test_a_broker_that_does_not_serve_shuts_down_at_once(life: Life) -> None:
     life.register()
     assert life.handle(ShutdownBegun(controlled=True)) == [LifeMilestone.SHUTDOWN_ALLOWED]
     assert life.handle(ShutdownBegun(controlled=False)) == []
 
 
-def test_only_one_communication_is_in_flight() -> None:
-    life = Life()
+def test_only_one_communication_is_in_flight(life: Life) -> None:
     life.register()
     for event in (ReadyToUnfence(), DirectoryFailed(D1), Tick(), Tick()):
         assert life.after(5_000, event) == []
@@ -355,8 +344,7 @@ def told_of(life: Life, *directories: DirectoryId) -> None:
     life.handle(AGREED)
 
 
-def test_a_revived_directory_is_registered_before_the_heartbeats_drop_it() -> None:
-    life = Life()
+def test_a_revived_directory_is_registered_before_the_heartbeats_drop_it(life: Life) -> None:
     life.serve()
     told_of(life, D1, D2)
 
@@ -412,8 +400,7 @@ def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more() -> None:
         life.handle(NoAnswer())
 
 
-def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile() -> None:
-    life = Life()
+def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile(life: Life) -> None:
     life.serve()
     told_of(life, D1)
 
@@ -441,15 +428,13 @@ def test_a_directory_that_comes_back_during_a_registration_is_part_of_another_on
     assert life.handle(Registered(EPOCH)) == [heartbeat()]
 
 
-def test_a_directory_whose_id_was_never_known_is_registered_too() -> None:
-    life = Life()
+def test_a_directory_whose_id_was_never_known_is_registered_too(life: Life) -> None:
     life.serve()
     assert life.handle(DirectoryRevived(None)) == [SendRegistration()]
     assert life.handle(Registered(EPOCH)) == [heartbeat()]
 
 
-def test_a_broker_that_leaves_does_not_register_once_more() -> None:
-    life = Life()
+def test_a_broker_that_leaves_does_not_register_once_more(life: Life) -> None:
     life.serve()
     told_of(life, D1)
     assert life.handle(ShutdownBegun(controlled=True)) == [heartbeat(D1, want_shut_down=True)]

@@ -26,8 +26,7 @@ HEARTBEAT = BrokerHeartbeatRequest(
 )
 
 
-async def test_values_go_out_and_values_come_back() -> None:
-    controller = ScriptedController()
+async def test_values_go_out_and_values_come_back(controller: ScriptedController) -> None:
     expected = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
     controller.answers[BrokerHeartbeatRequest] = lambda _request: expected
     async with connected(controller) as channel:
@@ -49,9 +48,8 @@ async def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadli
 
 
 async def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_back(
-    port: int,
+    controller: ScriptedController, port: int
 ) -> None:
-    controller = ScriptedController()
     answer = BrokerHeartbeatResponse()
     controller.answers[BrokerHeartbeatRequest] = lambda _request: answer
     async with serving(controller, port):
@@ -89,8 +87,7 @@ async def test_a_closed_channel_is_an_unavailable_controller() -> None:
         await channel.call(HEARTBEAT, 1)
 
 
-async def test_the_stream_ends_with_the_controller() -> None:
-    controller = ScriptedController()
+async def test_the_stream_ends_with_the_controller(controller: ScriptedController) -> None:
     first = MetadataStreamResponse(high_watermark=Offset(3), records=b"abc")
     controller.streams = [[first]]
     request = MetadataStreamRequest(

@@ -135,9 +135,8 @@ def request(offset: int, epoch: int, last: bytes = b"") -> MetadataStreamRequest
 
 
 async def test_the_listener_gets_the_whole_image_first_and_every_change_after_it(
-    tmp_path: Path, port: int
+    controller: ScriptedController, tmp_path: Path, port: int
 ) -> None:
-    controller = ScriptedController()
     controller.streams = [
         [response(batch(0, LEVEL, topic(1)), batch(2, topic(2)))],
         [response(batch(3, topic(3), VersionedRecord(RemoveTopicRecord(topic_id=topic_id(1)), 0)))],
@@ -190,10 +189,9 @@ async def test_what_came_since_the_last_run_is_new_until_it_is_published(tmp_pat
 
 
 async def test_the_copy_on_disk_is_the_log_and_is_replayed_at_the_next_start(
-    tmp_path: Path,
+    controller: ScriptedController, tmp_path: Path
 ) -> None:
     data = [batch(0, LEVEL, topic(1)), batch(2, topic(2), epoch=4)]
-    controller = ScriptedController()
     controller.streams = [[response(*data)]]
     async with serving(controller) as port:
         node = Node(tmp_path, port)
@@ -228,10 +226,9 @@ async def test_batches_that_are_there_already_are_not_taken_twice(tmp_path: Path
 
 
 async def test_a_copy_with_a_damaged_byte_is_cut_there_and_fetched_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    controller: ScriptedController, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = [batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3))]
-    controller = ScriptedController()
     controller.streams = [[response(*data)]]
     async with serving(controller) as port:
         node = Node(tmp_path, port)
@@ -330,9 +327,8 @@ LOST = "the controller has lost its metadata log: its log differs at offset {} f
 
 @pytest.mark.parametrize("is_publishing", [True, False])
 async def test_a_controller_that_lost_its_log_ends_the_broker_and_deletes_nothing(
-    tmp_path: Path, is_publishing: bool, port: int
+    controller: ScriptedController, tmp_path: Path, is_publishing: bool, port: int
 ) -> None:
-    controller = ScriptedController()
     data = batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3))
     controller.streams = [[response(*data)]]
     async with serving(controller, port):
@@ -375,9 +371,8 @@ async def test_a_controller_that_lost_its_log_ends_the_broker_and_deletes_nothin
 
 @pytest.mark.parametrize("has_snapshot", [True, False])
 async def test_a_log_whose_epochs_go_back_is_another_one(
-    tmp_path: Path, has_snapshot: bool
+    controller: ScriptedController, tmp_path: Path, has_snapshot: bool
 ) -> None:
-    controller = ScriptedController()
     controller.streams = [
         [
             response(batch(0, LEVEL, topic(1), epoch=5)),
@@ -426,13 +421,12 @@ async def test_the_copy_gets_snapshots_and_loses_its_history(tmp_path: Path) -> 
 
 
 async def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(
-    tmp_path: Path, port: int
+    controller: ScriptedController, tmp_path: Path, port: int
 ) -> None:
     begin = VersionedRecord(BeginTransactionRecord(name="t"), 0)
     end = VersionedRecord(EndTransactionRecord(), 0)
     # It begins inside of a batch, where no snapshot may end.
     data = [batch(0, LEVEL, topic(1)), batch(2, topic(4), begin), batch(4, topic(3))]
-    controller = ScriptedController()
     controller.streams = [[response(each) for each in data]]
     directory = tmp_path / "metadata" / "__cluster_metadata-0"
     async with serving(controller, port):
@@ -515,7 +509,7 @@ async def room_again(disk: CrampedDisk, log_dirs: LogDirs) -> None:
 @pytest.mark.parametrize("is_torn", [False, True])
 @pytest.mark.parametrize("position", range(10))
 async def test_a_metadata_disk_without_room_only_keeps_the_copy_behind(
-    tmp_path: Path, port: int, position: int, is_torn: bool
+    controller: ScriptedController, tmp_path: Path, port: int, position: int, is_torn: bool
 ) -> None:
     disk = CrampedDisk()
     disk.is_torn = disk.cuts = is_torn
@@ -525,7 +519,6 @@ async def test_a_metadata_disk_without_room_only_keeps_the_copy_behind(
         batch(3, topic(3), epoch=4),
         batch(4, topic(4), epoch=5),
     ]
-    controller = ScriptedController()
     async with serving(controller, port):
         # Each batch gets a segment of its own.
         node = Node(tmp_path, port, disk=disk, segment_bytes=1)
@@ -555,11 +548,10 @@ async def test_a_metadata_disk_without_room_only_keeps_the_copy_behind(
 
 @pytest.mark.parametrize("position", range(4))
 async def test_a_snapshot_without_room_is_asked_for_again(
-    tmp_path: Path, port: int, position: int
+    controller: ScriptedController, tmp_path: Path, port: int, position: int
 ) -> None:
     disk = CrampedDisk()
     disk.is_torn = disk.cuts = True
-    controller = ScriptedController()
     async with serving(controller, port):
         node = Node(tmp_path, port, disk=disk)
         await node.start()

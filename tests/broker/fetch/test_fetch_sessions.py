@@ -137,16 +137,18 @@ class Leader:
 @pytest.fixture
 @asynccontextmanager
 async def leader(tmp_path: Path, options: dict[str, bool]) -> AsyncIterator[Leader]:
+    has_begun = options.pop("has_begun", True)
     leader = Leader(tmp_path, **options)
     try:
+        if has_begun:
+            await leader.start()
+            await leader.begin()
         yield leader
     finally:
         await leader.host.stop()
 
 
 async def test_answers_contain_only_what_has_news(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     await leader.quiet()
     waiting = leader.fetch()
     await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
@@ -156,16 +158,12 @@ async def test_answers_contain_only_what_has_news(leader: Leader) -> None:
 
 
 async def test_records_that_were_not_taken_are_sent_again(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
     first = await leader.fetched()
     assert await leader.fetched() == first
 
 
 async def test_high_watermark_that_moved_is_told_with_the_next_answer(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     produced = leader.host.produce(batch(3), topic_partition=tp(0))
     assert set(await leader.fetched()) == {0}
     found = await leader.fetched(entry(0, 3, last_epoch=0), max_wait_ms=20)
@@ -178,8 +176,6 @@ async def test_high_watermark_that_moved_is_told_with_the_next_answer(leader: Le
 async def test_high_watermark_is_told_at_once_where_followers_serve_consumers(
     leader: Leader,
 ) -> None:
-    await leader.start()
-    await leader.begin()
     leader.host.produce(batch(3), topic_partition=tp(0))
     assert set(await leader.fetched()) == {0}
 
@@ -197,8 +193,6 @@ async def test_high_watermark_is_told_at_once_where_followers_serve_consumers(
 
 
 async def test_change_of_the_leader_answers_what_waits_with_an_error(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     waiting = leader.fetch()
     await turns()
     leader.metadata.apply(change(leader=2, index=2))
@@ -209,8 +203,6 @@ async def test_change_of_the_leader_answers_what_waits_with_an_error(leader: Lea
 
 
 async def test_all_partitions_of_a_failed_directory_are_in_one_answer(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     waiting = leader.fetch()
     await turns()
     leader.host.log_dirs.fail(leader.host.dirs[0], "test")
@@ -221,8 +213,6 @@ async def test_all_partitions_of_a_failed_directory_are_in_one_answer(leader: Le
 
 
 async def test_new_log_start_is_told(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     produced = leader.host.produce(batch(3), topic_partition=tp(0))
     await leader.fetched()
     await leader.fetched(entry(0, 3, last_epoch=0), max_wait_ms=20)
@@ -237,8 +227,6 @@ async def test_new_log_start_is_told(leader: Leader) -> None:
 
 
 async def test_quiet_follower_counts_as_caught_up_until_its_last_request(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     set_forward(0.05)
     before_ms = int(asyncio.get_running_loop().time() * 1000)
     await leader.quiet()
@@ -250,6 +238,7 @@ async def test_quiet_follower_counts_as_caught_up_until_its_last_request(leader:
     assert partition.leader.followers[FOLLOWER].end_offset == 0
 
 
+@pytest.mark.stage(has_begun=False)
 async def test_follower_that_fetched_before_the_log_was_there_is_not_taken_for_lagging(
     leader: Leader,
 ) -> None:
@@ -277,6 +266,7 @@ async def test_follower_that_fetched_before_the_log_was_there_is_not_taken_for_l
         assert known.followers[FOLLOWER].end_offset == 0
 
 
+@pytest.mark.stage(has_begun=False)
 async def test_follower_outside_of_the_isr_is_looked_at_in_each_request(leader: Leader) -> None:
     await leader.start(isr=(1,))
     leader.metadata.apply(broker(2, FOLLOWER_DIR, fenced=True))
@@ -289,8 +279,6 @@ async def test_follower_outside_of_the_isr_is_looked_at_in_each_request(leader: 
 
 
 async def test_follower_that_left_the_isr_is_looked_at_again(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     await leader.quiet()
     leader.metadata.apply(change(isr=(1,), index=1))
     await leader.quiet()
@@ -298,8 +286,6 @@ async def test_follower_that_left_the_isr_is_looked_at_again(leader: Leader) -> 
 
 
 async def test_new_broker_epoch_of_the_follower_reaches_all_partitions(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     await leader.quiet()
     leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=9))
     await leader.fetched(max_wait_ms=1, replica_epoch=9)
@@ -310,16 +296,12 @@ async def test_new_broker_epoch_of_the_follower_reaches_all_partitions(leader: L
 
 
 async def test_old_broker_epoch_of_the_follower_is_refused(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=8))
     found = await leader.fetched()
     assert {code for code, _, _ in found.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 async def test_forgotten_partition_is_not_answered(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     waiting = leader.fetch(forgotten=[1])
     await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
     await leader.host.produced(batch(), acks=1, topic_partition=tp(2))
@@ -327,8 +309,6 @@ async def test_forgotten_partition_is_not_answered(leader: Leader) -> None:
 
 
 async def test_deleted_topic_is_told(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     waiting = leader.fetch()
     await turns()
     leader.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -338,8 +318,6 @@ async def test_deleted_topic_is_told(leader: Leader) -> None:
 
 
 async def test_hurried_fetch_is_answered_with_what_there_is(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     waiting = leader.fetch()
     await turns()
     assert not waiting.done()
@@ -353,8 +331,6 @@ async def test_fetch_that_cannot_be_answered_does_not_wait_for_ever(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("fault of this program")
 
-    await leader.start()
-    await leader.begin()
     waiting = leader.fetch()
     monkeypatch.setattr(PartitionLog, "read", broken)
     await leader.host.produced(batch(), acks=1, topic_partition=tp(0))
@@ -363,8 +339,6 @@ async def test_fetch_that_cannot_be_answered_does_not_wait_for_ever(
 
 
 async def test_partition_with_records_does_not_starve_the_others(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     big = batch(value=b"x" * 900_000)
     for index in range(3):
         await leader.host.produced(big, acks=1, topic_partition=tp(index))
@@ -375,8 +349,6 @@ async def test_partition_with_records_does_not_starve_the_others(leader: Leader)
 
 
 async def test_unknown_session_and_wrong_epoch_are_refused(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     leader.epoch = 5
     with pytest.raises(KafkaError) as wrong_epoch:
         leader.fetch()
@@ -388,8 +360,6 @@ async def test_unknown_session_and_wrong_epoch_are_refused(leader: Leader) -> No
 
 
 async def test_new_session_takes_the_place_of_the_old_one(leader: Leader) -> None:
-    await leader.start()
-    await leader.begin()
     old = leader.session_id
     leader.epoch = 0
     await leader.begin()

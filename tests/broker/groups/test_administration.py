@@ -42,8 +42,7 @@ def test_unknown_group_is_dead() -> None:
     assert newest.error_message == "group g does not exist"
 
 
-def test_stable_group_is_described_with_metadata_and_assignments() -> None:
-    bench = Bench()
+def test_stable_group_is_described_with_metadata_and_assignments(bench: Bench) -> None:
     (a,) = stable(bench, "a")
 
     assert described(bench) == DescribedGroup(
@@ -56,8 +55,7 @@ def test_stable_group_is_described_with_metadata_and_assignments() -> None:
 
 
 @pytest.mark.parametrize("phase", ["PreparingRebalance", "CompletingRebalance"])
-def test_group_in_a_rebalance_is_described_without_them(phase: str) -> None:
-    bench = Bench()
+def test_group_in_a_rebalance_is_described_without_them(bench: Bench, phase: str) -> None:
     if phase == "CompletingRebalance":
         members = joined(bench, "a")
     else:
@@ -73,8 +71,7 @@ def test_group_in_a_rebalance_is_described_without_them(phase: str) -> None:
     }
 
 
-def test_what_is_not_committed_is_not_described_or_listed() -> None:
-    bench = Bench()
+def test_what_is_not_committed_is_not_described_or_listed(bench: Bench) -> None:
     bench.replicates = False
     bench.ask(join(version=3))
     bench.ask(commit(1, group="h"))
@@ -86,8 +83,7 @@ def test_what_is_not_committed_is_not_described_or_listed() -> None:
     assert len(bench.answer(ListGroups()).groups) == 2
 
 
-def test_groups_are_listed_with_state_and_type() -> None:
-    bench = Bench()
+def test_groups_are_listed_with_state_and_type(bench: Bench) -> None:
     stable(bench, "a")
     bench.ask(commit(1, group="simple"))
 
@@ -110,9 +106,8 @@ def test_groups_are_listed_with_state_and_type() -> None:
     ],
 )
 def test_filters_know_no_upper_and_lower_case(
-    states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
+    bench: Bench, states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
 ) -> None:
-    bench = Bench()
     stable(bench, "a")
     bench.ask(commit(1, group="simple"))
 
@@ -121,8 +116,7 @@ def test_filters_know_no_upper_and_lower_case(
     assert [group.group_id for group in groups] == expected
 
 
-def test_delete_group_live() -> None:
-    bench = Bench()
+def test_delete_group_live(bench: Bench) -> None:
     (a,) = stable(bench, "a")
     bench.ask(commit(1, group="empty"))
     bench.ask(commit(1, group="empty", topic="u"))
@@ -138,8 +132,7 @@ def test_delete_group_live() -> None:
     assert bench.answer(beat(a, 1)).error_code is ErrorCode.NONE
 
 
-def test_deleted_group_is_gone_after_a_failover_too() -> None:
-    bench = Bench()
+def test_deleted_group_is_gone_after_a_failover_too(bench: Bench) -> None:
     (a,) = stable(bench, "a")
     bench.ask(commit(1, member_id=a, generation_id_or_member_epoch=1))
     bench.ask(leave(a))
@@ -244,8 +237,7 @@ def test_group_whose_other_offsets_expire_while_it_is_deleted_was_deleted(
     assert bench.answers[ticket].results[0] == DeletableGroupResult("g", ErrorCode.NONE)
 
 
-def test_pending_joiner_of_a_deleted_group_is_unknown() -> None:
-    bench = Bench()
+def test_pending_joiner_of_a_deleted_group_is_unknown(bench: Bench) -> None:
     member = bench.answer(join()).member_id
 
     bench.ask(DeleteGroups(groups_names=("g",)))

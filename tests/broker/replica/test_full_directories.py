@@ -312,10 +312,8 @@ async def test_a_replica_that_comes_into_a_full_directory_begins_to_follow_with_
 
 
 async def test_the_high_watermark_waits_no_longer_for_who_was_put_out_of_the_isr(
-    tmp_path: Path,
+    cluster: Cluster,
 ) -> None:
-    cluster = Cluster(tmp_path)
-    await cluster.start()
     produced = cluster.host.produce(batch())
     await cluster.settle()
     cluster.fetched(TWO, 1)
@@ -329,7 +327,6 @@ async def test_the_high_watermark_waits_no_longer_for_who_was_put_out_of_the_isr
     # It counts again as soon as it fetches.
     cluster.fetched(THREE, 1)
     assert cluster.host.proposals.proposed == [(1, 2, 3)]
-    await cluster.host.stop()
 
 
 def new_topic(host: Host, count: int, target: object = UNASSIGNED) -> Metadata:

@@ -156,8 +156,7 @@ def test_what_a_cooperative_member_has_yet_to_give_up_stays_its_own() -> None:
     assert rig.beat("a").assignment == rig.ids(1)
 
 
-def test_classic_member_that_was_removed_owns_nothing_any_longer() -> None:
-    rig = Rig()
+def test_classic_member_that_was_removed_owns_nothing_any_longer(rig: Rig) -> None:
     rig.join("a")
 
     assert rig.classic_join("k", owned={"t": (0,)}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -195,15 +194,13 @@ def test_classic_group_that_cannot_be_upgraded_stays_what_it_is(
     assert kind(rig) is GroupKind.CLASSIC
 
 
-def test_heartbeat_to_a_classic_group_finds_no_consumer_group() -> None:
-    rig = Rig()
+def test_heartbeat_to_a_classic_group_finds_no_consumer_group(rig: Rig) -> None:
     classic_group(rig, k=(0,))
 
     assert rig.beat("a", 3) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_parked_joins_are_told_to_join_again() -> None:
-    rig = Rig()
+def test_parked_joins_are_told_to_join_again(rig: Rig) -> None:
     join = rig.ask(classic_join(version=3, client_id="k"))
     rig.advance(0)
     assert rig.answers[join].generation_id == 1
@@ -227,8 +224,7 @@ def test_partition_that_a_classic_assignor_gave_to_two_has_one_holder() -> None:
     assert len(held) == len(set(held))
 
 
-def test_classic_member_needs_an_id_first() -> None:
-    rig = Rig()
+def test_classic_member_needs_an_id_first(rig: Rig) -> None:
     rig.join("a")
 
     required = rig.classic_join()
@@ -268,8 +264,7 @@ def test_wrong_joins_of_classic_members_are_refused(
     assert rig.group().members.keys() == {"a"}
 
 
-def test_classic_members_share_a_protocol() -> None:
-    rig = Rig()
+def test_classic_members_share_a_protocol(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k")
     other = (JoinProtocol("sticky", subscription("t")),)
@@ -332,9 +327,8 @@ def test_classic_member_hears_by_its_sync_what_it_is_to_give_up() -> None:
     ],
 )
 def test_wrong_syncs_and_heartbeats_of_classic_members_are_refused(
-    member: str, behind: int, fields: dict[str, Any], error: ErrorCode
+    rig: Rig, member: str, behind: int, fields: dict[str, Any], error: ErrorCode
 ) -> None:
-    rig = Rig()
     rig.join("a", instance_id="i")
     rig.classic_join("k")
     generation = rig.current("k").epoch - behind
@@ -344,8 +338,7 @@ def test_wrong_syncs_and_heartbeats_of_classic_members_are_refused(
         assert rig.classic_beat(member, generation, **fields) == error
 
 
-def test_sync_of_an_old_generation_is_told_of_a_newer_target() -> None:
-    rig = Rig()
+def test_sync_of_an_old_generation_is_told_of_a_newer_target(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k")
     rig.join("b")
@@ -353,8 +346,7 @@ def test_sync_of_an_old_generation_is_told_of_a_newer_target() -> None:
     assert sync(rig, "k") == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_silent_classic_member_is_removed_at_the_end_of_its_own_session() -> None:
-    rig = Rig()
+def test_silent_classic_member_is_removed_at_the_end_of_its_own_session(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k")
     sync(rig, "k")
@@ -366,8 +358,7 @@ def test_silent_classic_member_is_removed_at_the_end_of_its_own_session() -> Non
     assert "k" not in rig.group().members
 
 
-def test_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None:
-    rig = Rig()
+def test_classic_member_that_is_told_to_join_and_does_not_is_removed(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k")
     sync(rig, "k")
@@ -382,8 +373,7 @@ def test_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None:
     assert "k" not in rig.group().members
 
 
-def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed() -> None:
-    rig = Rig()
+def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", session_timeout_ms=60_000)
     sync(rig, "k")
@@ -395,8 +385,7 @@ def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed
     assert "k" not in rig.group().members
 
 
-def test_session_of_a_classic_member_is_its_own_after_a_load_too() -> None:
-    rig = Rig()
+def test_session_of_a_classic_member_is_its_own_after_a_load_too(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k")
     rig.load()
@@ -407,8 +396,7 @@ def test_session_of_a_classic_member_is_its_own_after_a_load_too() -> None:
     assert rig.group().members.keys() == {"a"}
 
 
-def test_classic_member_is_answered_in_the_version_of_its_subscription() -> None:
-    rig = Rig()
+def test_classic_member_is_answered_in_the_version_of_its_subscription(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", metadata=subscription("t", version=1))
 
@@ -417,8 +405,7 @@ def test_classic_member_is_answered_in_the_version_of_its_subscription() -> None
     assert response.assignment[:2] == b"\0\1"
 
 
-def test_time_to_sync_begins_with_the_join() -> None:
-    rig = Rig()
+def test_time_to_sync_begins_with_the_join(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", session_timeout_ms=60_000)
     sync(rig, "k")
@@ -433,8 +420,7 @@ def test_time_to_sync_begins_with_the_join() -> None:
     assert "k" in rig.group().members
 
 
-def test_classic_member_that_never_syncs_is_removed() -> None:
-    rig = Rig()
+def test_classic_member_that_never_syncs_is_removed(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", session_timeout_ms=60_000)
 
@@ -457,8 +443,7 @@ def test_static_classic_member_takes_the_place_of_one_of_the_new_protocol() -> N
     assert "a" not in rig.group().members
 
 
-def test_static_classic_member_is_replaced_by_one_of_the_new_protocol() -> None:
-    rig = Rig()
+def test_static_classic_member_is_replaced_by_one_of_the_new_protocol(rig: Rig) -> None:
     rig.join("b")
     k = rig.classic_join(group_instance_id="i").member_id
 
@@ -470,8 +455,7 @@ def test_static_classic_member_is_replaced_by_one_of_the_new_protocol() -> None:
     assert not [key for key in rig.timers if k in key]
 
 
-def test_members_leave_in_a_batch() -> None:
-    rig = Rig()
+def test_members_leave_in_a_batch(rig: Rig) -> None:
     rig.join("a", instance_id="i")
     rig.join("b")
     rig.classic_join("k")
@@ -555,8 +539,7 @@ def test_last_member_of_the_new_protocol_is_removed_by_its_session() -> None:
     assert kind(rig) is GroupKind.CLASSIC
 
 
-def test_last_member_of_the_new_protocol_is_replaced_by_a_classic_one() -> None:
-    rig = Rig()
+def test_last_member_of_the_new_protocol_is_replaced_by_a_classic_one(rig: Rig) -> None:
     rig.join("a", instance_id="i")
     rig.classic_join("k")
     sync(rig, "k")
@@ -579,8 +562,7 @@ def test_group_that_may_not_be_downgraded_stays(settings: dict[str, Any]) -> Non
     assert rig.group().members.keys() == {"k", "l"}
 
 
-def test_empty_consumer_group_becomes_a_classic_one() -> None:
-    rig = Rig()
+def test_empty_consumer_group_becomes_a_classic_one(rig: Rig) -> None:
     rig.join("a")
     rig.beat("a", -1)
 
