@@ -215,15 +215,9 @@ async def test_partitions_of_one_request_go_each_to_its_leader(
     assert [(each.index, each.base_offset) for each in answers] == [
         (1, 9), (2, 7), (0, 7), (1, 10),
     ]  # fmt: skip
-    assert us.replicas.calls[1][1] == [
-        AppendEntry(T1, batch(b"1")),
-        AppendEntry(T1, batch(b"3")),
-    ]
+    assert us.replicas.calls[1][1] == [AppendEntry(T1, batch(b"1")), AppendEntry(T1, batch(b"3"))]
     passed = [entry for call in leader.replicas.calls for entry in call[1]]
-    assert sorted(passed, key=repr) == [
-        AppendEntry(T0, batch(b"0")),
-        AppendEntry(T2, batch(b"2")),
-    ]
+    assert sorted(passed, key=repr) == [AppendEntry(T0, batch(b"0")), AppendEntry(T2, batch(b"2"))]
 
 
 async def test_a_leader_that_is_none_any_more_is_believed_and_the_client_is_told(

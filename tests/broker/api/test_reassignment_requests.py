@@ -169,8 +169,4 @@ async def test_what_is_under_way_is_listed_by_topic(cluster: Any, client: Any) -
         for topic in response.topics
     ] == [("foo", [0, 4]), ("bar", [1])]
     first = response.topics[0].partitions[0]
-    assert (first.replicas, first.adding_replicas, first.removing_replicas) == (
-        (3, 1),
-        (3,),
-        (1,),
-    )
+    assert (first.replicas, first.adding_replicas, first.removing_replicas) == ((3, 1), (3,), (1,))

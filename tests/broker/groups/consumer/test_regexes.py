@@ -22,7 +22,10 @@ def assigned(rig: Rig, member_id: str) -> set[str | None]:
 
 @pytest.fixture
 def rig() -> Rig:
-    return Rig(FakeTopics(aa=1))
+    """A group whose member `a` has the expression `a.*`, which is not resolved yet."""
+    rig = Rig(FakeTopics(aa=1))
+    join(rig, "a", "a.*")
+    return rig
 
 
 def test_expression_matches_nothing_until_it_is_resolved() -> None:
@@ -47,7 +50,6 @@ def test_whole_name_must_match() -> None:
 
 
 def test_new_topic_is_found_within_ten_seconds(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     rig.advance(0)
     rig.topics.create("ab", 1)
 
@@ -73,7 +75,6 @@ def test_resolutions_of_a_group_are_ten_seconds_apart() -> None:
 
 
 def test_expressions_are_resolved_again_after_the_refresh_interval(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     rig.advance(0)
     first = rig.group().regexes["a.*"].timestamp
     for _ in range(15):
@@ -85,7 +86,6 @@ def test_expressions_are_resolved_again_after_the_refresh_interval(rig: Rig) -> 
 
 
 def test_same_topics_change_no_epoch(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     rig.advance(0)
     epoch = rig.group().epoch
     rig.topics.create("other", 1)
@@ -111,7 +111,6 @@ def test_expression_that_is_known_is_used_at_once() -> None:
 
 
 def test_expression_that_nobody_has_any_longer_is_forgotten(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     rig.advance(0)
 
     rig.beat("a", subscribed_topic_regex="")
@@ -121,7 +120,6 @@ def test_expression_that_nobody_has_any_longer_is_forgotten(rig: Rig) -> None:
 
 
 def test_expression_goes_with_the_last_member_that_has_it(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     join(rig, "b", "a.*")
     rig.advance(0)
     rig.beat("a", -1)
@@ -142,7 +140,6 @@ def test_names_and_expression_count_together() -> None:
 
 
 def test_older_metadata_do_not_take_a_newer_result_back(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     rig.advance(0)
     rig.topics.delete("aa")
     rig.topics.version = rig.topics.names_version = 0
@@ -176,7 +173,6 @@ def test_pattern_that_python_could_match_for_ever_takes_no_time() -> None:
 
 
 def test_wrong_expression_of_a_member_changes_nothing(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     before = len(rig.records)
 
     assert rig.beat("a", subscribed_topic_regex="[") == ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -184,7 +180,6 @@ def test_wrong_expression_of_a_member_changes_nothing(rig: Rig) -> None:
 
 
 def test_resolution_outlives_a_failover(rig: Rig) -> None:
-    join(rig, "a", "a.*")
     rig.load()
     rig.beat("a")
 

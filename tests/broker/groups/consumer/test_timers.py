@@ -88,6 +88,7 @@ def test_second_order_to_give_up_begins_the_time_anew(rig: Rig) -> None:
     assert "a" not in rig.group().members
 
 
+@pytest.fixture
 def ordered() -> Rig:
     """Return a group in which `a` is to give partitions up, which is not committed."""
     rig = Rig(consumer_session_timeout_ms=10 * REBALANCE_MS)
@@ -107,45 +108,44 @@ def ask(rig: Rig, owned: tuple[OwnedPartitions, ...] | None = None) -> None:
 
 
 @pytest.mark.parametrize("waits_ms", [1, REBALANCE_MS - 1, REBALANCE_MS + 1])
-def test_time_to_give_up_begins_when_the_order_is_committed(waits_ms: int) -> None:
-    rig = ordered()
-    rig.commit_in_time_failed()
-    rig.advance(waits_ms)
-    rig.commit_in_time_failed()
-    assert "a" in rig.group().members
+def test_time_to_give_up_begins_when_the_order_is_committed(ordered: Rig, waits_ms: int) -> None:
+    ordered.commit_in_time_failed()
+    ordered.advance(waits_ms)
+    ordered.commit_in_time_failed()
+    assert "a" in ordered.group().members
 
-    rig.replicates = True
-    rig.replicate()
+    ordered.replicates = True
+    ordered.replicate()
 
-    rig.advance(REBALANCE_MS - 1)
-    assert "a" in rig.group().members
-    rig.advance(1)
-    assert "a" not in rig.group().members
-
-
-def test_order_that_is_confirmed_before_it_is_committed_begins_no_time() -> None:
-    rig = ordered()
-    ask(rig, ())
-
-    rig.replicates = True
-    rig.replicate()
-
-    assert ("consumer", "rebalance", "g", "a") not in rig.timers
+    ordered.advance(REBALANCE_MS - 1)
+    assert "a" in ordered.group().members
+    ordered.advance(1)
+    assert "a" not in ordered.group().members
 
 
-def test_order_of_a_former_coordinator_that_is_committed_late_gives_the_whole_time() -> None:
-    rig = ordered()
-    rig.load()
-    rig.advance(REBALANCE_MS + 1)
-    assert "a" in rig.group().members
+def test_order_that_is_confirmed_before_it_is_committed_begins_no_time(ordered: Rig) -> None:
+    ask(ordered, ())
 
-    rig.replicates = True
-    rig.replicate()
+    ordered.replicates = True
+    ordered.replicate()
 
-    rig.advance(REBALANCE_MS - 1)
-    assert "a" in rig.group().members
-    rig.advance(1)
-    assert "a" not in rig.group().members
+    assert ("consumer", "rebalance", "g", "a") not in ordered.timers
+
+
+def test_order_of_a_former_coordinator_that_is_committed_late_gives_the_whole_time(
+    ordered: Rig,
+) -> None:
+    ordered.load()
+    ordered.advance(REBALANCE_MS + 1)
+    assert "a" in ordered.group().members
+
+    ordered.replicates = True
+    ordered.replicate()
+
+    ordered.advance(REBALANCE_MS - 1)
+    assert "a" in ordered.group().members
+    ordered.advance(1)
+    assert "a" not in ordered.group().members
 
 
 def test_sessions_begin_anew_after_a_load(rig: Rig) -> None:
