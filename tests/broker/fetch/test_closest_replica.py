@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from broker.fetch.closest_replica import ReplicaView, in_rack
-from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
+from broker.replica.client_requests import FetchResult, OffsetQuery
 from broker.replica.partition import Partition
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
-    TOPIC_ID,
     TP,
     Host,
     Metadata,
@@ -85,34 +85,12 @@ class Replica:
         log.append_as_follower(data, [header for _, header in iterate_headers(data)])
         await log.written()
 
-    def fetch(
-        self,
-        offset: int = 0,
-        *,
-        rack: str | None = None,
-        replica_id: BrokerId = CONSUMER,
-        any_replica: bool = True,
-        max_wait_ms: int = 0,
-    ) -> asyncio.Future[list[FetchResult]]:
-        params = FetchParams(
-            replica_id=replica_id,
-            replica_epoch=-1,
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            any_replica=any_replica,
-            rack=rack,
-        )
-        wanted = FetchEntry(
-            topic_partition=TP,
-            topic_id=TOPIC_ID,
-            fetch_offset=offset,
-            partition_max_bytes=1 << 20,
-        )
-        return self.host.manager.fetches.fetch(params, [wanted])
+    def fetch(self, offset: int = 0, **how: Any) -> asyncio.Future[list[FetchResult]]:
+        params = fetch_params(**{"any_replica": True} | how)
+        return self.host.manager.fetches.fetch(params, [fetch_entry(offset)])
 
-    async def fetched(self, offset: int = 0, **how: object) -> FetchResult:
-        (result,) = await asyncio.wait_for(self.fetch(offset, **how), DEADLINE_S)  # type: ignore[arg-type]
+    async def fetched(self, offset: int = 0, **how: Any) -> FetchResult:
+        (result,) = await asyncio.wait_for(self.fetch(offset, **how), DEADLINE_S)
         return result
 
 

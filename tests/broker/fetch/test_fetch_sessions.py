@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.client_requests import FetchEntry, FetchParams, SessionFetched, SessionRequest
+from broker.replica.client_requests import FetchEntry, SessionFetched, SessionRequest
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition, TopicPartition
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
@@ -43,14 +44,8 @@ def tp(index: int) -> TopicPartition:
 
 
 def entry(index: int, offset: int = 0, *, epoch: int = 0, last_epoch: int = -1) -> FetchEntry:
-    return FetchEntry(
-        topic_partition=tp(index),
-        topic_id=TOPIC_ID,
-        fetch_offset=offset,
-        partition_max_bytes=1 << 20,
-        current_leader_epoch=epoch,
-        last_fetched_epoch=last_epoch,
-    )
+    epochs = {"current_leader_epoch": epoch, "last_fetched_epoch": last_epoch}
+    return fetch_entry(offset, tp(index), **epochs)
 
 
 class Leader:
@@ -92,13 +87,7 @@ class Leader:
         max_wait_ms: int = LONG_MS,
         replica_epoch: int = 7,
     ) -> asyncio.Future[SessionFetched]:
-        params = FetchParams(
-            replica_id=FOLLOWER,
-            replica_epoch=replica_epoch,
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 20,
-        )
+        params = fetch_params(FOLLOWER, replica_epoch=replica_epoch, max_wait_ms=max_wait_ms)
         request = SessionRequest(
             session_id=self.session_id,
             epoch=self.epoch,

@@ -12,7 +12,6 @@ import pytest
 from broker.limits import PART_ENTRIES
 from broker.replica.client_requests import (
     FetchEntry,
-    FetchParams,
     FetchResult,
     LeaderHint,
     OffsetQuery,
@@ -21,10 +20,10 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
-    TOPIC_ID,
     TP,
     Host,
     Metadata,
@@ -72,42 +71,11 @@ class Leader:
         await self.host.produced(batch(count), acks=1, topic_partition=topic_partition)
 
     def fetch(
-        self,
-        offset: int = 0,
-        *entries: FetchEntry,
-        follower: bool = False,
-        replica_epoch: int = 7,
-        max_wait_ms: int = 60_000,
-        min_bytes: int = 1,
-        max_bytes: int = 1 << 20,
+        self, offset: int = 0, *entries: FetchEntry, follower: bool = False, **how: Any
     ) -> asyncio.Future[list[FetchResult]]:
-        params = FetchParams(
-            replica_id=TWO if follower else BrokerId(-1),
-            replica_epoch=replica_epoch if follower else -1,
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-        )
-        return self.host.manager.fetches.fetch(params, entries or [entry(offset)])
-
-
-def entry(
-    offset: int,
-    topic_partition: TopicPartition = TP,
-    *,
-    leader_epoch: int = -1,
-    last_epoch: int = -1,
-    max_bytes: int = 1 << 20,
-    topic_id: TopicId = TOPIC_ID,
-) -> FetchEntry:
-    return FetchEntry(
-        topic_partition=topic_partition,
-        topic_id=topic_id,
-        fetch_offset=offset,
-        partition_max_bytes=max_bytes,
-        current_leader_epoch=leader_epoch,
-        last_fetched_epoch=last_epoch,
-    )
+        who = {"replica_id": TWO, "replica_epoch": 7} if follower else {}
+        params = fetch_params(**{"max_wait_ms": 60_000} | who | how)
+        return self.host.manager.fetches.fetch(params, entries or [fetch_entry(offset)])
 
 
 @pytest.fixture
@@ -189,7 +157,7 @@ async def test_consumers_wait_for_the_next_leader_and_followers_do_not(leader: L
     follower = leader.fetch(0, follower=True)
 
     leader.host.log_dirs.fail(leader.host.dirs[0], "test")
-    consumers.append(leader.fetch(0, entry(0, leader_epoch=0)))
+    consumers.append(leader.fetch(0, fetch_entry(0, current_leader_epoch=0)))
 
     assert now(follower).error_code is ErrorCode.KAFKA_STORAGE_ERROR
     later = leader.fetch(0, follower=True)
@@ -215,7 +183,7 @@ async def test_fetch_beside_a_failed_leader_is_answered_with_what_others_have(
     assert log is not None
 
     failed, other = await asyncio.wait_for(
-        leader.fetch(0, entry(0), entry(0, OTHER), min_bytes=0), DEADLINE_S
+        leader.fetch(0, fetch_entry(0), fetch_entry(0, OTHER), min_bytes=0), DEADLINE_S
     )
 
     assert (failed.error_code, failed.records_size) == (ErrorCode.NONE, 0)
@@ -305,7 +273,7 @@ async def test_waiting_fetch_is_answered_with_the_new_leader(leader: Leader) -> 
 async def test_followers_waiting_fetch_is_answered_when_the_leader_epoch_rises(
     leader: Leader,
 ) -> None:
-    waiting = leader.fetch(0, entry(0, leader_epoch=0), follower=True)
+    waiting = leader.fetch(0, fetch_entry(0, current_leader_epoch=0), follower=True)
 
     leader.metadata.apply(change(leader=1))
 
@@ -362,12 +330,12 @@ async def test_epochs_and_offsets_of_a_fetch_are_checked(leader: Leader) -> None
     def code(wanted: FetchEntry, **arguments: int) -> ErrorCode:
         return now(leader.fetch(0, wanted, **arguments)).error_code  # type: ignore[arg-type]
 
-    assert code(entry(0, leader_epoch=0)) is ErrorCode.FENCED_LEADER_EPOCH
-    assert code(entry(0, leader_epoch=2)) is ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert code(entry(3)) is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert code(entry(0, topic_id=TopicId(D2))) is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert code(fetch_entry(0, current_leader_epoch=0)) is ErrorCode.FENCED_LEADER_EPOCH
+    assert code(fetch_entry(0, current_leader_epoch=2)) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert code(fetch_entry(3)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert code(fetch_entry(0, topic_id=TopicId(D2))) is ErrorCode.INCONSISTENT_TOPIC_ID
     unknown = TopicPartition("nowhere", 0)
-    assert code(entry(0, unknown)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code(fetch_entry(0, unknown)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     old = leader.fetch(0, follower=True, replica_epoch=6)
     assert now(old).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -393,7 +361,7 @@ async def test_follower_that_left_the_log_is_told_where(leader: Leader) -> None:
     leader.metadata.apply(change(leader=1), change(leader=1))
     await leader.append(1)
 
-    answer = now(leader.fetch(0, entry(5, last_epoch=1), follower=True))
+    answer = now(leader.fetch(0, fetch_entry(5, last_fetched_epoch=1), follower=True))
 
     assert answer.diverging_epoch is not None
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
@@ -403,7 +371,7 @@ async def test_follower_that_left_the_log_is_told_where(leader: Leader) -> None:
 async def test_first_batch_is_sent_however_small_the_limits(leader: Leader) -> None:
     await leader.append()
     await leader.append(topic_partition=OTHER)
-    wanted = [entry(0, max_bytes=1), entry(0, OTHER, max_bytes=1)]
+    wanted = [fetch_entry(0, partition_max_bytes=1), fetch_entry(0, OTHER, partition_max_bytes=1)]
 
     answers = await leader.fetch(0, *wanted, follower=True, max_bytes=1)
 
@@ -424,7 +392,7 @@ async def test_hanging_disk_does_not_hold_up_what_other_disks_have(
     hanging = leader.host.dirs[0].run(release.wait)
 
     answers = await asyncio.wait_for(
-        leader.fetch(0, entry(0), entry(0, OTHER), follower=True, max_bytes=1 << 22),
+        leader.fetch(0, fetch_entry(0), fetch_entry(0, OTHER), follower=True, max_bytes=1 << 22),
         DEADLINE_S,
     )
 
@@ -449,7 +417,7 @@ async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(
 
     other = asyncio.create_task(another())
     await turns()
-    at_end = [entry(0)] * (3 * PART_ENTRIES)
+    at_end = [fetch_entry(0)] * (3 * PART_ENTRIES)
     answer = leader.fetch(0, *at_end, max_wait_ms=max_wait_ms)
     if max_wait_ms:
         await asyncio.sleep(0.001 * max_wait_ms)
@@ -463,7 +431,7 @@ async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(
 
 async def test_parts_of_a_fetch_share_what_it_may_take(leader: Leader) -> None:
     await leader.append()
-    wanted = [entry(0)] * (PART_ENTRIES + 2)
+    wanted = [fetch_entry(0)] * (PART_ENTRIES + 2)
     results = await leader.fetch(0, *wanted, max_wait_ms=0, max_bytes=1, follower=True)
     assert [at for at, result in enumerate(results) if result.records_size] == [0]
 
@@ -472,7 +440,7 @@ async def test_a_client_that_goes_while_its_fetch_is_answered_in_parts_is_forgot
     leader: Leader,
 ) -> None:
     await leader.append()
-    answer = leader.fetch(0, *[entry(0)] * (3 * PART_ENTRIES), max_wait_ms=0)
+    answer = leader.fetch(0, *[fetch_entry(0)] * (3 * PART_ENTRIES), max_wait_ms=0)
     answer.cancel()
     for _ in range(3):
         # As many as the parts would have taken.

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from broker.replica.client_requests import (
-    FetchEntry,
-    FetchParams,
     FetchResult,
     OffsetQuery,
     RecordDeletion,
@@ -22,6 +20,7 @@ from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     TP,
     Host,
@@ -63,33 +62,15 @@ class Reading:
         await log.written()
 
     async def fetch(self, offset: int, *, read_committed: bool = True) -> FetchResult:
-        params = FetchParams(
-            replica_id=BrokerId(-1),
-            replica_epoch=-1,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1 << 20,
-            read_committed=read_committed,
-        )
-        entry = FetchEntry(
-            topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
-        )
+        params = fetch_params(min_bytes=0, read_committed=read_committed)
+        entry = fetch_entry(offset, topic_id=None)
         (result,) = await self.host.manager.fetches.fetch(params, [entry])
         return result
 
     async def fetch_twice(self, offset: int) -> list[FetchResult]:
         """Fetch the partition as if it were two."""
-        params = FetchParams(
-            replica_id=BrokerId(-1),
-            replica_epoch=-1,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=4 << 20,
-            read_committed=True,
-        )
-        entry = FetchEntry(
-            topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
-        )
+        params = fetch_params(min_bytes=0, max_bytes=4 << 20, read_committed=True)
+        entry = fetch_entry(offset, topic_id=None)
         return await self.host.manager.fetches.fetch(params, [entry, entry])
 
     async def marked(self, timestamp: int, isolation: int) -> tuple[int, int]:

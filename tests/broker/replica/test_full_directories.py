@@ -11,7 +11,7 @@ import pytest
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.replica_files import ReplicaLostError
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
-from broker.replica.client_requests import AppendResult, FetchEntry, FetchParams, FetchResult
+from broker.replica.client_requests import AppendResult, FetchResult
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Following, Leading, Offline
 from jbodlab.runtime.machine import system_environment
@@ -19,12 +19,12 @@ from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.broker.disks import CrampedDisk
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.following.test_following import Pair
 from tests.broker.replica.test_partition_leading import THREE, TWO, Cluster
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
-    TOPIC_ID,
     TP,
     Host,
     Metadata,
@@ -75,13 +75,7 @@ async def leader_alone(root: Path) -> tuple[Host, Partition, ConditionMonitor]:
 
 
 def consumed(host: Host, offset: int) -> asyncio.Future[list[FetchResult]]:
-    entry = FetchEntry(
-        topic_partition=TP, topic_id=TOPIC_ID, fetch_offset=offset, partition_max_bytes=1 << 20
-    )
-    params = FetchParams(
-        replica_id=BrokerId(-1), replica_epoch=-1, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20
-    )
-    return host.manager.fetches.fetch(params, [entry])
+    return host.manager.fetches.fetch(fetch_params(), [fetch_entry(offset)])
 
 
 async def test_an_append_waits_for_room_in_a_full_directory_and_everything_else_goes_on(
