@@ -337,10 +337,9 @@ class Cluster:
         )
 
 
-@asynccontextmanager
-async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
+def client_apis(cluster: Cluster, *, auto_create_topics: bool) -> ClientApis:
     replicas: Any = cluster.replicas
-    apis = ClientApis(
+    return ClientApis(
         BrokerParts(
             threads=system_environment().threads,
             monotonic_s=system_environment().monotonic_s,
@@ -365,6 +364,11 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             traffic=cluster.traffic,
         )
     )
+
+
+@asynccontextmanager
+async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
+    apis = client_apis(cluster, auto_create_topics=auto_create_topics)
     listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(system_environment()))
     await listener.start()
     cluster.port, cluster.produce_forwarder = listener.port, apis.produce_forwarder

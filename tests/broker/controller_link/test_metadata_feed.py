@@ -114,6 +114,13 @@ class Node:
         await self.feed.start()
         self.feed.begin_publishing()
 
+    async def __aenter__(self) -> Node:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
     def topics(self) -> list[str]:
         return sorted(self.feed.image.topics.by_name)
 
@@ -194,31 +201,23 @@ async def test_the_copy_on_disk_is_the_log_and_is_replayed_at_the_next_start(
     data = [batch(0, LEVEL, topic(1)), batch(2, topic(2), epoch=4)]
     controller.streams = [[response(*data)]]
     async with serving(controller) as port:
-        node = Node(tmp_path, port)
-        await node.start()
-        await eventually(lambda: node.feed.applied_offset == 2)
-        await node.stop()
+        async with Node(tmp_path, port) as node:
+            await eventually(lambda: node.feed.applied_offset == 2)
         assert request(0, -1) in controller.requests
         path = tmp_path / "metadata" / "__cluster_metadata-0" / "00000000000000000000.log"
         assert path.read_bytes() == b"".join(data)
 
-        again = Node(tmp_path, port)
-        await again.start()
-
-        assert again.topics() == ["t1", "t2"]
-        await eventually(lambda: controller.requests[-1] == request(3, 4, data[-1]))
-        await again.stop()
+        async with Node(tmp_path, port) as again:
+            assert again.topics() == ["t1", "t2"]
+            await eventually(lambda: controller.requests[-1] == request(3, 4, data[-1]))
 
 
 async def test_batches_that_are_there_already_are_not_taken_twice(tmp_path: Path) -> None:
     first, second = batch(0, LEVEL, topic(1)), batch(2, topic(2))
     controller = ScriptedController()
     controller.streams = [[response(first), response(first, second)]]
-    async with serving(controller) as port:
-        node = Node(tmp_path, port)
-        await node.start()
+    async with serving(controller) as port, Node(tmp_path, port) as node:
         await eventually(lambda: node.feed.applied_offset == 2)
-        await node.stop()
     log = MetadataLog.open(tmp_path / "metadata")
     assert log.end_offset == 3
     log.close()
@@ -230,24 +229,18 @@ async def test_a_copy_with_a_damaged_byte_is_cut_there_and_fetched_again(
 ) -> None:
     data = [batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3))]
     controller.streams = [[response(*data)]]
-    async with serving(controller) as port:
-        node = Node(tmp_path, port)
-        await node.start()
+    async with serving(controller) as port, Node(tmp_path, port) as node:
         await eventually(lambda: node.feed.applied_offset == 3)
-        await node.stop()
     path = tmp_path / "metadata" / "__cluster_metadata-0" / "00000000000000000000.log"
     damaged = bytearray(path.read_bytes())
     damaged[len(data[0]) + 70] ^= 1
     path.write_bytes(damaged)
 
     controller.streams = [[response(*data[1:])]]
-    async with serving(controller, port):
-        again = Node(tmp_path, port)
-        await again.start()
+    async with serving(controller, port), Node(tmp_path, port) as again:
         assert again.topics() == ["t1"]
         await eventually(lambda: again.feed.applied_offset == 3)
         assert controller.requests[-1] == request(2, 1, data[0])
-        await again.stop()
     assert path.read_bytes() == b"".join(data)
     assert node.fatal == again.fatal == []
     assert "the copy of the metadata log is damaged; truncating it there" in caplog.text
@@ -262,15 +255,12 @@ async def test_after_a_gap_or_damage_the_stream_is_asked_for_again(tmp_path: Pat
         [response(bytes(damaged))],
         [response(batch(2, topic(2)))],
     ]
-    async with serving(controller) as port:
-        node = Node(tmp_path, port)
-        await node.start()
+    async with serving(controller) as port, Node(tmp_path, port) as node:
         await eventually(lambda: node.feed.applied_offset == 2)
         assert node.topics() == ["t1", "t2"]
         first = batch(0, LEVEL, topic(1))
         behind = request(2, 1, first)
         assert controller.requests == [request(0, -1), behind, behind]
-        await node.stop()
     assert node.fatal == []
 
 
@@ -300,14 +290,11 @@ async def test_a_snapshot_replaces_everything(tmp_path: Path) -> None:
         ]
     ]
     async with serving(controller) as port:
-        node = Node(tmp_path, port)
-        await node.feed.start()
-        node.feed.begin_publishing()
-        await eventually(lambda: node.feed.applied_offset == 50)
+        async with Node(tmp_path, port) as node:
+            await eventually(lambda: node.feed.applied_offset == 50)
 
-        assert node.topics() == ["t2", "t7", "t8"]
-        assert node.listener.seen[-2:] == [(["t7"], ["t1"]), (["t8"], [])]
-        await node.stop()
+            assert node.topics() == ["t2", "t7", "t8"]
+            assert node.listener.seen[-2:] == [(["t7"], ["t1"]), (["t8"], [])]
         directory = tmp_path / "metadata" / "__cluster_metadata-0"
         assert latest_snapshot(directory) == (
             directory / "00000000000000000050-0000000006.checkpoint"
@@ -380,13 +367,10 @@ async def test_a_log_whose_epochs_go_back_is_another_one(
             response(batch(2, topic(2), epoch=4)),
         ]
     ]
-    async with serving(controller) as port:
-        node = Node(tmp_path, port)
-        await node.start()
+    async with serving(controller) as port, Node(tmp_path, port) as node:
         await eventually(lambda: node.fatal != [])
         assert node.fatal[0].startswith(LOST.format(50 if has_snapshot else 2))
         assert node.topics() == ["t1"]
-        await node.stop()
 
 
 def ends(directory: Path) -> list[int]:
@@ -400,23 +384,19 @@ async def test_the_copy_gets_snapshots_and_loses_its_history(tmp_path: Path) -> 
     settings = {"bytes_between_snapshots": 1_000, "retention_bytes": 0, "segment_ms": -1}
     directory = tmp_path / "metadata" / "__cluster_metadata-0"
     async with serving(controller) as port:
-        node = Node(tmp_path, port, **settings)
-        await node.start()
-        await eventually(lambda: node.feed.applied_offset == 59)
-        await eventually(lambda: ends(directory) and ends(directory)[0] > 30)
-        await node.stop()
+        async with Node(tmp_path, port, **settings) as node:
+            await eventually(lambda: node.feed.applied_offset == 59)
+            await eventually(lambda: ends(directory) and ends(directory)[0] > 30)
         log = MetadataLog.open(tmp_path / "metadata")
         assert 0 < log.start_offset <= ends(directory)[0]
         assert log.end_offset == 60
         log.close()
         assert len(ends(directory)) == 1
 
-        again = Node(tmp_path, port, **settings)
-        await again.start()
-        assert image_records(again.feed.image) == image_records(node.feed.image)
-        assert again.feed.applied_offset == 59
-        await eventually(lambda: controller.requests[-1] == request(60, 1, data[-1]))
-        await again.stop()
+        async with Node(tmp_path, port, **settings) as again:
+            assert image_records(again.feed.image) == image_records(node.feed.image)
+            assert again.feed.applied_offset == 59
+            await eventually(lambda: controller.requests[-1] == request(60, 1, data[-1]))
     assert node.fatal == again.fatal == []
 
 
@@ -451,13 +431,10 @@ async def test_a_copy_that_cannot_be_replayed_is_dropped_and_fetched_again(tmp_p
     log.close()
     controller = ScriptedController()
     controller.streams = [[response(batch(0, LEVEL, topic(1)))]]
-    async with serving(controller) as port:
-        node = Node(tmp_path, port)
-        await node.start()
+    async with serving(controller) as port, Node(tmp_path, port) as node:
         await eventually(lambda: node.feed.applied_offset == 1)
         assert node.topics() == ["t1"]
         assert controller.requests[0] == request(0, -1)
-        await node.stop()
     assert node.fatal == []
 
 
@@ -537,10 +514,8 @@ async def test_a_metadata_disk_without_room_only_keeps_the_copy_behind(
         assert node.fatal == []
         assert node.log_dirs.metadata_dir.cause is None
 
-        again = Node(tmp_path, port)
-        await again.start()
-        assert again.topics() == ["t1", "t2", "t3", "t4"]
-        await again.stop()
+        async with Node(tmp_path, port) as again:
+            assert again.topics() == ["t1", "t2", "t3", "t4"]
     log = MetadataLog.open(tmp_path / "metadata")
     assert (log.start_offset, log.end_offset) == (0, 5)
     log.close()
