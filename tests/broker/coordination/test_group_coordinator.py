@@ -314,7 +314,7 @@ async def test_what_is_too_large_for_the_log_fails_alone(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("how", ["other leader", "higher epoch", "directory", "deleted"])
-@pytest.mark.stage(initial_rebalance_delay_ms=3000)
+@pytest.mark.stage(initial_rebalance_delay_ms=3_000)
 async def test_everybody_is_sent_away_in_the_turn_in_which_the_leadership_ends(
     cluster: Cluster, how: str
 ) -> None:
@@ -506,7 +506,7 @@ async def test_requests_wait_while_the_replica_changes_its_directory_and_nobody_
     assert await cluster.offset() == 5
 
 
-@pytest.mark.stage(initial_rebalance_delay_ms=3000)
+@pytest.mark.stage(initial_rebalance_delay_ms=3_000)
 async def test_member_whose_client_hung_up_while_it_joined_is_forgotten(cluster: Cluster) -> None:
     member = await cluster.joined()
     parked = cluster.ask(join("a", member))

@@ -190,7 +190,7 @@ async def test_follower_learns_the_high_watermark(pair: Pair) -> None:
     await until(lambda: pair.two.replica.high_watermark == 1)
 
 
-@pytest.mark.stage(fetch_wait_max_ms=600000)
+@pytest.mark.stage(fetch_wait_max_ms=600_000)
 async def test_partition_that_is_added_does_not_wait_for_the_running_fetch(pair: Pair) -> None:
     """The leader would hold that fetch, in which the new one is not, for ten minutes."""
 
@@ -331,7 +331,7 @@ async def test_follower_behind_the_leaders_start_begins_anew_there(pair: Pair, s
     assert follower.start_offset == start
 
 
-@pytest.mark.stage(fetch_wait_max_ms=60000)
+@pytest.mark.stage(fetch_wait_max_ms=60_000)
 async def test_records_are_deleted_everywhere_while_fetches_wait(pair: Pair) -> None:
     await pair.produced(pair.one, batch(10))
 
@@ -349,7 +349,7 @@ async def test_records_are_deleted_everywhere_while_fetches_wait(pair: Pair) -> 
 # Nobody waits for the end of a fetch's time.
 
 
-@pytest.mark.stage(fetch_wait_max_ms=60000)
+@pytest.mark.stage(fetch_wait_max_ms=60_000)
 async def test_replica_that_comes_while_a_fetch_waits_is_followed_at_once(pair: Pair) -> None:
     await pair.produced(pair.one, batch())
     other = TopicPartition(TP.topic, 1)

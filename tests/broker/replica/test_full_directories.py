@@ -242,7 +242,7 @@ async def test_a_follower_in_a_full_directory_pauses_and_catches_up_with_room(pa
     assert pair.two.content() == pair.one.content()
 
 
-@pytest.mark.stage(fetch_wait_max_ms=60000)
+@pytest.mark.stage(fetch_wait_max_ms=60_000)
 async def test_below_min_isr_what_was_acknowledged_can_be_read_and_nothing_more(pair: Pair) -> None:
     """The disk of a leader is full, and so is that of the only other member of the ISR."""
 

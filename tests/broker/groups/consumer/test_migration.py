@@ -84,6 +84,14 @@ def sync(rig: Rig, member_id: str) -> Any:
     return decode_assignment(response.assignment).get("t", ())
 
 
+@pytest.fixture
+def mixed_rig(rig: Rig) -> Rig:
+    """A group of `a`, which has the new protocol, and `k`, which has the classic one."""
+    rig.join("a")
+    rig.classic_join("k")
+    return rig
+
+
 def test_assignment_is_written_in_the_version_of_the_subscription() -> None:
     data = encode_assignment(1, {"t": [3, 1], "a": []})
 
@@ -264,16 +272,14 @@ def test_wrong_joins_of_classic_members_are_refused(
     assert rig.group().members.keys() == {"a"}
 
 
-def test_classic_members_share_a_protocol(rig: Rig) -> None:
-    rig.join("a")
-    rig.classic_join("k")
+def test_classic_members_share_a_protocol(mixed_rig: Rig) -> None:
     other = (JoinProtocol("sticky", subscription("t")),)
 
-    refused = rig.classic_join("l", protocols=other)
+    refused = mixed_rig.classic_join("l", protocols=other)
 
     assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     both = (JoinProtocol("sticky", subscription("t")), JoinProtocol("range", subscription("t")))
-    assert rig.classic_join("l", protocols=both).protocol_name == "sticky"
+    assert mixed_rig.classic_join("l", protocols=both).protocol_name == "sticky"
 
 
 def test_classic_member_takes_part_in_the_reconciliation() -> None:
@@ -338,39 +344,33 @@ def test_wrong_syncs_and_heartbeats_of_classic_members_are_refused(
         assert rig.classic_beat(member, generation, **fields) == error
 
 
-def test_sync_of_an_old_generation_is_told_of_a_newer_target(rig: Rig) -> None:
-    rig.join("a")
-    rig.classic_join("k")
-    rig.join("b")
+def test_sync_of_an_old_generation_is_told_of_a_newer_target(mixed_rig: Rig) -> None:
+    mixed_rig.join("b")
 
-    assert sync(rig, "k") == ErrorCode.REBALANCE_IN_PROGRESS
+    assert sync(mixed_rig, "k") == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_silent_classic_member_is_removed_at_the_end_of_its_own_session(rig: Rig) -> None:
-    rig.join("a")
-    rig.classic_join("k")
-    sync(rig, "k")
-    rig.advance(9_999)
-    assert "k" in rig.group().members
+def test_silent_classic_member_is_removed_at_the_end_of_its_own_session(mixed_rig: Rig) -> None:
+    sync(mixed_rig, "k")
+    mixed_rig.advance(9_999)
+    assert "k" in mixed_rig.group().members
 
-    rig.advance(1)
+    mixed_rig.advance(1)
 
-    assert "k" not in rig.group().members
+    assert "k" not in mixed_rig.group().members
 
 
-def test_classic_member_that_is_told_to_join_and_does_not_is_removed(rig: Rig) -> None:
-    rig.join("a")
-    rig.classic_join("k")
-    sync(rig, "k")
-    rig.join("b")
-    epoch = rig.current("k").epoch
+def test_classic_member_that_is_told_to_join_and_does_not_is_removed(mixed_rig: Rig) -> None:
+    sync(mixed_rig, "k")
+    mixed_rig.join("b")
+    epoch = mixed_rig.current("k").epoch
     for _ in range(3):
-        assert rig.classic_beat("k", epoch) == ErrorCode.REBALANCE_IN_PROGRESS
-        rig.advance(9_000)
-    rig.classic_beat("k", epoch)
-    rig.advance(3_000)
+        assert mixed_rig.classic_beat("k", epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+        mixed_rig.advance(9_000)
+    mixed_rig.classic_beat("k", epoch)
+    mixed_rig.advance(3_000)
 
-    assert "k" not in rig.group().members
+    assert "k" not in mixed_rig.group().members
 
 
 def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed(rig: Rig) -> None:
@@ -385,15 +385,13 @@ def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed
     assert "k" not in rig.group().members
 
 
-def test_session_of_a_classic_member_is_its_own_after_a_load_too(rig: Rig) -> None:
-    rig.join("a")
-    rig.classic_join("k")
-    rig.load()
+def test_session_of_a_classic_member_is_its_own_after_a_load_too(mixed_rig: Rig) -> None:
+    mixed_rig.load()
 
-    rig.advance(9_999)
-    assert "k" in rig.group().members
-    rig.advance(1)
-    assert rig.group().members.keys() == {"a"}
+    mixed_rig.advance(9_999)
+    assert "k" in mixed_rig.group().members
+    mixed_rig.advance(1)
+    assert mixed_rig.group().members.keys() == {"a"}
 
 
 def test_classic_member_is_answered_in_the_version_of_its_subscription(rig: Rig) -> None:
