@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, SimpleNamespace
@@ -62,7 +62,6 @@ from jbodlab.vocabulary.ids import (
     TopicId,
     TopicPartition,
 )
-from tests.broker.async_tests import run_async_test
 
 DEADLINE_S = 10.0
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
@@ -379,10 +378,11 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
         await apis.close()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run coroutine functions on the loop that servers have."""
-    return run_async_test(pyfuncitem, uvloop.new_event_loop)
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """The loop that servers have."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as made:
+        yield made
 
 
 @pytest.fixture
@@ -394,7 +394,6 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def client(cluster: Cluster, options: dict[str, bool]) -> AsyncIterator[KafkaConnection]:
     """A client of the cluster, which is served."""
     async with serving(cluster, **{"auto_create_topics": True, **options}):

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -91,10 +91,8 @@ def us(cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture
-@asynccontextmanager
-async def leader(us: Cluster) -> AsyncIterator[Cluster]:
+async def leader(us: Cluster, client: KafkaConnection) -> AsyncIterator[Cluster]:
     """The leader of all partitions of `t` but number 1, while we are served."""
-    assert us.produce_forwarder is not None, "the parameter `client` comes first"
     async with serving(Cluster(), auto_create_topics=False) as leader:
         us.publish_brokers(1, 2, 3, on_this_machine={2: leader.port, 3: leader.port})
         leads(us, OTHER, 1, THIRD)
@@ -171,7 +169,7 @@ async def test_what_was_under_way_when_the_first_was_refused_is_refused_too(
     assert entries == [batch(b"0"), batch(b"1")]
 
 
-async def test_nothing_of_a_connection_starts_before_what_is_passed_on_is_answered(
+async def test_nothing_of_a_connection_starts_before_what_is_forwarded_is_answered(
     us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
     await ask(client, (T0, batch()))
@@ -501,7 +499,7 @@ async def test_who_is_led_here_again_is_appended_here(
 
 
 @pytest.mark.parametrize("leader_id", [-1, 4])
-async def test_without_a_leader_that_lives_nothing_is_passed_on(
+async def test_without_a_leader_that_lives_nothing_is_forwarded(
     us: Cluster, client: KafkaConnection, leader: Cluster, leader_id: int
 ) -> None:
     leads(us, leader_id)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +79,11 @@ async def living(
 
 
 @pytest.fixture
-def life(
+async def life(
     controller: ScriptedController, options: dict[str, Any]
-) -> AbstractAsyncContextManager[BrokerLife]:
-    return living(controller, **options)
+) -> AsyncIterator[BrokerLife]:
+    async with living(controller, **options) as life:
+        yield life
 
 
 def make_life(channel: ControllerChannel, **changes: Any) -> BrokerLife:

@@ -118,9 +118,8 @@ T = TypeVar("T", bound=LedTopic[Any])
 
 
 @asynccontextmanager
-async def leading(new_topic: Callable[[], T], isr: Sequence[int] = (1, 2)) -> AsyncIterator[T]:
-    """A topic that is led and loaded."""
-    led = new_topic()
+async def leading(led: T, isr: Sequence[int] = (1, 2)) -> AsyncIterator[T]:
+    """Let a topic be led and loaded."""
     await led.start(isr=isr)
     await led.active()
     try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,10 +163,11 @@ async def stable(cluster: Cluster) -> str:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, options: dict[str, Any]) -> AbstractAsyncContextManager[Cluster]:
+async def cluster(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Cluster]:
     isr = options.pop("isr", (1, 2))
     values = GroupSettings(**{"initial_rebalance_delay_ms": 0, **options})
-    return led_topic.leading(lambda: Cluster(tmp_path, values), isr)
+    async with led_topic.leading(Cluster(tmp_path, values), isr) as cluster:
+        yield cluster
 
 
 # A state that its log contradicts

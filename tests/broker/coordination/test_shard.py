@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,8 +148,9 @@ def new_service(host: Host, cache: MetadataCache, wall_ms: Callable[[], int]) ->
 
 
 @pytest.fixture
-def led(tmp_path: Path, options: dict[str, Any]) -> AbstractAsyncContextManager[Led]:
-    return led_topic.leading(lambda: LedTopic(tmp_path, TOPIC, new_service), **options)
+async def led(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Led]:
+    async with led_topic.leading(LedTopic(tmp_path, TOPIC, new_service), **options) as led:
+        yield led
 
 
 async def value(led: Led, name: str = "a") -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,6 @@ class Replica:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def replica(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Replica]:
     replica = Replica(tmp_path, **options)
     await replica.start()

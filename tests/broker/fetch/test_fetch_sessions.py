@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -124,7 +123,6 @@ class Leader:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def leader(tmp_path: Path, options: dict[str, bool]) -> AsyncIterator[Leader]:
     has_begun = options.pop("has_begun", True)
     leader = Leader(tmp_path, **options)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,6 @@ class Leader:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
     leader = Leader(tmp_path)
     await leader.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -88,7 +87,6 @@ class Reading:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def reading(tmp_path: Path) -> AsyncIterator[Reading]:
     host = Host(tmp_path, dir_count=1)
     metadata = Metadata(host.manager.roles)

@@ -7,7 +7,6 @@ import gzip
 import struct
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -80,7 +79,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     host = Host(tmp_path)
     Metadata(host.manager.roles).apply(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,6 @@ class Leader:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
     leader = Leader(tmp_path)
     await leader.start()

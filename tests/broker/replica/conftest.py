@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,5 +12,6 @@ from tests.broker.replica.test_partition_leading import Cluster, leading
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, options: dict[str, Any]) -> AbstractAsyncContextManager[Cluster]:
-    return leading(tmp_path, **options)
+async def cluster(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Cluster]:
+    async with leading(tmp_path, **options) as cluster:
+        yield cluster

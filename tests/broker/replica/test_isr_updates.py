@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -82,7 +81,6 @@ def controller(options: dict[str, Sequence[Answer]]) -> Controller:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def partition(tmp_path: Path, controller: Controller) -> AsyncIterator[Partition]:
     host = Host(tmp_path)
     updates = IsrUpdates(
@@ -159,18 +157,16 @@ async def test_refused_proposal_may_be_made_again_by_the_next_fetch(partition: P
     await until(lambda: isr(partition) == (1, 2, 3))
 
 
-@pytest.mark.stage(answers=[refused(ErrorCode.INELIGIBLE_REPLICA), accepted(1, 2, 3)])
+@pytest.mark.stage(answers=[*[refused(ErrorCode.INELIGIBLE_REPLICA)] * 2, accepted(1, 2, 3)])
 async def test_proposal_that_comes_as_the_last_answer_is_taken_in_is_sent_too(
     partition: Partition, controller: Controller
 ) -> None:
+    assert partition.leader is not None
+    await until(lambda: partition.leader is not None and partition.leader.proposed_isr is None)
+    fetched = partial(partition.in_sync.follower_fetched, BrokerId(3), 0, 8)
     # Called in the turn behind that in which the task of the proposals returns.
-    controller.before_answer = partial(
-        asyncio.get_running_loop().call_soon,
-        partition.in_sync.follower_fetched,
-        BrokerId(3),
-        0,
-        8,
-    )
+    controller.before_answer = partial(asyncio.get_running_loop().call_soon, fetched)
+    fetched()
 
     await until(lambda: isr(partition) == (1, 2, 3))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -234,7 +233,6 @@ async def test_wherever_the_disk_takes_no_more_the_log_is_what_was_appended(
 
 
 @pytest.fixture
-@asynccontextmanager
 async def box(tmp_path: Path) -> AsyncIterator[Box]:
     box = await Box.create(tmp_path / "box", CrampedDisk())
     yield box

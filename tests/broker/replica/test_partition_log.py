@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -88,7 +87,6 @@ class Box:
 
 
 @pytest.fixture
-@asynccontextmanager
 async def box(tmp_path: Path) -> AsyncIterator[Box]:
     log_dir = make_log_dir(tmp_path / "d1", 1)
     created: LoadedLog = await log_dir.run(
