@@ -134,14 +134,45 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Make the loop of a coroutine test before, and close it after, all its other fixtures."""
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        names = item.fixturenames
+        if "runner" in names:
+            names.remove("runner")
+        names.insert(0, "runner")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Run a fixture that is an asynchronous generator on the loop of its test."""
+    function = fixturedef.func
+    if not inspect.isasyncgenfunction(function):
+        return (yield)
+    runner = request.getfixturevalue("runner")
+
+    def on_loop(**arguments: object) -> Iterator[object]:
+        generator = function(**arguments)
+        yield runner.run(anext(generator))
+        runner.run(anext(generator, None))
+
+    fixturedef.func = on_loop  # type: ignore[misc]
+    try:
+        return (yield)
+    finally:
+        fixturedef.func = function  # type: ignore[misc]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function on the loop of its `runner`."""
+    """Run a coroutine test on its loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    runner = pyfuncitem._request.getfixturevalue("runner")
-    names = pyfuncitem._fixtureinfo.argnames
-    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    names = inspect.signature(pyfuncitem.obj).parameters
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    pyfuncitem.funcargs["runner"].run(test)
     return True
 
 

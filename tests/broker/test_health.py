@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import Any
 
 import pytest
 
 from broker.health import serves_clients
 from jbodlab.config.node_config import Listener, NodeConfig
 from jbodlab.vocabulary.ids import BrokerId
-from tests.broker.api.conftest import LISTENER, US, Cluster, run  # noqa: F401 - a fixture
+from tests.broker.api.conftest import LISTENER, US, Cluster, serving
 
 NOBODY = BrokerId(9)
 
@@ -43,17 +41,14 @@ def config(node_id: BrokerId, port: int) -> NodeConfig:
         (US, False, (False, "does not respond: [Errno 111]")),
     ],
 )
-def test_broker_serves_clients_if_it_answers_and_lists_itself(
-    run: Callable[..., None],  # noqa: F811 - a fixture
-    node_id: BrokerId,
-    is_there: bool,
-    expected: tuple[bool, str],
+async def test_broker_serves_clients_if_it_answers_and_lists_itself(
+    node_id: BrokerId, is_there: bool, expected: tuple[bool, str]
 ) -> None:
-    async def scenario(cluster: Cluster, client: Any) -> None:
+    cluster = Cluster()
+    cluster.publish_brokers(1, 2, 3, fenced=[3])
+    async with serving(cluster, auto_create_topics=False):
         port = cluster.port if is_there else 1
         serves, line = await asyncio.to_thread(serves_clients, config(node_id, port))
 
         assert serves is expected[0]
         assert line.startswith(f"broker {node_id} at 127.0.0.1:{port} {expected[1]}")
-
-    run(scenario)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, SimpleNamespace
@@ -336,10 +336,9 @@ class Cluster:
         )
 
 
-@asynccontextmanager
-async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
+def client_apis(cluster: Cluster, *, auto_create_topics: bool) -> ClientApis:
     replicas: Any = cluster.replicas
-    apis = ClientApis(
+    return ClientApis(
         BrokerParts(
             threads=system_environment().threads,
             monotonic_s=system_environment().monotonic_s,
@@ -364,6 +363,11 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             traffic=cluster.traffic,
         )
     )
+
+
+@asynccontextmanager
+async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
+    apis = client_apis(cluster, auto_create_topics=auto_create_topics)
     listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(system_environment()))
     await listener.start()
     cluster.port, cluster.produce_forwarder = listener.port, apis.produce_forwarder
@@ -374,29 +378,32 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
         await apis.close()
 
 
-Scenario = Callable[[Cluster, KafkaConnection], Awaitable[None]]
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """The loop that servers have."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as made:
+        yield made
 
 
 @pytest.fixture
-def run() -> Callable[..., None]:
-    """Runs a scenario with a cluster of three brokers, of which 3 is fenced, and a client."""
+def cluster() -> Cluster:
+    """A cluster of three brokers, of which 3 is fenced."""
+    cluster = Cluster()
+    cluster.publish_brokers(1, 2, 3, fenced=[3])
+    return cluster
 
-    def run_scenario(scenario: Scenario, *, auto_create_topics: bool = True) -> None:
-        async def main() -> None:
-            cluster = Cluster()
-            cluster.publish_brokers(1, 2, 3, fenced=[3])
-            async with serving(cluster, auto_create_topics=auto_create_topics):
-                connection = await cluster.connect()
-                try:
-                    await scenario(cluster, connection)
-                finally:
-                    connection.close()
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            assert not left, f"tasks left behind: {left}"
 
-        uvloop.run(main())
-
-    return run_scenario
+@pytest.fixture
+async def client(cluster: Cluster, options: dict[str, bool]) -> AsyncIterator[KafkaConnection]:
+    """A client of the cluster, which is served."""
+    async with serving(cluster, **{"auto_create_topics": True, **options}):
+        connection = await cluster.connect()
+        try:
+            yield connection
+        finally:
+            connection.close()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not left, f"tasks left behind: {left}"
 
 
 def result_error(result: Any) -> ErrorCode:

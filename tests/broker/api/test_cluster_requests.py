@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -53,69 +52,58 @@ def update(version: int, timeout_ms: int = 5000, **fields: Any) -> Any:
         (2, {}, 1),
     ],
 )
-def test_levels_are_set_by_the_controller_and_known_here_at_the_answer(
-    run: Callable[..., None], version: int, fields: dict[str, Any], upgrade_type: int
+async def test_levels_are_set_by_the_controller_and_known_here_at_the_answer(
+    cluster: Any, client: Any, version: int, fields: dict[str, Any], upgrade_type: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_levels(metadata_version=17)
-        cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse()
+    cluster.publish_levels(metadata_version=17)
+    cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse()
 
-        answer = asyncio.ensure_future(
-            client.call(UPDATE_FEATURES, version, update(version, **fields))
-        )
-        await called(cluster.controller.calls)
-        await turns()
-        assert not answer.done()
-        cluster.publish_levels(metadata_version=22)
+    answer = asyncio.ensure_future(client.call(UPDATE_FEATURES, version, update(version, **fields)))
+    await called(cluster.controller.calls)
+    await turns()
+    assert not answer.done()
+    cluster.publish_levels(metadata_version=22)
 
-        response = await asyncio.wait_for(answer, 5)
-        assert (int(response.error_code), response.error_message) == (0, None)
-        if version < 2:
-            assert [(each.feature, int(each.error_code)) for each in response.results] == [
-                ("metadata.version", 0)
-            ]
-        assert cluster.controller.calls == [
-            requests.UpdateFeaturesRequest(
-                feature_updates=(
-                    requests.FeatureUpdate(
-                        feature="metadata.version",
-                        max_version_level=22,
-                        upgrade_type=upgrade_type,
-                    ),
-                ),
-                timeout_ms=5000,
-            )
+    response = await asyncio.wait_for(answer, 5)
+    assert (int(response.error_code), response.error_message) == (0, None)
+    if version < 2:
+        assert [(each.feature, int(each.error_code)) for each in response.results] == [
+            ("metadata.version", 0)
         ]
+    assert cluster.controller.calls == [
+        requests.UpdateFeaturesRequest(
+            feature_updates=(
+                requests.FeatureUpdate(
+                    feature="metadata.version",
+                    max_version_level=22,
+                    upgrade_type=upgrade_type,
+                ),
+            ),
+            timeout_ms=5000,
+        )
+    ]
 
-    run(scenario)
 
+async def test_levels_that_are_only_checked_are_not_waited_for(cluster: Any, client: Any) -> None:
+    cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse()
 
-def test_levels_that_are_only_checked_are_not_waited_for(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse()
-
-        call = client.call(UPDATE_FEATURES, 2, update(2, validate_only=True))
-        assert int((await asyncio.wait_for(call, 5)).error_code) == 0
-        assert cluster.controller.calls[0].validate_only
-
-    run(scenario)
+    call = client.call(UPDATE_FEATURES, 2, update(2, validate_only=True))
+    assert int((await asyncio.wait_for(call, 5)).error_code) == 0
+    assert cluster.controller.calls[0].validate_only
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_controllers_reason_against_a_level_is_told(
-    run: Callable[..., None], version: int
+async def test_the_controllers_reason_against_a_level_is_told(
+    cluster: Any, client: Any, version: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse(
-            error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message="too high"
-        )
-        fields = {"allow_downgrade": False} if version == 0 else {}
+    cluster.controller.results["UpdateFeatures"] = requests.UpdateFeaturesResponse(
+        error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message="too high"
+    )
+    fields = {"allow_downgrade": False} if version == 0 else {}
 
-        response = await client.call(UPDATE_FEATURES, version, update(version, **fields))
+    response = await client.call(UPDATE_FEATURES, version, update(version, **fields))
 
-        assert (int(response.error_code), response.error_message) == (95, "too high")
-
-    run(scenario)
+    assert (int(response.error_code), response.error_message) == (95, "too high")
 
 
 def unregister(broker_id: int) -> Any:
@@ -124,48 +112,42 @@ def unregister(broker_id: int) -> Any:
 
 
 @pytest.mark.parametrize("comes_back", [False, True])
-def test_a_broker_is_unregistered_and_gone_here_at_the_answer(
-    run: Callable[..., None], comes_back: bool
+async def test_a_broker_is_unregistered_and_gone_here_at_the_answer(
+    cluster: Any, client: Any, comes_back: bool
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_brokers(1, 2)
-        cluster.controller.results["UnregisterBroker"] = requests.UnregisterBrokerResponse()
+    cluster.publish_brokers(1, 2)
+    cluster.controller.results["UnregisterBroker"] = requests.UnregisterBrokerResponse()
 
-        answer = asyncio.ensure_future(client.call(UNREGISTER_BROKER, 0, unregister(2)))
-        await called(cluster.controller.calls)
-        await turns()
-        assert not answer.done()
-        if comes_back:
-            image = cluster.cache.image
-            old = image.cluster.brokers[BrokerId(2)]
-            again = {**image.cluster.brokers, BrokerId(2): dataclasses.replace(old, epoch=99)}
-            cluster.cache.publish(dataclasses.replace(image, cluster=ClusterImage(brokers=again)))
-        else:
-            cluster.publish_brokers(1)
+    answer = asyncio.ensure_future(client.call(UNREGISTER_BROKER, 0, unregister(2)))
+    await called(cluster.controller.calls)
+    await turns()
+    assert not answer.done()
+    if comes_back:
+        image = cluster.cache.image
+        old = image.cluster.brokers[BrokerId(2)]
+        again = {**image.cluster.brokers, BrokerId(2): dataclasses.replace(old, epoch=99)}
+        cluster.cache.publish(dataclasses.replace(image, cluster=ClusterImage(brokers=again)))
+    else:
+        cluster.publish_brokers(1)
 
-        assert int((await asyncio.wait_for(answer, 5)).error_code) == 0
-        (request,) = cluster.controller.calls
-        assert request == requests.UnregisterBrokerRequest(broker_id=BrokerId(2))
-
-    run(scenario)
+    assert int((await asyncio.wait_for(answer, 5)).error_code) == 0
+    (request,) = cluster.controller.calls
+    assert request == requests.UnregisterBrokerRequest(broker_id=BrokerId(2))
 
 
-def test_a_broker_that_is_not_registered_is_refused(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["UnregisterBroker"] = requests.UnregisterBrokerResponse(
-            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message="not here"
-        )
+async def test_a_broker_that_is_not_registered_is_refused(cluster: Any, client: Any) -> None:
+    cluster.controller.results["UnregisterBroker"] = requests.UnregisterBrokerResponse(
+        error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message="not here"
+    )
 
-        response = await client.call(UNREGISTER_BROKER, 0, unregister(7))
+    response = await client.call(UNREGISTER_BROKER, 0, unregister(7))
 
-        assert (int(response.error_code), response.error_message) == (102, "not here")
-
-    run(scenario)
+    assert (int(response.error_code), response.error_message) == (102, "not here")
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_quorum_is_described_as_the_controller_sees_it(
-    run: Callable[..., None], version: int
+async def test_the_quorum_is_described_as_the_controller_sees_it(
+    cluster: Any, client: Any, version: int
 ) -> None:
     kio = import_module(f"kio.schema.describe_quorum.v{version}.request")
 
@@ -174,76 +156,70 @@ def test_the_quorum_is_described_as_the_controller_sees_it(
             topic_name=topic, partitions=(kio.PartitionData(partition_index=partition),)
         )
 
-    async def scenario(cluster: Any, client: Any) -> None:
-        listener = BrokerEndpoint(name="CONTROLLER", host="c", port=9093)
-        controller = RegisterControllerRecord(
-            controller_id=100, incarnation_id=UUID(int=1), end_points=(listener,)
-        )
-        image = dataclasses.replace(
-            cluster.cache.image, cluster=ClusterImage(controllers={100: controller})
-        )
-        cluster.cache.publish(image)
-        cluster.controller.results["DescribeQuorum"] = requests.DescribeQuorumResponse(
-            leader_id=BrokerId(100),
-            leader_epoch=LeaderEpoch(3),
-            high_watermark=Offset(40),
-            current_voters=(
-                requests.QuorumReplica(
-                    replica_id=BrokerId(100),
-                    log_end_offset=Offset(40),
-                    last_fetch_timestamp=8,
-                    last_caught_up_timestamp=9,
-                ),
+    listener = BrokerEndpoint(name="CONTROLLER", host="c", port=9093)
+    controller = RegisterControllerRecord(
+        controller_id=100, incarnation_id=UUID(int=1), end_points=(listener,)
+    )
+    image = dataclasses.replace(
+        cluster.cache.image, cluster=ClusterImage(controllers={100: controller})
+    )
+    cluster.cache.publish(image)
+    cluster.controller.results["DescribeQuorum"] = requests.DescribeQuorumResponse(
+        leader_id=BrokerId(100),
+        leader_epoch=LeaderEpoch(3),
+        high_watermark=Offset(40),
+        current_voters=(
+            requests.QuorumReplica(
+                replica_id=BrokerId(100),
+                log_end_offset=Offset(40),
+                last_fetch_timestamp=8,
+                last_caught_up_timestamp=9,
             ),
-            observers=(requests.QuorumReplica(replica_id=BrokerId(1), log_end_offset=Offset(39)),),
-        )
+        ),
+        observers=(requests.QuorumReplica(replica_id=BrokerId(1), log_end_offset=Offset(39)),),
+    )
 
-        topics = (asked("__cluster_metadata", 0), asked("__cluster_metadata", 1), asked("foo", 0))
-        request = kio.DescribeQuorumRequest(topics=topics)
-        response = await client.call(DESCRIBE_QUORUM, version, request)
+    topics = (asked("__cluster_metadata", 0), asked("__cluster_metadata", 1), asked("foo", 0))
+    request = kio.DescribeQuorumRequest(topics=topics)
+    response = await client.call(DESCRIBE_QUORUM, version, request)
 
-        assert int(response.error_code) == 0
-        found, *unknown = [each for topic in response.topics for each in topic.partitions]
-        assert (found.leader_id, found.leader_epoch, found.high_watermark) == (100, 3, 40)
-        for states, expected in (
-            (found.current_voters, (100, 40, 8, 9)),
-            (found.observers, (1, 39, -1, -1)),
-        ):
-            (state,) = states
-            assert (state.replica_id, state.log_end_offset) == expected[:2]
-            if version >= 1:
-                times = (state.last_fetch_timestamp, state.last_caught_up_timestamp)
-                assert times == expected[2:]
-        assert [int(each.error_code) for each in unknown] == [3, 3]
-        if version >= 2:
-            (node,) = response.nodes
-            assert node.node_id == 100
-            assert [(each.name, each.host, each.port) for each in node.listeners] == [
-                ("CONTROLLER", "c", 9093)
-            ]
-
-    run(scenario)
+    assert int(response.error_code) == 0
+    found, *unknown = [each for topic in response.topics for each in topic.partitions]
+    assert (found.leader_id, found.leader_epoch, found.high_watermark) == (100, 3, 40)
+    for states, expected in (
+        (found.current_voters, (100, 40, 8, 9)),
+        (found.observers, (1, 39, -1, -1)),
+    ):
+        (state,) = states
+        assert (state.replica_id, state.log_end_offset) == expected[:2]
+        if version >= 1:
+            times = (state.last_fetch_timestamp, state.last_caught_up_timestamp)
+            assert times == expected[2:]
+    assert [int(each.error_code) for each in unknown] == [3, 3]
+    if version >= 2:
+        (node,) = response.nodes
+        assert node.node_id == 100
+        assert [(each.name, each.host, each.port) for each in node.listeners] == [
+            ("CONTROLLER", "c", 9093)
+        ]
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_features_are_told_as_of_an_offset(run: Callable[..., None], version: int) -> None:
+async def test_features_are_told_as_of_an_offset(cluster: Any, client: Any, version: int) -> None:
     kio = import_module(f"kio.schema.api_versions.v{version}.request")
     request = kio.ApiVersionsRequest(client_software_name="a", client_software_version="1")
 
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_levels(metadata_version=30)
+    cluster.publish_levels(metadata_version=30)
 
-        response = await client.call(API_VERSIONS, version, request)
+    response = await client.call(API_VERSIONS, version, request)
 
-        # Older clients take a lowest level of 0 for a mistake.
-        expected = ALL if version >= 4 else {"metadata.version": (7, 30)}
-        assert {
-            each.name: (each.min_version, each.max_version) for each in response.supported_features
-        } == expected
-        assert [
-            (each.name, each.min_version_level, each.max_version_level)
-            for each in response.finalized_features
-        ] == [("metadata.version", 30, 30)]
-        assert response.finalized_features_epoch == cluster.cache.image.offset
-
-    run(scenario)
+    # Older clients take a lowest level of 0 for a mistake.
+    expected = ALL if version >= 4 else {"metadata.version": (7, 30)}
+    assert {
+        each.name: (each.min_version, each.max_version) for each in response.supported_features
+    } == expected
+    assert [
+        (each.name, each.min_version_level, each.max_version_level)
+        for each in response.finalized_features
+    ] == [("metadata.version", 30, 30)]
+    assert response.finalized_features_epoch == cluster.cache.image.offset

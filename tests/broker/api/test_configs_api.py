@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ TOPIC, BROKER = 2, 4
 
 
 async def describe(
-    connection: KafkaConnection, version: int, kind: int, name: str, *keys: str, **fields: Any
+    client: KafkaConnection, version: int, kind: int, name: str, *keys: str, **fields: Any
 ) -> Any:
     from importlib import import_module
 
@@ -30,12 +29,12 @@ async def describe(
         resource_type=kind, resource_name=name, configuration_keys=keys or None
     )
     request = module.DescribeConfigsRequest(resources=(resource,), **fields)
-    (result,) = (await connection.call(ApiKey.DESCRIBE_CONFIGS, version, request)).results
+    (result,) = (await client.call(ApiKey.DESCRIBE_CONFIGS, version, request)).results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
 
 
-async def alter(connection: KafkaConnection, kind: int, name: str, key: str, value: str) -> Any:
+async def alter(client: KafkaConnection, kind: int, name: str, key: str, value: str) -> Any:
     from kio.schema.incremental_alter_configs.v1 import request as kio
 
     request = kio.IncrementalAlterConfigsRequest(
@@ -50,40 +49,35 @@ async def alter(connection: KafkaConnection, kind: int, name: str, key: str, val
         ),
         validate_only=False,
     )
-    answer = await connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    answer = await client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
     (result,) = answer.responses
     return result
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_topics_and_this_broker_are_described(run: Callable[..., None], version: int) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        cluster.publish_topic("foo", cluster.partition(1))
-        found = await describe(
-            connection, version, TOPIC, "foo", "segment.bytes", include_synonyms=True
-        )
-        assert found.error_code == ErrorCode.NONE
-        (entry,) = found.configs
-        assert (entry.name, entry.value, entry.config_source) == ("segment.bytes", "1073741824", 5)
-        assert not entry.read_only
-        assert [each.name for each in entry.synonyms] == ["log.segment.bytes"]
-        found = await describe(connection, version, BROKER, "1")
-        by_name = {entry.name: entry for entry in found.configs}
-        assert by_name["node.id"].read_only
-        assert not by_name["cordoned.log.dirs"].read_only
-        assert by_name["broker.rack"].value is None
-        assert by_name["broker.id"].value == by_name["node.id"].value == "1"
-        assert by_name["ssl.key.password"].is_sensitive
-        assert all(entry.synonyms == () for entry in found.configs)
-        if version >= 3:
-            types = {name: by_name[name].config_type for name in ("node.id", "log.dirs")}
-            assert types == {"node.id": 3, "log.dirs": 7}
-            found = await describe(
-                connection, version, BROKER, "1", "node.id", include_documentation=True
-            )
-            assert found.configs[0].documentation
-
-    run(scenario)
+async def test_topics_and_this_broker_are_described(
+    cluster: Cluster, client: KafkaConnection, version: int
+) -> None:
+    cluster.publish_topic("foo", cluster.partition(1))
+    found = await describe(client, version, TOPIC, "foo", "segment.bytes", include_synonyms=True)
+    assert found.error_code == ErrorCode.NONE
+    (entry,) = found.configs
+    assert (entry.name, entry.value, entry.config_source) == ("segment.bytes", "1073741824", 5)
+    assert not entry.read_only
+    assert [each.name for each in entry.synonyms] == ["log.segment.bytes"]
+    found = await describe(client, version, BROKER, "1")
+    by_name = {entry.name: entry for entry in found.configs}
+    assert by_name["node.id"].read_only
+    assert not by_name["cordoned.log.dirs"].read_only
+    assert by_name["broker.rack"].value is None
+    assert by_name["broker.id"].value == by_name["node.id"].value == "1"
+    assert by_name["ssl.key.password"].is_sensitive
+    assert all(entry.synonyms == () for entry in found.configs)
+    if version >= 3:
+        types = {name: by_name[name].config_type for name in ("node.id", "log.dirs")}
+        assert types == {"node.id": 3, "log.dirs": 7}
+        found = await describe(client, version, BROKER, "1", "node.id", include_documentation=True)
+        assert found.configs[0].documentation
 
 
 @pytest.mark.parametrize(
@@ -97,51 +91,44 @@ def test_topics_and_this_broker_are_described(run: Callable[..., None], version:
         (99, "x", ErrorCode.INVALID_REQUEST, "unknown resource type 99"),
     ],
 )
-def test_what_this_broker_cannot_describe_is_refused(
-    run: Callable[..., None], kind: int, name: str, code: ErrorCode, said: str
+async def test_what_this_broker_cannot_describe_is_refused(
+    client: KafkaConnection, kind: int, name: str, code: ErrorCode, said: str
 ) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        found = await describe(connection, 4, kind, name)
-        assert (found.error_code, found.configs) == (code, ())
-        assert said in (found.error_message or "")
-
-    run(scenario)
+    found = await describe(client, 4, kind, name)
+    assert (found.error_code, found.configs) == (code, ())
+    assert said in (found.error_message or "")
 
 
-def test_of_all_brokers_only_what_was_set_is_described(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        found = await describe(connection, 4, BROKER, "")
-        assert (found.error_code, found.configs) == (ErrorCode.NONE, ())
-
-    run(scenario)
+async def test_of_all_brokers_only_what_was_set_is_described(client: KafkaConnection) -> None:
+    found = await describe(client, 4, BROKER, "")
+    assert (found.error_code, found.configs) == (ErrorCode.NONE, ())
 
 
-def test_a_change_is_answered_when_it_has_arrived(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        offset = Offset(cluster.cache.image.offset + 1)
-        cluster.controller.results["IncrementalAlterConfigs"] = requests.AlterConfigsResponse(
-            responses=(
-                requests.AlteredResource(
-                    resource_type=TOPIC,
-                    resource_name="foo",
-                    error_code=ErrorCode.INVALID_CONFIG,
-                    error_message="bad",
-                ),
+async def test_a_change_is_answered_when_it_has_arrived(
+    cluster: Cluster, client: KafkaConnection
+) -> None:
+    offset = Offset(cluster.cache.image.offset + 1)
+    cluster.controller.results["IncrementalAlterConfigs"] = requests.AlterConfigsResponse(
+        responses=(
+            requests.AlteredResource(
+                resource_type=TOPIC,
+                resource_name="foo",
+                error_code=ErrorCode.INVALID_CONFIG,
+                error_message="bad",
             ),
-            metadata_offset=offset,
-        )
-        answering = asyncio.create_task(alter(connection, TOPIC, "foo", "retention.ms", "5"))
-        await called(cluster.controller.calls)
-        assert not answering.done()
-        cluster.publish_topic("foo", cluster.partition(1))
-        result = await answering
-        assert (result.error_code, result.error_message) == (ErrorCode.INVALID_CONFIG, "bad")
-        (request,) = cluster.controller.calls
-        assert request.resources[0].configs == (
-            requests.ConfigChange(name="retention.ms", config_operation=0, value="5"),
-        )
-
-    run(scenario)
+        ),
+        metadata_offset=offset,
+    )
+    answering = asyncio.create_task(alter(client, TOPIC, "foo", "retention.ms", "5"))
+    await called(cluster.controller.calls)
+    assert not answering.done()
+    cluster.publish_topic("foo", cluster.partition(1))
+    result = await answering
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_CONFIG, "bad")
+    (request,) = cluster.controller.calls
+    assert request.resources[0].configs == (
+        requests.ConfigChange(name="retention.ms", config_operation=0, value="5"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,75 +138,68 @@ def test_a_change_is_answered_when_it_has_arrived(run: Callable[..., None]) -> N
         ("1", "/elsewhere", ErrorCode.INVALID_CONFIG, "/elsewhere"),
     ],
 )
-def test_what_this_broker_refuses_does_not_reach_the_controller(
-    run: Callable[..., None], name: str, value: str, code: ErrorCode, named: str
+async def test_what_this_broker_refuses_does_not_reach_the_controller(
+    cluster: Cluster,
+    client: KafkaConnection,
+    name: str,
+    value: str,
+    code: ErrorCode,
+    named: str,
 ) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        result = await alter(connection, BROKER, name, "cordoned.log.dirs", value)
-        assert result.error_code == code
-        assert named in result.error_message
-        assert cluster.controller.calls == []
-
-    run(scenario)
+    result = await alter(client, BROKER, name, "cordoned.log.dirs", value)
+    assert result.error_code == code
+    assert named in result.error_message
+    assert cluster.controller.calls == []
 
 
-def test_groups_are_described_and_listed_that_have_configs(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        cluster.publish_group_configs("g", consumer_session_timeout_ms="50000")
+async def test_groups_are_described_and_listed_that_have_configs(
+    cluster: Cluster, client: KafkaConnection
+) -> None:
+    cluster.publish_group_configs("g", consumer_session_timeout_ms="50000")
 
-        found = {}
-        for group_id in ("g", "h"):
-            answer = await describe(connection, 4, 32, group_id, include_synonyms=True)
-            found[group_id] = {each.name: each for each in answer.configs}
+    found = {}
+    for group_id in ("g", "h"):
+        answer = await describe(client, 4, 32, group_id, include_synonyms=True)
+        found[group_id] = {each.name: each for each in answer.configs}
 
-        name = "consumer.session.timeout.ms"
-        assert [(each[name].value, each[name].config_source) for each in found.values()] == [
-            ("50000", 8),
-            ("45000", 5),
-        ]
-        assert [(s.name, s.value) for s in found["g"][name].synonyms] == [
-            (name, "50000"),
-            (f"group.{name}", "45000"),
-        ]
+    name = "consumer.session.timeout.ms"
+    assert [(each[name].value, each[name].config_source) for each in found.values()] == [
+        ("50000", 8),
+        ("45000", 5),
+    ]
+    assert [(s.name, s.value) for s in found["g"][name].synonyms] == [
+        (name, "50000"),
+        (f"group.{name}", "45000"),
+    ]
+    request_class = api_table.request_class(ApiKey.LIST_CONFIG_RESOURCES, 1)
+    listed = await client.call(ApiKey.LIST_CONFIG_RESOURCES, 1, request_class(resource_types=(32,)))
+    assert [each.resource_name for each in listed.config_resources] == ["g"]
+
+
+async def test_topics_and_brokers_are_listed(cluster: Cluster, client: KafkaConnection) -> None:
+    cluster.publish_topic("foo", cluster.partition(1))
+    for types, listed in [
+        ((), [("foo", 2), ("1", 4), ("2", 4), ("3", 4)]),
+        ((2,), [("foo", 2)]),
+        ((16,), []),
+    ]:
         request_class = api_table.request_class(ApiKey.LIST_CONFIG_RESOURCES, 1)
-        listed = await connection.call(
-            ApiKey.LIST_CONFIG_RESOURCES, 1, request_class(resource_types=(32,))
+        answer = await client.call(
+            ApiKey.LIST_CONFIG_RESOURCES, 1, request_class(resource_types=types)
         )
-        assert [each.resource_name for each in listed.config_resources] == ["g"]
-
-    run(scenario)
-
-
-def test_topics_and_brokers_are_listed(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        cluster.publish_topic("foo", cluster.partition(1))
-        for types, listed in [
-            ((), [("foo", 2), ("1", 4), ("2", 4), ("3", 4)]),
-            ((2,), [("foo", 2)]),
-            ((16,), []),
-        ]:
-            request_class = api_table.request_class(ApiKey.LIST_CONFIG_RESOURCES, 1)
-            answer = await connection.call(
-                ApiKey.LIST_CONFIG_RESOURCES, 1, request_class(resource_types=types)
-            )
-            found = [(each.resource_name, each.resource_type) for each in answer.config_resources]
-            assert found == listed
-
-    run(scenario)
+        found = [(each.resource_name, each.resource_type) for each in answer.config_resources]
+        assert found == listed
 
 
-def test_what_is_set_without_effect_is_warned_about(
-    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+async def test_what_is_set_without_effect_is_warned_about(
+    cluster: Cluster, client: KafkaConnection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        cluster.publish_topic("foo")
-        altered = requests.AlteredResource(resource_type=TOPIC, resource_name="foo")
-        cluster.controller.results["IncrementalAlterConfigs"] = requests.AlterConfigsResponse(
-            responses=(altered,), metadata_offset=Offset(-1)
-        )
-        await alter(connection, TOPIC, "foo", "retention.ms", "5")
-        assert "is ignored" not in caplog.text
-        await alter(connection, TOPIC, "foo", "flush.ms", "5")
-
-    run(scenario)
+    cluster.publish_topic("foo")
+    altered = requests.AlteredResource(resource_type=TOPIC, resource_name="foo")
+    cluster.controller.results["IncrementalAlterConfigs"] = requests.AlterConfigsResponse(
+        responses=(altered,), metadata_offset=Offset(-1)
+    )
+    await alter(client, TOPIC, "foo", "retention.ms", "5")
+    assert "is ignored" not in caplog.text
+    await alter(client, TOPIC, "foo", "flush.ms", "5")
     assert "configuration flush.ms of topic foo is ignored" in caplog.text

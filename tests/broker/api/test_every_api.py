@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import time
 from dataclasses import fields
 from typing import Any, get_args, get_origin
 from uuid import UUID
@@ -11,23 +10,19 @@ from uuid import UUID
 import pytest
 
 from broker.api.handlers import ClientApis
-from broker.api.parts import BrokerParts
 from broker.api.table import APIS
-from broker.metadata_cache import MetadataCache
-from broker.traffic import Traffic
 from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
 from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
-from jbodlab.runtime.machine import system_environment
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.request_handler import Pending
 from jbodlab.server.resources import CLUSTER_NAME, ResourceType
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
+from tests.broker.api.conftest import Cluster, client_apis
 
 VERSIONS = [
     pytest.param(key, version, id=f"{key.name}-{version}")
@@ -74,32 +69,10 @@ def request_of_ones(entity_class: Any) -> Any:
     return entity_class(**values)
 
 
-def client_apis() -> ClientApis:
-    replicas: Any = NoReplicas()
-    return ClientApis(
-        BrokerParts(
-            threads=system_environment().threads,
-            monotonic_s=system_environment().monotonic_s,
-            broker_id=BrokerId(1),
-            cluster_id="cluster",
-            cache=MetadataCache(BrokerId(1), "CLIENTS"),
-            appends=replicas,
-            fetches=replicas,
-            sessions=replicas,
-            offsets=replicas,
-            registry=replicas,
-            move_requests=replicas,
-            delete_records=replicas.delete_records,
-            describe_log_dirs=replicas.describe_log_dirs,
-            groups=NoReplicas(),  # type: ignore[arg-type]
-            controller=NoReplicas(),  # type: ignore[arg-type]
-            revival=NoReplicas(),  # type: ignore[arg-type]
-            broker_epoch=lambda: BrokerEpoch(1),
-            configs=NoReplicas(),  # type: ignore[arg-type]
-            auto_create_topics=False,
-            traffic=Traffic(time.monotonic),
-        )
-    )
+def failing_apis() -> ClientApis:
+    fails: Any = NoReplicas()
+    cluster = Cluster(replicas=fails, controller=fails, groups=fails, revival=fails)
+    return client_apis(cluster, auto_create_topics=False)
 
 
 def error_codes(entity: Any) -> set[int]:
@@ -151,7 +124,7 @@ def test_failure_of_a_request_is_told_in_every_version(key: ApiKey, version: int
     request, _ = api_table.request_reader(key, version, 100)(frame, header.body_offset)
     context = RequestContext(header, CONNECTION)
 
-    _, handler = client_apis().dispatcher.served[key]
+    _, handler = failing_apis().dispatcher.served[key]
     failure = handler.failure(request, context, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "why"))
     message = b"".join(api_table.response_encoder(key, version)(failure, bytearray()))
     response, end = api_table.response_reader(key, version)(message, 0)
@@ -184,7 +157,7 @@ def test_error_that_nobody_expected_becomes_unknown_server_error(
     frame = memoryview(request_header(ApiKey.PRODUCE, version, 42, "client") + body)
     api_table.load(ApiKey.PRODUCE, version, 100)
 
-    answer = client_apis().dispatcher.handle(frame, CONNECTION)
+    answer = failing_apis().dispatcher.handle(frame, CONNECTION)
 
     assert not isinstance(answer, Pending)
     message = b"".join(answer)[4:]

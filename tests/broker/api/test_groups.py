@@ -16,8 +16,6 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
 
-Run = Callable[..., None]
-
 LOADING = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 NOT_AVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 OFFSETS = "__consumer_offsets"
@@ -44,67 +42,65 @@ async def found(client: Any, *groups: str, version: int = 6, key_type: int = 0) 
     return [await client.call(10, version, kio.FindCoordinatorRequest(key=groups[0], **types))]
 
 
-def test_find_batched_names_the_leader_of_the_partition_of_each_group(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        leaders = [1 if index != 12 else 2 for index in range(50)]
-        leaders[2] = 3
-        leaders[20] = -1
-        cluster.publish_topic(OFFSETS, *(cluster.partition(leader) for leader in leaders))
+async def test_find_batched_names_the_leader_of_the_partition_of_each_group(
+    cluster: Any, client: Any
+) -> None:
+    leaders = [1 if index != 12 else 2 for index in range(50)]
+    leaders[2] = 3
+    leaders[20] = -1
+    cluster.publish_topic(OFFSETS, *(cluster.partition(leader) for leader in leaders))
 
-        told = [
-            (c.key, c.node_id, c.host, c.port, int(c.error_code))
-            for c in await found(client, "g1", "my-group", "ü", "tx-1")
-        ]
+    told = [
+        (c.key, c.node_id, c.host, c.port, int(c.error_code))
+        for c in await found(client, "g1", "my-group", "ü", "tx-1")
+    ]
 
-        assert told == [
-            ("g1", 1, "host-1", 9091, 0),
-            ("my-group", 2, "host-2", 9092, 0),
-            # 3 is fenced, and the last has no leader.
-            ("ü", -1, "", -1, 15),
-            ("tx-1", -1, "", -1, 15),
-        ]
-        for version in range(4):
-            (one,) = await found(client, "my-group", version=version)
-            assert (one.node_id, one.port, int(one.error_code)) == (2, 9092, 0)
-
-    run(scenario)
-
-
-def test_broker_does_not_name_itself_while_its_own_replica_is_offline(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic(OFFSETS, *(cluster.partition(1) for _ in range(50)))
-        cluster.groups.offline.add(42)
-
-        away, here = await found(client, "g1", "my-group")
-
-        assert (int(away.error_code), away.node_id) == (15, -1)
-        assert "__consumer_offsets-42 has no available leader" in away.error_message
-        assert here.node_id == 1
-
-    run(scenario)
+    assert told == [
+        ("g1", 1, "host-1", 9091, 0),
+        ("my-group", 2, "host-2", 9092, 0),
+        # 3 is fenced, and the last has no leader.
+        ("ü", -1, "", -1, 15),
+        ("tx-1", -1, "", -1, 15),
+    ]
+    for version in range(4):
+        (one,) = await found(client, "my-group", version=version)
+        assert (one.node_id, one.port, int(one.error_code)) == (2, 9092, 0)
 
 
-def test_first_question_after_a_coordinator_creates_the_topic(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["CreateTopics"] = CreateTopicsResponse(
-            topics=(
-                CreatedTopic(
-                    name=OFFSETS,
-                    error_code=ErrorCode.INVALID_REPLICATION_FACTOR,
-                    error_message="too few brokers",
-                ),
-            )
+async def test_broker_does_not_name_itself_while_its_own_replica_is_offline(
+    cluster: Any, client: Any
+) -> None:
+    cluster.publish_topic(OFFSETS, *(cluster.partition(1) for _ in range(50)))
+    cluster.groups.offline.add(42)
+
+    away, here = await found(client, "g1", "my-group")
+
+    assert (int(away.error_code), away.node_id) == (15, -1)
+    assert "__consumer_offsets-42 has no available leader" in away.error_message
+    assert here.node_id == 1
+
+
+@pytest.mark.stage(auto_create_topics=False)
+async def test_first_question_after_a_coordinator_creates_the_topic(
+    cluster: Any, client: Any
+) -> None:
+    cluster.controller.results["CreateTopics"] = CreateTopicsResponse(
+        topics=(
+            CreatedTopic(
+                name=OFFSETS,
+                error_code=ErrorCode.INVALID_REPLICATION_FACTOR,
+                error_message="too few brokers",
+            ),
         )
-        (one,) = await found(client, "g")
-        assert (int(one.error_code), one.error_message) == (15, f"{OFFSETS} is being created")
-        (asked,) = cluster.controller.calls
-        assert [(t.name, t.num_partitions) for t in asked.topics] == [(OFFSETS, 50)]
+    )
+    (one,) = await found(client, "g")
+    assert (int(one.error_code), one.error_message) == (15, f"{OFFSETS} is being created")
+    (asked,) = cluster.controller.calls
+    assert [(t.name, t.num_partitions) for t in asked.topics] == [(OFFSETS, 50)]
 
-        (one,) = await found(client, "g", version=3)
-        assert int(one.error_code) == 15
-        assert one.error_message == f"{OFFSETS} cannot be created: too few brokers"
-
-    run(scenario, auto_create_topics=False)
+    (one,) = await found(client, "g", version=3)
+    assert int(one.error_code) == 15
+    assert one.error_message == f"{OFFSETS} cannot be created: too few brokers"
 
 
 @pytest.mark.parametrize(
@@ -116,15 +112,12 @@ def test_first_question_after_a_coordinator_creates_the_topic(run: Run) -> None:
         (6, 9, 42, "unknown key type 9"),
     ],
 )
-def test_what_is_not_coordinated_is_refused_in_words(
-    run: Run, version: int, key_type: int, code: int, words: str
+async def test_what_is_not_coordinated_is_refused_in_words(
+    client: Any, version: int, key_type: int, code: int, words: str
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        (one,) = await found(client, "key", version=version, key_type=key_type)
-        assert int(one.error_code) == code
-        assert words in one.error_message
-
-    run(scenario)
+    (one,) = await found(client, "key", version=version, key_type=key_type)
+    assert int(one.error_code) == code
+    assert words in one.error_message
 
 
 # Members
@@ -144,48 +137,44 @@ def join(version: int, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_member_joins_with_what_its_version_can_say(run: Run, version: int) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.groups.results[requests.JoinGroup] = responses.JoinGroupResponse(
-            generation_id=4,
-            protocol_type="consumer",
-            protocol_name="range",
-            leader="m1",
-            member_id="m2",
-            members=(responses.JoinedMember("m1", "i", b"x"),),
-        )
+async def test_member_joins_with_what_its_version_can_say(
+    cluster: Any, client: Any, version: int
+) -> None:
+    cluster.groups.results[requests.JoinGroup] = responses.JoinGroupResponse(
+        generation_id=4,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="m1",
+        member_id="m2",
+        members=(responses.JoinedMember("m1", "i", b"x"),),
+    )
 
-        answer = await client.call(11, version, join(version))
+    answer = await client.call(11, version, join(version))
 
-        assert (answer.generation_id, answer.leader, answer.member_id) == (4, "m1", "m2")
-        assert [(m.member_id, m.metadata) for m in answer.members] == [("m1", b"x")]
-        (asked,) = cluster.groups.calls
-        assert asked == requests.JoinGroup(
-            version=version,
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=60_000 if version else -1,
-            protocols=(requests.JoinProtocol("range", b"m"),),
-            client_id="test",
-            client_host="/127.0.0.1",
-        )
-
-    run(scenario)
+    assert (answer.generation_id, answer.leader, answer.member_id) == (4, "m1", "m2")
+    assert [(m.member_id, m.metadata) for m in answer.members] == [("m1", b"x")]
+    (asked,) = cluster.groups.calls
+    assert asked == requests.JoinGroup(
+        version=version,
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000 if version else -1,
+        protocols=(requests.JoinProtocol("range", b"m"),),
+        client_id="test",
+        client_host="/127.0.0.1",
+    )
 
 
 @pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
-def test_member_that_is_refused_hears_of_no_protocol(
-    run: Run, version: int, name: str | None
+async def test_member_that_is_refused_hears_of_no_protocol(
+    cluster: Any, client: Any, version: int, name: str | None
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.groups.results[requests.JoinGroup] = responses.JoinGroupResponse(
-            error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given"
-        )
-        answer = await client.call(11, version, join(version))
-        assert (int(answer.error_code), answer.member_id) == (79, "given")
-        assert answer.protocol_name == name
-
-    run(scenario)
+    cluster.groups.results[requests.JoinGroup] = responses.JoinGroupResponse(
+        error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given"
+    )
+    answer = await client.call(11, version, join(version))
+    assert (int(answer.error_code), answer.member_id) == (79, "given")
+    assert answer.protocol_name == name
 
 
 def sync(version: int, group_id: str = "g") -> Any:
@@ -213,38 +202,32 @@ def leave(version: int, group_id: str = "g") -> Any:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_assignments_are_brought_and_taken(run: Run, version: int) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.groups.results[requests.SyncGroup] = responses.SyncGroupResponse(
-            protocol_type="consumer", protocol_name="range", assignment=b"mine"
-        )
-        answer = await client.call(14, version, sync(version))
-        assert (int(answer.error_code), answer.assignment) == (0, b"mine")
-        (asked,) = cluster.groups.calls
-        assert asked.assignments == (requests.SyncedAssignment("m", b"a"),)
-        assert (asked.protocol_type, asked.protocol_name) == (
-            ("consumer", "range") if version >= 5 else (None, None)
-        )
-
-    run(scenario)
+async def test_assignments_are_brought_and_taken(cluster: Any, client: Any, version: int) -> None:
+    cluster.groups.results[requests.SyncGroup] = responses.SyncGroupResponse(
+        protocol_type="consumer", protocol_name="range", assignment=b"mine"
+    )
+    answer = await client.call(14, version, sync(version))
+    assert (int(answer.error_code), answer.assignment) == (0, b"mine")
+    (asked,) = cluster.groups.calls
+    assert asked.assignments == (requests.SyncedAssignment("m", b"a"),)
+    assert (asked.protocol_type, asked.protocol_name) == (
+        ("consumer", "range") if version >= 5 else (None, None)
+    )
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_members_leave(run: Run, version: int) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        cluster.groups.results[requests.LeaveGroup] = responses.LeaveGroupResponse(
-            error_code=ErrorCode.NONE if version >= 3 else unknown,
-            members=(responses.MemberResponse("m", None, unknown),),
-        )
-        answer = await client.call(13, version, leave(version))
-        if version >= 3:
-            assert [(m.member_id, int(m.error_code)) for m in answer.members] == [("m", 25)]
-        else:
-            assert int(answer.error_code) == 25
-        assert cluster.groups.calls[0].members == (requests.LeavingMember("m"),)
-
-    run(scenario)
+async def test_members_leave(cluster: Any, client: Any, version: int) -> None:
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    cluster.groups.results[requests.LeaveGroup] = responses.LeaveGroupResponse(
+        error_code=ErrorCode.NONE if version >= 3 else unknown,
+        members=(responses.MemberResponse("m", None, unknown),),
+    )
+    answer = await client.call(13, version, leave(version))
+    if version >= 3:
+        assert [(m.member_id, int(m.error_code)) for m in answer.members] == [("m", 25)]
+    else:
+        assert int(answer.error_code) == 25
+    assert cluster.groups.calls[0].members == (requests.LeavingMember("m"),)
 
 
 @pytest.mark.parametrize(
@@ -257,32 +240,26 @@ def test_members_leave(run: Run, version: int) -> None:
     ],
     ids=["join", "sync", "heartbeat", "leave"],
 )
-def test_load_answers_throw_no_member_out(
-    run: Run, key: int, asks: type, request_of: Callable[[], Any], code: int
+async def test_load_answers_throw_no_member_out(
+    cluster: Any, client: Any, key: int, asks: type, request_of: Callable[[], Any], code: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.groups.results[asks] = LOADING
-        version = {11: 9, 14: 5, 12: 4, 13: 5}[key]
-        answer = await client.call(key, version, request_of())
-        assert int(answer.error_code) == code
-
-    run(scenario)
+    cluster.groups.results[asks] = LOADING
+    version = {11: 9, 14: 5, 12: 4, 13: 5}[key]
+    answer = await client.call(key, version, request_of())
+    assert int(answer.error_code) == code
 
 
-def test_empty_group_id_is_refused_where_it_means_nothing(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        delete = kio_request("offset_delete", 0).OffsetDeleteRequest(group_id="", topics=())
-        for key, version, request in (
-            (11, 9, join(9, group_id="")),
-            (14, 5, sync(5, "")),
-            (12, 4, heartbeat(4, "")),
-            (13, 5, leave(5, "")),
-            (47, 0, delete),
-        ):
-            assert int((await client.call(key, version, request)).error_code) == 24
-        assert cluster.groups.calls == []
-
-    run(scenario)
+async def test_empty_group_id_is_refused_where_it_means_nothing(cluster: Any, client: Any) -> None:
+    delete = kio_request("offset_delete", 0).OffsetDeleteRequest(group_id="", topics=())
+    for key, version, request in (
+        (11, 9, join(9, group_id="")),
+        (14, 5, sync(5, "")),
+        (12, 4, heartbeat(4, "")),
+        (13, 5, leave(5, "")),
+        (47, 0, delete),
+    ):
+        assert int((await client.call(key, version, request)).error_code) == 24
+    assert cluster.groups.calls == []
 
 
 # Offsets
@@ -326,42 +303,36 @@ def all_committed(asked: requests.OffsetCommit) -> responses.OffsetCommitRespons
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_offsets_of_partitions_that_exist_are_committed(run: Run, version: int) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        topic_id = cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
-        cluster.groups.results[requests.OffsetCommit] = all_committed
-        known, unknown = ("t", "gone") if version < 10 else (topic_id, UUID(int=77))
-
-        answer = await client.call(8, version, commit(version, (known, (1, 7)), (unknown, (0,))))
-
-        assert [[int(p.error_code) for p in topic.partitions] for topic in answer.topics] == [
-            [0, 3],
-            [3 if version < 10 else 100],
-        ]
-        (asked,) = cluster.groups.calls
-        assert asked.topics == (
-            requests.CommitTopic(
-                "t", (requests.CommitPartition(1, 101, -1, "x"),), TopicId(topic_id)
-            ),
-        )
-        assert (asked.version, asked.member_id, asked.retention_time_ms) == (version, "m", -1)
-
-    run(scenario)
-
-
-def test_commit_that_the_coordinator_refuses_fails_for_every_partition_that_exists(
-    run: Run,
+async def test_offsets_of_partitions_that_exist_are_committed(
+    cluster: Any, client: Any, version: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic("t")
-        cluster.groups.later[requests.OffsetCommit] = KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        answer = await client.call(8, 8, commit(8, ("t", (0, 9)), ("gone", (0,))))
-        codes = [[int(p.error_code) for p in topic.partitions] for topic in answer.topics]
-        assert codes == [[22, 3], [3]]
-        answer = await client.call(8, 8, commit(8, ("gone", (0,))))
-        assert [int(p.error_code) for p in answer.topics[0].partitions] == [3]
+    topic_id = cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
+    cluster.groups.results[requests.OffsetCommit] = all_committed
+    known, unknown = ("t", "gone") if version < 10 else (topic_id, UUID(int=77))
 
-    run(scenario)
+    answer = await client.call(8, version, commit(version, (known, (1, 7)), (unknown, (0,))))
+
+    assert [[int(p.error_code) for p in topic.partitions] for topic in answer.topics] == [
+        [0, 3],
+        [3 if version < 10 else 100],
+    ]
+    (asked,) = cluster.groups.calls
+    assert asked.topics == (
+        requests.CommitTopic("t", (requests.CommitPartition(1, 101, -1, "x"),), TopicId(topic_id)),
+    )
+    assert (asked.version, asked.member_id, asked.retention_time_ms) == (version, "m", -1)
+
+
+async def test_commit_that_the_coordinator_refuses_fails_for_every_partition_that_exists(
+    cluster: Any, client: Any
+) -> None:
+    cluster.publish_topic("t")
+    cluster.groups.later[requests.OffsetCommit] = KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    answer = await client.call(8, 8, commit(8, ("t", (0, 9)), ("gone", (0,))))
+    codes = [[int(p.error_code) for p in topic.partitions] for topic in answer.topics]
+    assert codes == [[22, 3], [3]]
+    answer = await client.call(8, 8, commit(8, ("gone", (0,))))
+    assert [int(p.error_code) for p in answer.topics[0].partitions] == [3]
 
 
 def fetch(version: int, **groups: dict[Any, tuple[int, ...]] | None) -> Any:
@@ -410,221 +381,192 @@ def offsets(asked: requests.OffsetFetch) -> responses.OffsetFetchResponse:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_committed_offsets_are_told_and_of_others_that_there_are_none(
-    run: Run, version: int
+async def test_committed_offsets_are_told_and_of_others_that_there_are_none(
+    cluster: Any, client: Any, version: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        topic_id = cluster.publish_topic("t")
-        cluster.groups.results[requests.OffsetFetch] = offsets
-        named = topic_id if version >= 10 else "t"
+    topic_id = cluster.publish_topic("t")
+    cluster.groups.results[requests.OffsetFetch] = offsets
+    named = topic_id if version >= 10 else "t"
 
-        answer = await client.call(9, version, fetch(version, g={named: (0, 3)}))
+    answer = await client.call(9, version, fetch(version, g={named: (0, 3)}))
 
+    topics = answer.groups[0].topics if version >= 8 else answer.topics
+    (topic,) = topics
+    assert [(p.partition_index, p.committed_offset, int(p.error_code), p.metadata)
+            for p in topic.partitions] == [(0, 5, 0, "x"), (3, -1, 0, "")]  # fmt: skip
+    assert cluster.groups.calls[0].require_stable is (version >= 7)
+    if version >= 2:
+        answer = await client.call(9, version, fetch(version, g=None))
         topics = answer.groups[0].topics if version >= 8 else answer.topics
-        (topic,) = topics
-        assert [(p.partition_index, p.committed_offset, int(p.error_code), p.metadata)
-                for p in topic.partitions] == [(0, 5, 0, "x"), (3, -1, 0, "")]  # fmt: skip
-        assert cluster.groups.calls[0].require_stable is (version >= 7)
-        if version >= 2:
-            answer = await client.call(9, version, fetch(version, g=None))
-            topics = answer.groups[0].topics if version >= 8 else answer.topics
-            assert [p.committed_offset for topic in topics for p in topic.partitions] == [5]
-            assert cluster.groups.calls[1].topics is None
-
-    run(scenario)
+        assert [p.committed_offset for topic in topics for p in topic.partitions] == [5]
+        assert cluster.groups.calls[1].topics is None
 
 
 @pytest.mark.parametrize("version", [1, 5, 8, 9, 10])
-def test_offset_fetch_never_says_that_a_coordinator_is_not_available(
-    run: Run, version: int
+async def test_offset_fetch_never_says_that_a_coordinator_is_not_available(
+    cluster: Any, client: Any, version: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.groups.results[requests.OffsetFetch] = NOT_AVAILABLE
-        topic_id = cluster.publish_topic("t")
-        named = topic_id if version >= 10 else "t"
-        answer = await client.call(9, version, fetch(version, g={named: (0,)}))
-        if version >= 8:
-            assert [int(group.error_code) for group in answer.groups] == [16]
-        else:
-            assert [int(p.error_code) for p in answer.topics[0].partitions] == [16]
-        if 2 <= version < 8:
-            assert int(answer.error_code) == 16
-
-    run(scenario)
+    cluster.groups.results[requests.OffsetFetch] = NOT_AVAILABLE
+    topic_id = cluster.publish_topic("t")
+    named = topic_id if version >= 10 else "t"
+    answer = await client.call(9, version, fetch(version, g={named: (0,)}))
+    if version >= 8:
+        assert [int(group.error_code) for group in answer.groups] == [16]
+    else:
+        assert [int(p.error_code) for p in answer.topics[0].partitions] == [16]
+    if 2 <= version < 8:
+        assert int(answer.error_code) == 16
 
 
-def test_load_answers_ask_clients_to_come_again(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic(OFFSETS, *(cluster.partition(1) for _ in range(50)))
-        cluster.publish_topic("t")
-        cluster.groups.results[requests.OffsetCommit] = LOADING
-        cluster.groups.results[requests.OffsetFetch] = LOADING
+async def test_load_answers_ask_clients_to_come_again(cluster: Any, client: Any) -> None:
+    cluster.publish_topic(OFFSETS, *(cluster.partition(1) for _ in range(50)))
+    cluster.publish_topic("t")
+    cluster.groups.results[requests.OffsetCommit] = LOADING
+    cluster.groups.results[requests.OffsetFetch] = LOADING
 
-        committed = await client.call(8, 8, commit(8, ("t", (0,))))
-        assert [int(p.error_code) for p in committed.topics[0].partitions] == [14]
-        fetched = await client.call(9, 8, fetch(8, g={"t": (0,)}))
-        assert [int(group.error_code) for group in fetched.groups] == [14]
-        assert [int(each.error_code) for each in await found(client, "g")] == [0]
-
-    run(scenario)
+    committed = await client.call(8, 8, commit(8, ("t", (0,))))
+    assert [int(p.error_code) for p in committed.topics[0].partitions] == [14]
+    fetched = await client.call(9, 8, fetch(8, g={"t": (0,)}))
+    assert [int(group.error_code) for group in fetched.groups] == [14]
+    assert [int(each.error_code) for each in await found(client, "g")] == [0]
 
 
-def test_groups_of_another_broker_fail_alone(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.groups.elsewhere.add("away")
-        cluster.groups.results[requests.OffsetFetch] = offsets
-        answer = await client.call(9, 9, fetch(9, here={"t": (0,)}, away={"t": (0,)}))
-        assert [(g.group_id, int(g.error_code), len(g.topics)) for g in answer.groups] == [
-            ("here", 0, 1),
-            ("away", 16, 0),
-        ]
-
-    run(scenario)
+async def test_groups_of_another_broker_fail_alone(cluster: Any, client: Any) -> None:
+    cluster.groups.elsewhere.add("away")
+    cluster.groups.results[requests.OffsetFetch] = offsets
+    answer = await client.call(9, 9, fetch(9, here={"t": (0,)}, away={"t": (0,)}))
+    assert [(g.group_id, int(g.error_code), len(g.topics)) for g in answer.groups] == [
+        ("here", 0, 1),
+        ("away", 16, 0),
+    ]
 
 
-def test_offsets_are_deleted_and_unknown_partitions_told(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic("t")
-        kio = kio_request("offset_delete", 0)
-        request = kio.OffsetDeleteRequest(
-            group_id="g",
-            topics=tuple(
-                kio.OffsetDeleteRequestTopic(
-                    name=name,
-                    partitions=tuple(
-                        kio.OffsetDeleteRequestPartition(partition_index=index) for index in (0, 9)
-                    ),
-                )
-                for name in ("t", "gone")
-            ),
-        )
-        subscribed = responses.PartitionResponse(0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
-        cluster.groups.results[requests.OffsetDelete] = responses.OffsetDeleteResponse(
-            topics=(responses.TopicResponse("t", (subscribed,)),)
-        )
+async def test_offsets_are_deleted_and_unknown_partitions_told(cluster: Any, client: Any) -> None:
+    cluster.publish_topic("t")
+    kio = kio_request("offset_delete", 0)
+    request = kio.OffsetDeleteRequest(
+        group_id="g",
+        topics=tuple(
+            kio.OffsetDeleteRequestTopic(
+                name=name,
+                partitions=tuple(
+                    kio.OffsetDeleteRequestPartition(partition_index=index) for index in (0, 9)
+                ),
+            )
+            for name in ("t", "gone")
+        ),
+    )
+    subscribed = responses.PartitionResponse(0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+    cluster.groups.results[requests.OffsetDelete] = responses.OffsetDeleteResponse(
+        topics=(responses.TopicResponse("t", (subscribed,)),)
+    )
 
-        answer = await client.call(47, 0, request)
+    answer = await client.call(47, 0, request)
 
-        assert cluster.groups.calls[0].topics == (requests.NamedPartitions("t", (0,)),)
-        assert [[int(p.error_code) for p in topic.partitions] for topic in answer.topics] == [
-            [86, 3],
-            [3, 3],
-        ]
-        cluster.groups.results[requests.OffsetDelete] = responses.OffsetDeleteResponse(
-            error_code=ErrorCode.NON_EMPTY_GROUP
-        )
-        answer = await client.call(47, 0, request)
-        assert (int(answer.error_code), answer.topics) == (68, ())
-
-    run(scenario)
+    assert cluster.groups.calls[0].topics == (requests.NamedPartitions("t", (0,)),)
+    assert [[int(p.error_code) for p in topic.partitions] for topic in answer.topics] == [
+        [86, 3],
+        [3, 3],
+    ]
+    cluster.groups.results[requests.OffsetDelete] = responses.OffsetDeleteResponse(
+        error_code=ErrorCode.NON_EMPTY_GROUP
+    )
+    answer = await client.call(47, 0, request)
+    assert (int(answer.error_code), answer.topics) == (68, ())
 
 
 # Administration
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_groups_are_described_in_the_order_of_the_request(run: Run, version: int) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = kio_request("describe_groups", version)
-        cluster.groups.elsewhere.add("b")
-        member = responses.DescribedMember("m", "i", "c", "/1.2.3.4", b"s", b"a")
-        cluster.groups.results[requests.DescribeGroups] = lambda asked: (
-            responses.DescribeGroupsResponse(
-                groups=tuple(
-                    responses.DescribedGroup(group_id=g, group_state="Stable", members=(member,))
-                    for g in reversed(asked.groups)
-                )
+async def test_groups_are_described_in_the_order_of_the_request(
+    cluster: Any, client: Any, version: int
+) -> None:
+    kio = kio_request("describe_groups", version)
+    cluster.groups.elsewhere.add("b")
+    member = responses.DescribedMember("m", "i", "c", "/1.2.3.4", b"s", b"a")
+    cluster.groups.results[requests.DescribeGroups] = lambda asked: (
+        responses.DescribeGroupsResponse(
+            groups=tuple(
+                responses.DescribedGroup(group_id=g, group_state="Stable", members=(member,))
+                for g in reversed(asked.groups)
             )
         )
-        operations = {"include_authorized_operations": True} if version >= 3 else {}
+    )
+    operations = {"include_authorized_operations": True} if version >= 3 else {}
 
-        answer = await client.call(
-            15, version, kio.DescribeGroupsRequest(groups=("a", "b", "c"), **operations)
-        )
+    answer = await client.call(
+        15, version, kio.DescribeGroupsRequest(groups=("a", "b", "c"), **operations)
+    )
 
-        assert [(g.group_id, int(g.error_code), g.group_state) for g in answer.groups] == [
-            ("a", 0, "Stable"),
-            ("b", 16, ""),
-            ("c", 0, "Stable"),
-        ]
-        assert [m.client_host for m in answer.groups[0].members] == ["/1.2.3.4"]
-        if version >= 3:
-            # READ, DELETE, DESCRIBE, and the configs of groups.
-            assert answer.groups[0].authorized_operations == sum(1 << n for n in (3, 6, 8, 10, 11))
-
-    run(scenario)
+    assert [(g.group_id, int(g.error_code), g.group_state) for g in answer.groups] == [
+        ("a", 0, "Stable"),
+        ("b", 16, ""),
+        ("c", 0, "Stable"),
+    ]
+    assert [m.client_host for m in answer.groups[0].members] == ["/1.2.3.4"]
+    if version >= 3:
+        # READ, DELETE, DESCRIBE, and the configs of groups.
+        assert answer.groups[0].authorized_operations == sum(1 << n for n in (3, 6, 8, 10, 11))
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_groups_of_all_shards_are_listed(run: Run, version: int) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = kio_request("list_groups", version)
-        cluster.groups.results[requests.ListGroups] = [
-            responses.ListGroupsResponse(
-                groups=(responses.ListedGroup(name, "consumer", "Stable", "Classic"),)
-            )
-            for name in ("a", "b")
-        ]
-        filters: dict[str, Any] = {}
-        if version >= 4:
-            filters["states_filter"] = ("Stable",)
-        if version >= 5:
-            filters["types_filter"] = ("classic",)
-        request = kio.ListGroupsRequest(**filters)
-
-        answer = await client.call(16, version, request)
-
-        assert [group.group_id for group in answer.groups] == ["a", "b"]
-        assert cluster.groups.calls == [requests.ListGroups(**filters)]
-        cluster.groups.results[requests.ListGroups] = LOADING
-        answer = await client.call(16, version, request)
-        assert (int(answer.error_code), answer.groups) == (14, ())
-
-    run(scenario)
-
-
-def test_groups_are_deleted_each_with_its_own_result(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.groups.elsewhere.add("b")
-        codes = {"a": ErrorCode.NONE, "c": ErrorCode.NON_EMPTY_GROUP}
-        cluster.groups.results[requests.DeleteGroups] = lambda asked: (
-            responses.DeleteGroupsResponse(
-                results=tuple(
-                    responses.DeletableGroupResult(g, codes[g]) for g in asked.groups_names
-                )
-            )
+async def test_groups_of_all_shards_are_listed(cluster: Any, client: Any, version: int) -> None:
+    kio = kio_request("list_groups", version)
+    cluster.groups.results[requests.ListGroups] = [
+        responses.ListGroupsResponse(
+            groups=(responses.ListedGroup(name, "consumer", "Stable", "Classic"),)
         )
-        for version in range(3):
-            kio = kio_request("delete_groups", version)
-            request = kio.DeleteGroupsRequest(groups_names=("c", "b", "a"))
-            answer = await client.call(42, version, request)
-            assert [(r.group_id, int(r.error_code)) for r in answer.results] == [
-                ("c", 68),
-                ("b", 16),
-                ("a", 0),
-            ]
+        for name in ("a", "b")
+    ]
+    filters: dict[str, Any] = {}
+    if version >= 4:
+        filters["states_filter"] = ("Stable",)
+    if version >= 5:
+        filters["types_filter"] = ("classic",)
+    request = kio.ListGroupsRequest(**filters)
 
-    run(scenario)
+    answer = await client.call(16, version, request)
+
+    assert [group.group_id for group in answer.groups] == ["a", "b"]
+    assert cluster.groups.calls == [requests.ListGroups(**filters)]
+    cluster.groups.results[requests.ListGroups] = LOADING
+    answer = await client.call(16, version, request)
+    assert (int(answer.error_code), answer.groups) == (14, ())
+
+
+async def test_groups_are_deleted_each_with_its_own_result(cluster: Any, client: Any) -> None:
+    cluster.groups.elsewhere.add("b")
+    codes = {"a": ErrorCode.NONE, "c": ErrorCode.NON_EMPTY_GROUP}
+    cluster.groups.results[requests.DeleteGroups] = lambda asked: responses.DeleteGroupsResponse(
+        results=tuple(responses.DeletableGroupResult(g, codes[g]) for g in asked.groups_names)
+    )
+    for version in range(3):
+        kio = kio_request("delete_groups", version)
+        request = kio.DeleteGroupsRequest(groups_names=("c", "b", "a"))
+        answer = await client.call(42, version, request)
+        assert [(r.group_id, int(r.error_code)) for r in answer.results] == [
+            ("c", 68),
+            ("b", 16),
+            ("a", 0),
+        ]
 
 
 # The topic
 
 
-def test_topic_of_coordinators_is_internal_and_written_by_brokers_only(run: Run) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic(OFFSETS)
-        cluster.publish_topic("t")
-        kio = kio_request("metadata", 12)
-        request = kio.MetadataRequest(topics=None, include_topic_authorized_operations=False)
-        answer = await client.call(3, 12, request)
-        assert {topic.name: topic.is_internal for topic in answer.topics} == {
-            OFFSETS: True,
-            "t": False,
-        }
-        kio = kio_request("describe_topic_partitions", 0)
-        answer = await client.call(
-            75, 0, kio.DescribeTopicPartitionsRequest(topics=(), cursor=None)
-        )
-        assert [topic.is_internal for topic in answer.topics] == [True, False]
-
-    run(scenario)
+async def test_topic_of_coordinators_is_internal_and_written_by_brokers_only(
+    cluster: Any, client: Any
+) -> None:
+    cluster.publish_topic(OFFSETS)
+    cluster.publish_topic("t")
+    kio = kio_request("metadata", 12)
+    request = kio.MetadataRequest(topics=None, include_topic_authorized_operations=False)
+    answer = await client.call(3, 12, request)
+    assert {topic.name: topic.is_internal for topic in answer.topics} == {
+        OFFSETS: True,
+        "t": False,
+    }
+    kio = kio_request("describe_topic_partitions", 0)
+    answer = await client.call(75, 0, kio.DescribeTopicPartitionsRequest(topics=(), cursor=None))
+    assert [topic.is_internal for topic in answer.topics] == [True, False]

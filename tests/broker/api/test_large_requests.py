@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -41,50 +40,46 @@ def messages(api: str, version: int) -> Any:
     return import_module(f"kio.schema.{api}.v{version}.request")
 
 
-def test_answer_in_parts_shows_one_state_of_the_cluster(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        for name in "ab":
-            cluster.publish_topic(name, cluster.partition(2, (2,)))
-        asked = messages("metadata", VERSION).MetadataRequest(topics=None)
-        answer = MetadataApi(cluster.cache, "c", None).answer(asked, RequestContext(HEADER, WHO))
-        parts = iter(answer.parts)
-        first = next(parts)
+async def test_answer_in_parts_shows_one_state_of_the_cluster(cluster: Any, client: Any) -> None:
+    for name in "ab":
+        cluster.publish_topic(name, cluster.partition(2, (2,)))
+    asked = messages("metadata", VERSION).MetadataRequest(topics=None)
+    answer = MetadataApi(cluster.cache, "c", None).answer(asked, RequestContext(HEADER, WHO))
+    parts = iter(answer.parts)
+    first = next(parts)
 
-        cluster.delete_topic("a")
-        cluster.delete_topic("b")
+    cluster.delete_topic("a")
+    cluster.delete_topic("b")
 
-        told = [part for part in (first, *parts) if part is not None]
-        assert [part[2:5] for part in told] == [b"\0\1a", b"\0\1b"]
-
-    run(scenario)
+    told = [part for part in (first, *parts) if part is not None]
+    assert [part[2:5] for part in told] == [b"\0\1a", b"\0\1b"]
 
 
-def test_settings_of_topics_without_their_own_are_described_once(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic("a", cluster.partition(2, (2,)))
-        cluster.publish_topic("b", cluster.partition(2, (2,)))
-        kio = messages("describe_configs", 4)
+async def test_settings_of_topics_without_their_own_are_described_once(
+    cluster: Any, client: Any
+) -> None:
+    cluster.publish_topic("a", cluster.partition(2, (2,)))
+    cluster.publish_topic("b", cluster.partition(2, (2,)))
+    kio = messages("describe_configs", 4)
 
-        def wanted(name: str, *keys: str) -> Any:
-            return kio.DescribeConfigsResource(
-                resource_type=2, resource_name=name, configuration_keys=keys or None
-            )
-
-        asked = kio.DescribeConfigsRequest(
-            resources=(wanted("a"), wanted("b"), wanted("b", "retention.ms")),
-            include_synonyms=True,
-            include_documentation=False,
+    def wanted(name: str, *keys: str) -> Any:
+        return kio.DescribeConfigsResource(
+            resource_type=2, resource_name=name, configuration_keys=keys or None
         )
-        own = DynamicConfig(BrokerId(1), read_values({})[0], [])
-        api = DescribeConfigsApi(cluster.cache, BrokerId(1), own)
 
-        first, second, third = api.answer(asked, RequestContext(HEADER, WHO)).parts
+    asked = kio.DescribeConfigsRequest(
+        resources=(wanted("a"), wanted("b"), wanted("b", "retention.ms")),
+        include_synonyms=True,
+        include_documentation=False,
+    )
+    own = DynamicConfig(BrokerId(1), read_values({})[0], [])
+    api = DescribeConfigsApi(cluster.cache, BrokerId(1), own)
 
-        assert first.configs is second.configs
-        assert (first.resource_name, second.resource_name) == ("a", "b")
-        assert [each.name for each in third.configs] == ["retention.ms"]
+    first, second, third = api.answer(asked, RequestContext(HEADER, WHO)).parts
 
-    run(scenario)
+    assert first.configs is second.configs
+    assert (first.resource_name, second.resource_name) == ("a", "b")
+    assert [each.name for each in third.configs] == ["retention.ms"]
 
 
 class Answering:
@@ -111,72 +106,66 @@ class Answering:
         return future
 
 
-def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> None:
-    async def test() -> None:
-        kio = messages("list_offsets", 7)
-        count, replicas = 2 * TOGETHER_MAX + 1, Answering()
-        partitions = tuple(
-            kio.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=None)
-            for n in range(count)
-        )
-        topic = kio.ListOffsetsTopic(name="t", partitions=partitions)
-        asked = kio.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic, topic))
+async def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> None:
+    kio = messages("list_offsets", 7)
+    count, replicas = 2 * TOGETHER_MAX + 1, Answering()
+    partitions = tuple(
+        kio.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=None)
+        for n in range(count)
+    )
+    topic = kio.ListOffsetsTopic(name="t", partitions=partitions)
+    asked = kio.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic, topic))
 
-        later = ListOffsetsApi(replicas, MetadataCache(BrokerId(1), "CLIENTS")).answer(  # type: ignore[arg-type]
-            asked, RequestContext(HEADER, WHO)
-        )
-        assert isinstance(later, Later)
-        found: Any = later.finish(await later.future)
+    later = ListOffsetsApi(replicas, MetadataCache(BrokerId(1), "CLIENTS")).answer(  # type: ignore[arg-type]
+        asked, RequestContext(HEADER, WHO)
+    )
+    assert isinstance(later, Later)
+    found: Any = later.finish(await later.future)
 
-        assert max(replicas.asked) == TOGETHER_MAX
-        for answer in found.topics:
-            assert [each.offset for each in answer.partitions] == list(range(count))
-
-    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
+    assert max(replicas.asked) == TOGETHER_MAX
+    for answer in found.topics:
+        assert [each.offset for each in answer.partitions] == list(range(count))
 
 
 @pytest.mark.parametrize(
     "count", [1, ENTRIES_AT_ONCE - 1, ENTRIES_AT_ONCE, 2 * ENTRIES_AT_ONCE + 1]
 )
-def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
-    async def test() -> None:
-        kio = messages("fetch", 12)
-        partition = kio.FetchPartition(
-            partition=0,
-            current_leader_epoch=-1,
-            fetch_offset=0,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=1,
-        )
-        asked = kio.FetchRequest(
-            max_wait=timedelta(0),
-            min_bytes=1,
-            max_bytes=1,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            forgotten_topics_data=(),
-            rack_id="",
-            topics=(kio.FetchTopic(topic="t", partitions=(partition,) * count),),
-        )
-        replicas = Answering()
-        api = FetchApi(
-            replicas,  # type: ignore[arg-type]
-            replicas,  # type: ignore[arg-type]
-            MetadataCache(BrokerId(1), "CLIENTS"),
-            BrokerId(1),
-            Traffic(system_environment().monotonic_s),
-            ClientQuotas(dict),
-        )
+async def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
+    kio = messages("fetch", 12)
+    partition = kio.FetchPartition(
+        partition=0,
+        current_leader_epoch=-1,
+        fetch_offset=0,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=1,
+    )
+    asked = kio.FetchRequest(
+        max_wait=timedelta(0),
+        min_bytes=1,
+        max_bytes=1,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        forgotten_topics_data=(),
+        rack_id="",
+        topics=(kio.FetchTopic(topic="t", partitions=(partition,) * count),),
+    )
+    replicas = Answering()
+    api = FetchApi(
+        replicas,  # type: ignore[arg-type]
+        replicas,  # type: ignore[arg-type]
+        MetadataCache(BrokerId(1), "CLIENTS"),
+        BrokerId(1),
+        Traffic(system_environment().monotonic_s),
+        ClientQuotas(dict),
+    )
 
-        later = api.answer(asked, RequestContext(RequestHeader(1, 12, 1, "t", 0), WHO))
-        assert isinstance(later, Later)
-        await asyncio.wait_for(later.future, DEADLINE_S)
+    later = api.answer(asked, RequestContext(RequestHeader(1, 12, 1, "t", 0), WHO))
+    assert isinstance(later, Later)
+    await asyncio.wait_for(later.future, DEADLINE_S)
 
-        assert replicas.asked == [count]
-
-    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
+    assert replicas.asked == [count]
 
 
 class Refusing:

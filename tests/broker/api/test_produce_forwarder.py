@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -33,8 +33,6 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 OTHER, THIRD = BrokerId(2), BrokerId(3)
 INTERNAL = "__consumer_offsets"
 TRANSACTIONAL = {"transactional_id": "x"}
-
-Test = Callable[[Cluster, Cluster, KafkaConnection], Any]
 
 
 def batch(value: bytes = b"v") -> bytes:
@@ -88,537 +86,482 @@ def leads(cluster: Cluster, *leaders: int, topic: str = "t") -> None:
 
 
 @pytest.fixture
-def run_two(run: Callable[..., None]) -> Callable[[Test], None]:
-    """Runs a test with us, the leader of all partitions of `t` but number 1, and a client."""
-
-    def run_test(test: Test) -> None:
-        async def scenario(us: Cluster, client: KafkaConnection) -> None:
-            async with serving(Cluster(), auto_create_topics=False) as leader:
-                us.publish_brokers(1, 2, 3, on_this_machine={2: leader.port, 3: leader.port})
-                leads(us, OTHER, 1, THIRD)
-                us.replicas.results["append"] = refused(T0)
-                leader.replicas.results["append"] = appended(T0)
-                await test(us, leader, client)
-
-        run(scenario)
-
-    return run_test
+def us(cluster: Cluster) -> Cluster:
+    return cluster
 
 
-def test_who_is_resending_gets_the_answer_of_the_leader(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        (told,) = await ask(client, (T0, batch()))
-        assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
-        assert not leader.replicas.calls, "nobody is passed on who was not told"
-        leader.replicas.results["append"] = [
-            AppendResult(T0, base_offset=41, log_append_time_ms=1_234_567, log_start_offset=5)
-        ]
+@pytest.fixture
+async def leader(us: Cluster, client: KafkaConnection) -> AsyncIterator[Cluster]:
+    """The leader of all partitions of `t` but number 1, while we are served."""
+    async with serving(Cluster(), auto_create_topics=False) as leader:
+        us.publish_brokers(1, 2, 3, on_this_machine={2: leader.port, 3: leader.port})
+        leads(us, OTHER, 1, THIRD)
+        us.replicas.results["append"] = refused(T0)
+        leader.replicas.results["append"] = appended(T0)
+        yield leader
 
-        (answer,) = await ask(client, (T0, batch()))
 
-        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (OK, 41, 5)
-        assert answer.log_append_time.timestamp() == 1_234.567
-        assert leader.replicas.calls == [("append", [AppendEntry(T0, batch())], -1, 1_500)]
-        assert len(us.replicas.calls) == 1
-        assert await codes(client, (T0, batch(b"next"))) == [OK], "it is told no second time"
+async def test_who_is_resending_gets_the_answer_of_the_leader(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    (told,) = await ask(client, (T0, batch()))
+    assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
+    assert not leader.replicas.calls, "nobody is passed on who was not told"
+    leader.replicas.results["append"] = [
+        AppendResult(T0, base_offset=41, log_append_time_ms=1_234_567, log_start_offset=5)
+    ]
 
-    run_two(test)
+    (answer,) = await ask(client, (T0, batch()))
+
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (OK, 41, 5)
+    assert answer.log_append_time.timestamp() == 1_234.567
+    assert leader.replicas.calls == [("append", [AppendEntry(T0, batch())], -1, 1_500)]
+    assert len(us.replicas.calls) == 1
+    assert await codes(client, (T0, batch(b"next"))) == [OK], "it is told no second time"
 
 
 @pytest.mark.parametrize("code", [19, 45, 10, 87])
-def test_an_error_of_the_leader_is_told_with_its_message(
-    run_two: Callable[[Test], None], code: int
+async def test_an_error_of_the_leader_is_told_with_its_message(
+    us: Cluster, client: KafkaConnection, leader: Cluster, code: int
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        leader.replicas.results["append"] = [
-            AppendResult(T0, ErrorCode(code), error_message="of the leader")
-        ]
+    await ask(client, (T0, batch()))
+    leader.replicas.results["append"] = [
+        AppendResult(T0, ErrorCode(code), error_message="of the leader")
+    ]
 
-        (answer,) = await ask(client, (T0, batch()), version=8)
+    (answer,) = await ask(client, (T0, batch()), version=8)
 
-        assert (answer.error_code, answer.error_message) == (code, "of the leader")
-        assert answer.base_offset == -1
-
-    run_two(test)
+    assert (answer.error_code, answer.error_message) == (code, "of the leader")
+    assert answer.base_offset == -1
 
 
 @pytest.mark.parametrize(("acks", "passed"), [(-1, -1), (1, 1), (0, 1)])
-def test_acks_and_timeout_go_along(run_two: Callable[[Test], None], acks: int, passed: int) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        request = produce((T0, batch()), acks=acks, timeout_ms=321)
-        with suppress(TimeoutError):
-            # Without acks nothing is answered.
-            await client.call(ApiKey.PRODUCE, 12, request, timeout_s=10 if acks else 0.2)
-        await called(leader.replicas.calls)
-
-        assert leader.replicas.calls == [("append", [AppendEntry(T0, batch())], passed, 321)]
-
-    run_two(test)
-
-
-def test_what_was_under_way_when_the_first_was_refused_is_refused_too(
-    run_two: Callable[[Test], None],
+async def test_acks_and_timeout_go_along(
+    us: Cluster, client: KafkaConnection, leader: Cluster, acks: int, passed: int
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        held = asyncio.get_running_loop().create_future()
-        us.replicas.results["append"] = held
-        under_way = [
-            asyncio.create_task(codes(client, (T0, batch(b"%d" % number)))) for number in range(2)
-        ]
-        await called(us.replicas.calls)
-        held.set_result(refused(T0))
-        assert await asyncio.gather(*under_way) == [[NOT_LEADER]] * 2
-        us.replicas.results["append"] = refused(T0)
-        assert await codes(client, (T0, batch(b"1"))) == [NOT_LEADER], "not before the first"
+    await ask(client, (T0, batch()))
+    request = produce((T0, batch()), acks=acks, timeout_ms=321)
+    with suppress(TimeoutError):
+        # Without acks nothing is answered.
+        await client.call(ApiKey.PRODUCE, 12, request, timeout_s=10 if acks else 0.2)
+    await called(leader.replicas.calls)
 
-        for value in (b"0", b"1"):
-            assert await codes(client, (T0, batch(value))) == [OK]
-        entries = [entry.records for _, (entry,), *_ in leader.replicas.calls]
-        assert entries == [batch(b"0"), batch(b"1")]
-
-    run_two(test)
+    assert leader.replicas.calls == [("append", [AppendEntry(T0, batch())], passed, 321)]
 
 
-def test_nothing_of_a_connection_starts_before_what_is_forwarded_is_answered(
-    run_two: Callable[[Test], None],
+async def test_what_was_under_way_when_the_first_was_refused_is_refused_too(
+    us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        held = asyncio.get_running_loop().create_future()
-        leader.replicas.results["append"] = held
-        both = [asyncio.create_task(codes(client, (T0, batch()))) for _ in range(2)]
-        await called(leader.replicas.calls)
-        await asyncio.sleep(0.05)
-        assert len(leader.replicas.calls) == 1
+    held = asyncio.get_running_loop().create_future()
+    us.replicas.results["append"] = held
+    under_way = [
+        asyncio.create_task(codes(client, (T0, batch(b"%d" % number)))) for number in range(2)
+    ]
+    await called(us.replicas.calls)
+    held.set_result(refused(T0))
+    assert await asyncio.gather(*under_way) == [[NOT_LEADER]] * 2
+    us.replicas.results["append"] = refused(T0)
+    assert await codes(client, (T0, batch(b"1"))) == [NOT_LEADER], "not before the first"
 
-        held.set_result(appended(T0))
-
-        assert await asyncio.gather(*both) == [[OK]] * 2
-        assert len(leader.replicas.calls) == 2
-
-    run_two(test)
-
-
-def test_a_client_is_resending_over_any_of_its_connections(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        other = await us.connect()
-        assert await codes(client, (T0, batch(b"1"))) == [NOT_LEADER]
-        assert await codes(other, (T0, batch(b"1"))) == [OK]
-        assert await codes(other, (T0, batch(b"2"))) == [OK]
-        assert await codes(client, (T0, batch(b"3"))) == [NOT_LEADER], "it may be under way"
-        assert await codes(client, (T0, batch(b"3"))) == [OK]
-        other.close()
-
-    run_two(test)
+    for value in (b"0", b"1"):
+        assert await codes(client, (T0, batch(value))) == [OK]
+    entries = [entry.records for _, (entry,), *_ in leader.replicas.calls]
+    assert entries == [batch(b"0"), batch(b"1")]
 
 
-def test_partitions_of_one_request_go_each_to_its_leader(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        wanted = [(T1, batch(b"1")), (T2, batch(b"2")), (T0, batch(b"0")), (T1, batch(b"3"))]
-        us.replicas.results["append"] = [
-            *appended(T1), *refused(T2, T0), *appended(T1, offset=8),
-        ]  # fmt: skip
-        assert await codes(client, *wanted) == [OK, NOT_LEADER, NOT_LEADER, OK]
-        us.replicas.results["append"] = [*appended(T1, offset=9), *appended(T1, offset=10)]
-
-        answers = await ask(client, *wanted)
-
-        assert [(each.index, each.base_offset) for each in answers] == [
-            (1, 9), (2, 7), (0, 7), (1, 10),
-        ]  # fmt: skip
-        assert us.replicas.calls[1][1] == [
-            AppendEntry(T1, batch(b"1")),
-            AppendEntry(T1, batch(b"3")),
-        ]
-        passed = [entry for call in leader.replicas.calls for entry in call[1]]
-        assert sorted(passed, key=repr) == [
-            AppendEntry(T0, batch(b"0")),
-            AppendEntry(T2, batch(b"2")),
-        ]
-
-    run_two(test)
-
-
-def test_a_leader_that_is_none_any_more_is_believed_and_the_client_is_told(
-    run_two: Callable[[Test], None],
+async def test_nothing_of_a_connection_starts_before_what_is_forwarded_is_answered(
+    us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch(b"1")))
-        leader.publish_brokers(1, 2, 3)
-        hint = LeaderHint(leader=THIRD, leader_epoch=LeaderEpoch(8))
-        (result,) = refused(T0)
-        leader.replicas.results["append"] = [AppendResult(T0, result.error_code, leader_hint=hint)]
-        (told,) = await ask(client, (T0, batch(b"1")))
-        assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, THIRD)
-        leader.replicas.results["append"] = appended(T0)
+    await ask(client, (T0, batch()))
+    held = asyncio.get_running_loop().create_future()
+    leader.replicas.results["append"] = held
+    both = [asyncio.create_task(codes(client, (T0, batch()))) for _ in range(2)]
+    await called(leader.replicas.calls)
+    await asyncio.sleep(0.05)
+    assert len(leader.replicas.calls) == 1
 
-        # Else the second would overtake the first.
-        assert await codes(client, (T0, batch(b"2"))) == [NOT_LEADER]
-        assert await codes(client, (T0, batch(b"1"))) == [OK]
+    held.set_result(appended(T0))
 
-    run_two(test)
+    assert await asyncio.gather(*both) == [[OK]] * 2
+    assert len(leader.replicas.calls) == 2
 
 
-def test_a_leader_that_is_not_reached_is_named_again(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        us.publish_brokers(1, 2, on_this_machine={2: 1})
-        await ask(client, (T0, batch()))
+async def test_a_client_is_resending_over_any_of_its_connections(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    other = await us.connect()
+    assert await codes(client, (T0, batch(b"1"))) == [NOT_LEADER]
+    assert await codes(other, (T0, batch(b"1"))) == [OK]
+    assert await codes(other, (T0, batch(b"2"))) == [OK]
+    assert await codes(client, (T0, batch(b"3"))) == [NOT_LEADER], "it may be under way"
+    assert await codes(client, (T0, batch(b"3"))) == [OK]
+    other.close()
 
-        (told,) = await ask(client, (T0, batch()))
 
-        assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
-        assert us.traffic.total[TopicCount.FAILED_PRODUCE_REQUESTS] == 2
+async def test_partitions_of_one_request_go_each_to_its_leader(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    wanted = [(T1, batch(b"1")), (T2, batch(b"2")), (T0, batch(b"0")), (T1, batch(b"3"))]
+    us.replicas.results["append"] = [
+        *appended(T1), *refused(T2, T0), *appended(T1, offset=8),
+    ]  # fmt: skip
+    assert await codes(client, *wanted) == [OK, NOT_LEADER, NOT_LEADER, OK]
+    us.replicas.results["append"] = [*appended(T1, offset=9), *appended(T1, offset=10)]
 
-    run_two(test)
+    answers = await ask(client, *wanted)
+
+    assert [(each.index, each.base_offset) for each in answers] == [
+        (1, 9), (2, 7), (0, 7), (1, 10),
+    ]  # fmt: skip
+    assert us.replicas.calls[1][1] == [AppendEntry(T1, batch(b"1")), AppendEntry(T1, batch(b"3"))]
+    passed = [entry for call in leader.replicas.calls for entry in call[1]]
+    assert sorted(passed, key=repr) == [AppendEntry(T0, batch(b"0")), AppendEntry(T2, batch(b"2"))]
+
+
+async def test_a_leader_that_is_none_any_more_is_believed_and_the_client_is_told(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    await ask(client, (T0, batch(b"1")))
+    leader.publish_brokers(1, 2, 3)
+    hint = LeaderHint(leader=THIRD, leader_epoch=LeaderEpoch(8))
+    (result,) = refused(T0)
+    leader.replicas.results["append"] = [AppendResult(T0, result.error_code, leader_hint=hint)]
+    (told,) = await ask(client, (T0, batch(b"1")))
+    assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, THIRD)
+    leader.replicas.results["append"] = appended(T0)
+
+    # Else the second would overtake the first.
+    assert await codes(client, (T0, batch(b"2"))) == [NOT_LEADER]
+    assert await codes(client, (T0, batch(b"1"))) == [OK]
+
+
+async def test_a_leader_that_is_not_reached_is_named_again(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    us.publish_brokers(1, 2, on_this_machine={2: 1})
+    await ask(client, (T0, batch()))
+
+    (told,) = await ask(client, (T0, batch()))
+
+    assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
+    assert us.traffic.total[TopicCount.FAILED_PRODUCE_REQUESTS] == 2
 
 
 @pytest.mark.parametrize(("timeout_ms", "max_s"), [(1_000, 30.0), (2**31 - 1, 1.0)])
-def test_a_leader_that_does_not_answer_in_time_is_waited_for_no_longer(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, timeout_ms: int, max_s: float
+async def test_a_leader_that_does_not_answer_in_time_is_waited_for_no_longer(
+    us: Cluster,
+    client: KafkaConnection,
+    leader: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    timeout_ms: int,
+    max_s: float,
 ) -> None:
     monkeypatch.setattr(forwarded_appends, "ANSWER_SLACK_S", 0.0)
     monkeypatch.setattr(forwarded_appends, "ANSWER_MAX_S", max_s)
 
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        assert await codes(client, (T0, batch())) == [OK], "there is a connection"
-        never = asyncio.get_running_loop().create_future()
-        leader.replicas.results["append"] = never
+    await ask(client, (T0, batch()))
+    assert await codes(client, (T0, batch())) == [OK], "there is a connection"
+    never = asyncio.get_running_loop().create_future()
+    leader.replicas.results["append"] = never
 
-        assert await codes(client, (T0, batch()), timeout_ms=timeout_ms) == [TIMED_OUT]
+    assert await codes(client, (T0, batch()), timeout_ms=timeout_ms) == [TIMED_OUT]
 
-        assert await _cancelled(never)
-
-    run_two(test)
+    assert await _cancelled(never)
 
 
-def test_a_leader_that_lets_nobody_connect_is_waited_for_no_longer(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+async def test_a_leader_that_lets_nobody_connect_is_waited_for_no_longer(
+    us: Cluster, client: KafkaConnection, leader: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def open_never(*_: Any, **__: Any) -> None:
         await asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(forwarded_appends, "ANSWER_MAX_S", 0.05)
 
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        monkeypatch.setattr(KafkaConnection, "open", open_never)
+    await ask(client, (T0, batch()))
+    monkeypatch.setattr(KafkaConnection, "open", open_never)
 
-        assert await codes(client, (T0, batch())) == [NOT_LEADER], "nothing was sent"
-
-    run_two(test)
+    assert await codes(client, (T0, batch())) == [NOT_LEADER], "nothing was sent"
 
 
-def test_what_has_come_of_a_batch_is_open_when_the_connection_breaks(
-    run_two: Callable[[Test], None],
+async def test_what_has_come_of_a_batch_is_open_when_the_connection_breaks(
+    us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch(b"1")))
-        never = leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
-        asked = asyncio.create_task(codes(client, (T0, batch(b"1"))))
-        await called(leader.replicas.calls)
-        never.cancel()
-        assert await asked == [TIMED_OUT]
-        leader.replicas.results["append"] = appended(T0)
+    await ask(client, (T0, batch(b"1")))
+    never = leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
+    asked = asyncio.create_task(codes(client, (T0, batch(b"1"))))
+    await called(leader.replicas.calls)
+    never.cancel()
+    assert await asked == [TIMED_OUT]
+    leader.replicas.results["append"] = appended(T0)
 
-        # Else the second would overtake the first.
-        assert await codes(client, (T0, batch(b"2"))) == [NOT_LEADER]
-        assert await codes(client, (T0, batch(b"1"))) == [OK]
-        assert await codes(client, (T0, batch(b"2"))) == [OK]
-
-    run_two(test)
+    # Else the second would overtake the first.
+    assert await codes(client, (T0, batch(b"2"))) == [NOT_LEADER]
+    assert await codes(client, (T0, batch(b"1"))) == [OK]
+    assert await codes(client, (T0, batch(b"2"))) == [OK]
 
 
 @pytest.mark.parametrize("leader_id", [THIRD, -1, None])
-def test_a_leader_that_stands_is_waited_for_no_longer_when_it_is_none_any_more(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, leader_id: int | None
+async def test_a_leader_that_stands_is_waited_for_no_longer_when_it_is_none_any_more(
+    us: Cluster,
+    client: KafkaConnection,
+    leader: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    leader_id: int | None,
 ) -> None:
     monkeypatch.setattr(forwarded_appends, "ANSWER_SLACK_S", 0.0)
 
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        never = asyncio.get_running_loop().create_future()
-        leader.replicas.results["append"] = never
-        asked = asyncio.create_task(codes(client, (T0, batch()), timeout_ms=20_000))
-        await called(leader.replicas.calls)
-        us.publish_topic("another")
-        await turns()
-        assert not asked.done(), "it still leads"
+    await ask(client, (T0, batch()))
+    never = asyncio.get_running_loop().create_future()
+    leader.replicas.results["append"] = never
+    asked = asyncio.create_task(codes(client, (T0, batch()), timeout_ms=20_000))
+    await called(leader.replicas.calls)
+    us.publish_topic("another")
+    await turns()
+    assert not asked.done(), "it still leads"
 
-        if leader_id is None:
-            us.delete_topic("t")
-        else:
-            leads(us, leader_id)
+    if leader_id is None:
+        us.delete_topic("t")
+    else:
+        leads(us, leader_id)
 
-        assert await asyncio.wait_for(asked, 10) == [TIMED_OUT]
-
-    run_two(test)
+    assert await asyncio.wait_for(asked, 10) == [TIMED_OUT]
 
 
-def test_a_leader_that_is_none_any_more_has_time_to_say_so(
-    run_two: Callable[[Test], None],
+async def test_a_leader_that_is_none_any_more_has_time_to_say_so(
+    us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        held = asyncio.get_running_loop().create_future()
-        leader.replicas.results["append"] = held
-        asked = asyncio.create_task(codes(client, (T0, batch())))
-        await called(leader.replicas.calls)
+    await ask(client, (T0, batch()))
+    held = asyncio.get_running_loop().create_future()
+    leader.replicas.results["append"] = held
+    asked = asyncio.create_task(codes(client, (T0, batch())))
+    await called(leader.replicas.calls)
 
-        leads(us, THIRD)
-        await turns()
-        held.set_result(appended(T0))
+    leads(us, THIRD)
+    await turns()
+    held.set_result(appended(T0))
 
-        assert await asked == [OK]
-
-    run_two(test)
+    assert await asked == [OK]
 
 
-def test_a_leader_that_has_lost_some_partitions_is_waited_for_as_before(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+async def test_a_leader_that_has_lost_some_partitions_is_waited_for_as_before(
+    us: Cluster, client: KafkaConnection, leader: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forwarded_appends, "ANSWER_SLACK_S", 0.0)
 
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        leads(us, OTHER, 1, OTHER)
-        both = [(T0, batch(b"0")), (T2, batch(b"2"))]
-        us.replicas.results["append"] = refused(T0, T2)
-        await ask(client, *both)
-        held = asyncio.get_running_loop().create_future()
-        leader.replicas.results["append"] = held
-        asked = asyncio.create_task(codes(client, *both))
-        await called(leader.replicas.calls)
+    leads(us, OTHER, 1, OTHER)
+    both = [(T0, batch(b"0")), (T2, batch(b"2"))]
+    us.replicas.results["append"] = refused(T0, T2)
+    await ask(client, *both)
+    held = asyncio.get_running_loop().create_future()
+    leader.replicas.results["append"] = held
+    asked = asyncio.create_task(codes(client, *both))
+    await called(leader.replicas.calls)
 
-        leads(us, THIRD, 1, OTHER)
-        await asyncio.sleep(0.05)
-        held.set_result([*refused(T0), *appended(T2)])
+    leads(us, THIRD, 1, OTHER)
+    await asyncio.sleep(0.05)
+    held.set_result([*refused(T0), *appended(T2)])
 
-        assert await asked == [NOT_LEADER, OK]
-
-    run_two(test)
+    assert await asked == [NOT_LEADER, OK]
 
 
-def test_what_is_cancelled_at_once_reaches_no_leader(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
-        forwarder = ProduceForwarder(us.replicas, us.cache, US, time.monotonic)
-        sender, entry = Sender(object(), "10.0.0.1:1", "a"), AppendEntry(T0, batch())
-        forwarder.refused(sender, *refused(T0), entry.records)
-        appending = forwarder.append(sender, [entry], -1, 1_500)
-        assert appending.forwarded
-
-        appending.future.cancel()
-        await turns()
-
-        assert not [task for task in asyncio.all_tasks() if task.get_name() == "forward"]
-        assert not leader.replicas.calls
-
-    run_two(test)
-
-
-def test_who_goes_away_is_given_up_with_the_leader_as_well(
-    run_two: Callable[[Test], None],
+async def test_what_is_cancelled_at_once_reaches_no_leader(
+    us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        other = await us.connect()
-        await ask(other, (T0, batch()))
-        never = asyncio.get_running_loop().create_future()
-        leader.replicas.results["append"] = never
-        asked = asyncio.create_task(codes(other, (T0, batch())))
-        await called(leader.replicas.calls)
+    leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
+    forwarder = ProduceForwarder(us.replicas, us.cache, US, time.monotonic)
+    sender, entry = Sender(object(), "10.0.0.1:1", "a"), AppendEntry(T0, batch())
+    forwarder.refused(sender, *refused(T0), entry.records)
+    appending = forwarder.append(sender, [entry], -1, 1_500)
+    assert appending.forwarded
 
-        other.close()
+    appending.future.cancel()
+    await turns()
 
-        assert await _cancelled(never)
-        with suppress(ConnectionError):
-            await asked
-
-    run_two(test)
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "forward"]
+    assert not leader.replicas.calls
 
 
-def test_a_request_of_a_broker_is_not_passed_on_again(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        passing = await KafkaConnection.open(
-            "127.0.0.1", us.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
-        )
+async def test_who_goes_away_is_given_up_with_the_leader_as_well(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    other = await us.connect()
+    await ask(other, (T0, batch()))
+    never = asyncio.get_running_loop().create_future()
+    leader.replicas.results["append"] = never
+    asked = asyncio.create_task(codes(other, (T0, batch())))
+    await called(leader.replicas.calls)
 
-        for _ in range(3):
-            assert await codes(passing, (T0, batch())) == [NOT_LEADER]
+    other.close()
 
-        passing.close()
-        assert not leader.replicas.calls
-
-    run_two(test)
+    assert await _cancelled(never)
+    with suppress(ConnectionError):
+        await asked
 
 
-def test_of_too_many_requests_some_are_refused(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+async def test_a_request_of_a_broker_is_not_passed_on_again(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    passing = await KafkaConnection.open(
+        "127.0.0.1", us.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
+    )
+
+    for _ in range(3):
+        assert await codes(passing, (T0, batch())) == [NOT_LEADER]
+
+    passing.close()
+    assert not leader.replicas.calls
+
+
+async def test_of_too_many_requests_some_are_refused(
+    us: Cluster, client: KafkaConnection, leader: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forwarded_appends, "FORWARDED_MAX", 1)
 
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        other = await us.connect()
-        for connection, value in ((client, b"1"), (other, b"2")):
-            await ask(connection, (T0, batch(value)))
-        held = asyncio.get_running_loop().create_future()
-        leader.replicas.results["append"] = held
-        first = asyncio.create_task(codes(client, (T0, batch(b"1"))))
-        await called(leader.replicas.calls)
+    other = await us.connect()
+    for connection, value in ((client, b"1"), (other, b"2")):
+        await ask(connection, (T0, batch(value)))
+    held = asyncio.get_running_loop().create_future()
+    leader.replicas.results["append"] = held
+    first = asyncio.create_task(codes(client, (T0, batch(b"1"))))
+    await called(leader.replicas.calls)
 
-        assert await codes(other, (T0, batch(b"2"))) == [NOT_LEADER]
+    assert await codes(other, (T0, batch(b"2"))) == [NOT_LEADER]
 
-        held.set_result(appended(T0))
-        assert await first == [OK]
-        assert await codes(other, (T0, batch(b"2"))) == [OK]
-        other.close()
-
-    run_two(test)
+    held.set_result(appended(T0))
+    assert await first == [OK]
+    assert await codes(other, (T0, batch(b"2"))) == [OK]
+    other.close()
 
 
 @pytest.mark.parametrize("is_busy", [True, False])
-def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, is_busy: bool
+async def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
+    us: Cluster,
+    client: KafkaConnection,
+    leader: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    is_busy: bool,
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch(b"1")))
-        assert await codes(client, (T0, batch(b"1"))) == [OK]
-        held = asyncio.get_running_loop().create_future()
-        us.replicas.results["append"] = held
-        us.replicas.calls.clear()
-        with monkeypatch.context() as patch:
-            if is_busy:
-                patch.setattr(forwarded_appends, "FORWARDED_MAX", 0)
-            else:
-                us.publish_brokers(1, 3)
-            second = asyncio.create_task(codes(client, (T0, batch(b"2"))))
-            await called(us.replicas.calls)
-        us.replicas.calls.clear()
-        us.publish_brokers(1, 2, 3, on_this_machine={2: leader.port, 3: leader.port})
-
-        third = asyncio.create_task(codes(client, (T0, batch(b"3"))))
+    await ask(client, (T0, batch(b"1")))
+    assert await codes(client, (T0, batch(b"1"))) == [OK]
+    held = asyncio.get_running_loop().create_future()
+    us.replicas.results["append"] = held
+    us.replicas.calls.clear()
+    with monkeypatch.context() as patch:
+        if is_busy:
+            patch.setattr(forwarded_appends, "FORWARDED_MAX", 0)
+        else:
+            us.publish_brokers(1, 3)
+        second = asyncio.create_task(codes(client, (T0, batch(b"2"))))
         await called(us.replicas.calls)
-        held.set_result(refused(T0))
+    us.replicas.calls.clear()
+    us.publish_brokers(1, 2, 3, on_this_machine={2: leader.port, 3: leader.port})
 
-        assert await asyncio.gather(second, third) == [[NOT_LEADER]] * 2
-        us.replicas.results["append"] = refused(T0)
-        assert await codes(client, (T0, batch(b"3"))) == [NOT_LEADER], "not before the second"
-        assert await codes(client, (T0, batch(b"2"))) == [OK]
+    third = asyncio.create_task(codes(client, (T0, batch(b"3"))))
+    await called(us.replicas.calls)
+    held.set_result(refused(T0))
 
-    run_two(test)
+    assert await asyncio.gather(second, third) == [[NOT_LEADER]] * 2
+    us.replicas.results["append"] = refused(T0)
+    assert await codes(client, (T0, batch(b"3"))) == [NOT_LEADER], "not before the second"
+    assert await codes(client, (T0, batch(b"2"))) == [OK]
 
 
-def test_a_request_to_several_leaders_counts_once_for_each(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+async def test_a_request_to_several_leaders_counts_once_for_each(
+    us: Cluster, client: KafkaConnection, leader: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forwarded_appends, "FORWARDED_MAX", 1)
 
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        leads(us, OTHER, OTHER, THIRD)
-        wanted = [(each, batch(b"%d" % each.partition)) for each in (T0, T2, T1)]
-        us.replicas.results["append"] = refused(T0, T2, T1)
-        await ask(client, *wanted)
-        us.replicas.results["append"] = refused(T2)
-        leader.replicas.results["append"] = appended(T0, T1)
+    leads(us, OTHER, OTHER, THIRD)
+    wanted = [(each, batch(b"%d" % each.partition)) for each in (T0, T2, T1)]
+    us.replicas.results["append"] = refused(T0, T2, T1)
+    await ask(client, *wanted)
+    us.replicas.results["append"] = refused(T2)
+    leader.replicas.results["append"] = appended(T0, T1)
 
-        assert await codes(client, *wanted) == [OK, NOT_LEADER, OK]
+    assert await codes(client, *wanted) == [OK, NOT_LEADER, OK]
 
-        assert len(leader.replicas.calls) == 1
-
-    run_two(test)
+    assert len(leader.replicas.calls) == 1
 
 
-def test_who_is_led_here_again_is_appended_here(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-        leads(us, 1)
-        us.replicas.results["append"] = appended(T0)
+async def test_who_is_led_here_again_is_appended_here(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    await ask(client, (T0, batch()))
+    leads(us, 1)
+    us.replicas.results["append"] = appended(T0)
 
-        assert await codes(client, (T0, batch())) == [OK]
+    assert await codes(client, (T0, batch())) == [OK]
 
-        leads(us, OTHER)
-        us.replicas.results["append"] = refused(T0)
-        assert await codes(client, (T0, batch())) == [NOT_LEADER], "it is told anew"
-        assert not leader.replicas.calls
-
-    run_two(test)
+    leads(us, OTHER)
+    us.replicas.results["append"] = refused(T0)
+    assert await codes(client, (T0, batch())) == [NOT_LEADER], "it is told anew"
+    assert not leader.replicas.calls
 
 
 @pytest.mark.parametrize("leader_id", [-1, 4])
-def test_without_a_leader_that_lives_nothing_is_forwarded(
-    run_two: Callable[[Test], None], leader_id: int
+async def test_without_a_leader_that_lives_nothing_is_forwarded(
+    us: Cluster, client: KafkaConnection, leader: Cluster, leader_id: int
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        leads(us, leader_id)
-        for _ in range(3):
-            assert await codes(client, (T0, batch())) == [NOT_LEADER]
-
-    run_two(test)
+    leads(us, leader_id)
+    for _ in range(3):
+        assert await codes(client, (T0, batch())) == [NOT_LEADER]
 
 
-def test_transactions_stay_refused_in_words(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        await ask(client, (T0, batch()))
-
-        assert await codes(client, (T0, batch()), **TRANSACTIONAL) == [35]
-
-        assert not leader.replicas.calls
-
-    run_two(test)
-
-
-def test_the_brokers_own_topics_are_not_passed_on(run_two: Callable[[Test], None]) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        own = TopicPartition(INTERNAL, 0)
-        leads(us, OTHER, topic=INTERNAL)
-        us.replicas.results["append"] = refused(own)
-        admin = await KafkaConnection.open(
-            "127.0.0.1", us.port, client_id="__admin_client", timeout_s=10
-        )
-
-        for _ in range(2):
-            assert await codes(admin, (own, batch())) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
-
-        admin.close()
-        assert not leader.replicas.calls
-
-    run_two(test)
-
-
-def test_the_leader_counts_the_traffic_and_the_broker_of_the_client_its_quota(
-    run_two: Callable[[Test], None],
+async def test_transactions_stay_refused_in_words(
+    us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        limits = {frozenset({("client-id", None)}): {"producer_byte_rate": 1e5}}
-        for cluster in (us, leader):
-            image = cluster.cache.image
-            cluster.cache.publish(replace(image, quotas=limits, offset=Offset(image.offset + 1)))
-        large = batch(b"x" * 90_000)
-        await ask(client, (T0, large))
+    await ask(client, (T0, batch()))
 
-        request = produce((T0, large))
-        response = await client.call(ApiKey.PRODUCE, 12, request)
+    assert await codes(client, (T0, batch()), **TRANSACTIONAL) == [35]
 
-        assert response.throttle_time > datetime.timedelta(milliseconds=500)
-        topic, *_ = leader.traffic.topics()
-        assert topic[1][TopicCount.BYTES_IN] == len(large)
-        assert us.traffic.total[TopicCount.BYTES_IN] == 0
-        assert us.traffic.total[TopicCount.TOTAL_PRODUCE_REQUESTS] == 1
-        passing = await KafkaConnection.open(
-            "127.0.0.1", leader.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
-        )
-        for _ in range(3):
-            response = await passing.call(ApiKey.PRODUCE, 12, request)
-            assert not response.throttle_time
-        passing.close()
-
-    run_two(test)
+    assert not leader.replicas.calls
 
 
-def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas(
-    run: Callable[..., None],
+async def test_the_brokers_own_topics_are_not_passed_on(
+    us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
+    own = TopicPartition(INTERNAL, 0)
+    leads(us, OTHER, topic=INTERNAL)
+    us.replicas.results["append"] = refused(own)
+    admin = await KafkaConnection.open(
+        "127.0.0.1", us.port, client_id="__admin_client", timeout_s=10
+    )
+
+    for _ in range(2):
+        assert await codes(admin, (own, batch())) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+    admin.close()
+    assert not leader.replicas.calls
+
+
+async def test_the_leader_counts_the_traffic_and_the_broker_of_the_client_its_quota(
+    us: Cluster, client: KafkaConnection, leader: Cluster
+) -> None:
+    limits = {frozenset({("client-id", None)}): {"producer_byte_rate": 1e5}}
+    for cluster in (us, leader):
+        image = cluster.cache.image
+        cluster.cache.publish(replace(image, quotas=limits, offset=Offset(image.offset + 1)))
+    large = batch(b"x" * 90_000)
+    await ask(client, (T0, large))
+
+    request = produce((T0, large))
+    response = await client.call(ApiKey.PRODUCE, 12, request)
+
+    assert response.throttle_time > datetime.timedelta(milliseconds=500)
+    topic, *_ = leader.traffic.topics()
+    assert topic[1][TopicCount.BYTES_IN] == len(large)
+    assert us.traffic.total[TopicCount.BYTES_IN] == 0
+    assert us.traffic.total[TopicCount.TOTAL_PRODUCE_REQUESTS] == 1
+    passing = await KafkaConnection.open(
+        "127.0.0.1", leader.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
+    )
+    for _ in range(3):
+        response = await passing.call(ApiKey.PRODUCE, 12, request)
+        assert not response.throttle_time
+    passing.close()
+
+
+async def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas() -> None:
     limits = {
         frozenset({("client-id", None)}): {"producer_byte_rate": 1e3, "request_percentage": 1e-6}
     }
@@ -649,23 +592,17 @@ def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas(
                 client.close()
             return found
 
-    async def scenario(*_: Any) -> None:
-        assert await throttled(LISTENER) == [False, True], "brokers produce only"
-        assert await throttled("INSIDE") == [True, True]
-
-    run(scenario)
+    assert await throttled(LISTENER) == [False, True], "brokers produce only"
+    assert await throttled("INSIDE") == [True, True]
 
 
-def test_where_nobody_was_sent_away_nobody_is_looked_at(
-    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+async def test_where_nobody_was_sent_away_nobody_is_looked_at(
+    us: Cluster, client: KafkaConnection, leader: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.api.data.produce.Sender", None)
 
-    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
-        us.replicas.results["append"] = appended(T1)
-        assert await codes(client, (T1, batch())) == [OK]
-
-    run_two(test)
+    us.replicas.results["append"] = appended(T1)
+    assert await codes(client, (T1, batch())) == [OK]
 
 
 async def _cancelled(future: asyncio.Future[Any]) -> bool:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -50,110 +49,95 @@ def answered(*codes: ErrorCode) -> requests.AlterPartitionReassignmentsResponse:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_wishes_go_to_the_controller_and_its_words_come_back(
-    run: Callable[..., None], version: int
+async def test_wishes_go_to_the_controller_and_its_words_come_back(
+    cluster: Any, client: Any, version: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["AlterPartitionReassignments"] = answered(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-        )
+    cluster.controller.results["AlterPartitionReassignments"] = answered(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    )
 
-        response = await client.call(ALTER, version, alter(version))
+    response = await client.call(ALTER, version, alter(version))
 
-        (sent,) = cluster.controller.calls
-        assert sent == requests.AlterPartitionReassignmentsRequest(
-            partitions=(
-                requests.PartitionToReassign(
-                    topic="foo", partition=0, replicas=(BrokerId(2), BrokerId(3))
-                ),
-                requests.PartitionToReassign(topic="foo", partition=1, replicas=None),
+    (sent,) = cluster.controller.calls
+    assert sent == requests.AlterPartitionReassignmentsRequest(
+        partitions=(
+            requests.PartitionToReassign(
+                topic="foo", partition=0, replicas=(BrokerId(2), BrokerId(3))
             ),
-            timeout_ms=5000,
-        )
-        assert (int(response.error_code), response.error_message) == (0, None)
-        (topic,) = response.responses
-        assert [
-            (each.partition_index, int(each.error_code), each.error_message)
-            for each in topic.partitions
-        ] == [(0, 39, "why not"), (1, 85, "why not")]
-
-    run(scenario)
-
-
-def test_the_factor_may_be_held(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["AlterPartitionReassignments"] = answered()
-
-        request = alter(allow_replication_factor_change=False)
-        response = await client.call(ALTER, 1, request)
-
-        assert cluster.controller.calls[0].allow_replication_factor_change is False
-        assert response.allow_replication_factor_change is False
-
-    run(scenario)
+            requests.PartitionToReassign(topic="foo", partition=1, replicas=None),
+        ),
+        timeout_ms=5000,
+    )
+    assert (int(response.error_code), response.error_message) == (0, None)
+    (topic,) = response.responses
+    assert [
+        (each.partition_index, int(each.error_code), each.error_message)
+        for each in topic.partitions
+    ] == [(0, 39, "why not"), (1, 85, "why not")]
 
 
-def test_the_answer_waits_until_this_broker_knows_what_was_decided(
-    run: Callable[..., None],
+async def test_the_factor_may_be_held(cluster: Any, client: Any) -> None:
+    cluster.controller.results["AlterPartitionReassignments"] = answered()
+
+    request = alter(allow_replication_factor_change=False)
+    response = await client.call(ALTER, 1, request)
+
+    assert cluster.controller.calls[0].allow_replication_factor_change is False
+    assert response.allow_replication_factor_change is False
+
+
+async def test_the_answer_waits_until_this_broker_knows_what_was_decided(
+    cluster: Any, client: Any
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        still = cluster.partition(1, (1, 2))
-        moving = dataclasses.replace(
-            cluster.partition(1, (2, 3, 1), isr=(1, 2)),
-            adding_replicas=(BrokerId(3),),
-            removing_replicas=(BrokerId(1),),
-        )
-        cluster.publish_topic("foo", still, moving)
-        cluster.controller.results["AlterPartitionReassignments"] = answered(
-            ErrorCode.NONE, ErrorCode.NONE
-        )
+    still = cluster.partition(1, (1, 2))
+    moving = dataclasses.replace(
+        cluster.partition(1, (2, 3, 1), isr=(1, 2)),
+        adding_replicas=(BrokerId(3),),
+        removing_replicas=(BrokerId(1),),
+    )
+    cluster.publish_topic("foo", still, moving)
+    cluster.controller.results["AlterPartitionReassignments"] = answered(
+        ErrorCode.NONE, ErrorCode.NONE
+    )
 
-        answer = asyncio.ensure_future(client.call(ALTER, 1, alter()))
-        await called(cluster.controller.calls)
-        for first, second in ((still, moving), (moving, moving), (still, still)):
-            cluster.publish_topic("foo", first, second)
-            await turns()
-            assert not answer.done()
-        cluster.publish_topic("foo", moving, still)
+    answer = asyncio.ensure_future(client.call(ALTER, 1, alter()))
+    await called(cluster.controller.calls)
+    for first, second in ((still, moving), (moving, moving), (still, still)):
+        cluster.publish_topic("foo", first, second)
+        await turns()
+        assert not answer.done()
+    cluster.publish_topic("foo", moving, still)
 
-        response = await asyncio.wait_for(answer, 5)
-        assert [int(each.error_code) for each in response.responses[0].partitions] == [0, 0]
-
-    run(scenario)
+    response = await asyncio.wait_for(answer, 5)
+    assert [int(each.error_code) for each in response.responses[0].partitions] == [0, 0]
 
 
-def test_nothing_is_waited_for_with_timeout_zero_or_without_the_topic(
-    run: Callable[..., None],
+async def test_nothing_is_waited_for_with_timeout_zero_or_without_the_topic(
+    cluster: Any, client: Any
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        done = answered(ErrorCode.NONE, ErrorCode.NONE)
-        cluster.controller.results["AlterPartitionReassignments"] = done
-        await asyncio.wait_for(client.call(ALTER, 1, alter()), 5)
+    done = answered(ErrorCode.NONE, ErrorCode.NONE)
+    cluster.controller.results["AlterPartitionReassignments"] = done
+    await asyncio.wait_for(client.call(ALTER, 1, alter()), 5)
 
-        cluster.publish_topic("foo", *[cluster.partition(1)] * 2)
-        await asyncio.wait_for(client.call(ALTER, 1, alter(timeout_ms=0)), 5)
-
-    run(scenario)
+    cluster.publish_topic("foo", *[cluster.partition(1)] * 2)
+    await asyncio.wait_for(client.call(ALTER, 1, alter(timeout_ms=0)), 5)
 
 
-def test_a_controller_that_is_away_fails_the_whole_request(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.available = False
+async def test_a_controller_that_is_away_fails_the_whole_request(cluster: Any, client: Any) -> None:
+    cluster.controller.available = False
 
-        response = await client.call(ALTER, 1, alter(timeout_ms=300))
-        assert int(response.error_code) == ErrorCode.NOT_CONTROLLER
-        assert response.responses == ()
+    response = await client.call(ALTER, 1, alter(timeout_ms=300))
+    assert int(response.error_code) == ErrorCode.NOT_CONTROLLER
+    assert response.responses == ()
 
-        kio = import_module("kio.schema.list_partition_reassignments.v0.request")
-        request = kio.ListPartitionReassignmentsRequest(
-            timeout=datetime.timedelta(milliseconds=300), topics=None
-        )
-        assert int((await client.call(LIST, 0, request)).error_code) == ErrorCode.NOT_CONTROLLER
-
-    run(scenario)
+    kio = import_module("kio.schema.list_partition_reassignments.v0.request")
+    request = kio.ListPartitionReassignmentsRequest(
+        timeout=datetime.timedelta(milliseconds=300), topics=None
+    )
+    assert int((await client.call(LIST, 0, request)).error_code) == ErrorCode.NOT_CONTROLLER
 
 
-def test_what_is_under_way_is_listed_by_topic(run: Callable[..., None]) -> None:
+async def test_what_is_under_way_is_listed_by_topic(cluster: Any, client: Any) -> None:
     def under_way(topic: str, partition: int) -> requests.OngoingReassignment:
         return requests.OngoingReassignment(
             topic=topic,
@@ -163,33 +147,26 @@ def test_what_is_under_way_is_listed_by_topic(run: Callable[..., None]) -> None:
             removing_replicas=(BrokerId(1),),
         )
 
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.results["ListPartitionReassignments"] = (
-            requests.ListPartitionReassignmentsResponse(
-                reassignments=(under_way("foo", 0), under_way("foo", 4), under_way("bar", 1))
-            )
+    cluster.controller.results["ListPartitionReassignments"] = (
+        requests.ListPartitionReassignmentsResponse(
+            reassignments=(under_way("foo", 0), under_way("foo", 4), under_way("bar", 1))
         )
-        kio = import_module("kio.schema.list_partition_reassignments.v0.request")
-        named = kio.ListPartitionReassignmentsTopics(name="foo", partition_indexes=(0, 4))
-        timeout = datetime.timedelta(seconds=5)
+    )
+    kio = import_module("kio.schema.list_partition_reassignments.v0.request")
+    named = kio.ListPartitionReassignmentsTopics(name="foo", partition_indexes=(0, 4))
+    timeout = datetime.timedelta(seconds=5)
 
-        for topics in (None, (named,)):
-            request = kio.ListPartitionReassignmentsRequest(timeout=timeout, topics=topics)
-            response = await client.call(LIST, 0, request)
+    for topics in (None, (named,)):
+        request = kio.ListPartitionReassignmentsRequest(timeout=timeout, topics=topics)
+        response = await client.call(LIST, 0, request)
 
-        assert [call.topic_partitions for call in cluster.controller.calls] == [
-            None,
-            (("foo", 0), ("foo", 4)),
-        ]
-        assert [
-            (topic.name, [each.partition_index for each in topic.partitions])
-            for topic in response.topics
-        ] == [("foo", [0, 4]), ("bar", [1])]
-        first = response.topics[0].partitions[0]
-        assert (first.replicas, first.adding_replicas, first.removing_replicas) == (
-            (3, 1),
-            (3,),
-            (1,),
-        )
-
-    run(scenario)
+    assert [call.topic_partitions for call in cluster.controller.calls] == [
+        None,
+        (("foo", 0), ("foo", 4)),
+    ]
+    assert [
+        (topic.name, [each.partition_index for each in topic.partitions])
+        for topic in response.topics
+    ] == [("foo", [0, 4]), ("bar", [1])]
+    first = response.topics[0].partitions[0]
+    assert (first.replicas, first.adding_replicas, first.removing_replicas) == ((3, 1), (3,), (1,))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -18,17 +16,14 @@ def test_bytes_of_a_request() -> None:
     assert encode(ReviveLogDirRequest, ReviveLogDirRequest(path="/d1")) == b"\x04/d1\x00"
 
 
-def test_directory_is_revived_by_its_path(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        response = await revive_log_dir("127.0.0.1", cluster.port, "/data/d1", 10)
+async def test_directory_is_revived_by_its_path(cluster: Cluster, client: KafkaConnection) -> None:
+    response = await revive_log_dir("127.0.0.1", cluster.port, "/data/d1", 10)
 
-        assert cluster.revival.paths == ["/data/d1"]
-        assert isinstance(response, ReviveLogDirResponse)
-        assert result_error(response) is ErrorCode.NONE
-        assert response.error_message is None
-        assert (response.directory_id, response.replicas) == (ONLINE, 3)
-
-    run(scenario)
+    assert cluster.revival.paths == ["/data/d1"]
+    assert isinstance(response, ReviveLogDirResponse)
+    assert result_error(response) is ErrorCode.NONE
+    assert response.error_message is None
+    assert (response.directory_id, response.replicas) == (ONLINE, 3)
 
 
 @pytest.mark.parametrize(
@@ -40,22 +35,18 @@ def test_directory_is_revived_by_its_path(run: Callable[..., None]) -> None:
         ErrorCode.REQUEST_TIMED_OUT,
     ],
 )
-def test_refusal_is_told_with_its_reason(run: Callable[..., None], code: ErrorCode) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        cluster.revival.error = KafkaError(code, "why not")
-        response = await connection.call(
-            ApiKey.REVIVE_LOG_DIR, 0, ReviveLogDirRequest(path="/data/d1")
-        )
-        assert result_error(response) is code
-        assert response.error_message == "why not"
-        assert (response.directory_id, response.replicas) == (None, 0)
-
-    run(scenario)
+async def test_refusal_is_told_with_its_reason(
+    cluster: Cluster, client: KafkaConnection, code: ErrorCode
+) -> None:
+    cluster.revival.error = KafkaError(code, "why not")
+    response = await client.call(ApiKey.REVIVE_LOG_DIR, 0, ReviveLogDirRequest(path="/data/d1"))
+    assert result_error(response) is code
+    assert response.error_message == "why not"
+    assert (response.directory_id, response.replicas) == (None, 0)
 
 
-def test_broker_that_is_not_there_is_an_error_of_the_connection(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
-        with pytest.raises(ConnectionError):
-            await revive_log_dir("127.0.0.1", 1, "/data/d1", 10)
-
-    run(scenario)
+async def test_broker_that_is_not_there_is_an_error_of_the_connection(
+    client: KafkaConnection,
+) -> None:
+    with pytest.raises(ConnectionError):
+        await revive_log_dir("127.0.0.1", 1, "/data/d1", 10)

@@ -1,4 +1,4 @@
-"""A port for a controller that goes away and comes back."""
+"""A controller, and a port for one that goes away and comes back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.cluster.ports import HeldPorts
+from tests.broker.controller_link.scripted_controller import ScriptedController
 
 
 @pytest.fixture
@@ -15,3 +16,8 @@ def port() -> Iterator[int]:
     with HeldPorts.hold(1) as held:
         (number,) = held.numbers
         yield number
+
+
+@pytest.fixture
+def controller() -> ScriptedController:
+    return ScriptedController()

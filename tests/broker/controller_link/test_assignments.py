@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
+import pytest
+
 from broker.controller_link.assignments import Assignment, AssignmentQueue
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
@@ -12,7 +14,8 @@ TOPIC = TopicId(UUID(int=1 << 80))
 D1, D2 = directory_id(1), directory_id(2)
 
 
-def queue() -> AssignmentQueue:
+@pytest.fixture
+def q() -> AssignmentQueue:
     return AssignmentQueue(random=lambda: 0.5)
 
 
@@ -30,8 +33,7 @@ def answers(
     return {(each.partition, each.directory_id): code for each in assignments}
 
 
-def test_assignments_of_one_change_go_in_one_request() -> None:
-    q = queue()
+def test_assignments_of_one_change_go_in_one_request(q: AssignmentQueue) -> None:
     q.submit(assignment(0), 1_000)
     q.submit(assignment(1), 1_002)
 
@@ -41,15 +43,13 @@ def test_assignments_of_one_change_go_in_one_request() -> None:
     assert q.next_send_ms is None
 
 
-def test_the_newest_assignment_of_a_partition_counts() -> None:
-    q = queue()
+def test_the_newest_assignment_of_a_partition_counts(q: AssignmentQueue) -> None:
     q.submit(assignment(0, D1), 0)
     q.submit(assignment(0, D2), 1)
     assert q.take(every) == (assignment(0, D2),)
 
 
-def test_accepted_assignments_leave_the_queue() -> None:
-    q = queue()
+def test_accepted_assignments_leave_the_queue(q: AssignmentQueue) -> None:
     q.submit(assignment(0), 0)
     sent = q.take(every)
     assert q.answered(answers(sent), 10) == sent
@@ -57,8 +57,7 @@ def test_accepted_assignments_leave_the_queue() -> None:
     assert q.next_send_ms is None
 
 
-def test_a_newer_assignment_survives_the_acceptance_of_an_older_one() -> None:
-    q = queue()
+def test_a_newer_assignment_survives_the_acceptance_of_an_older_one(q: AssignmentQueue) -> None:
     q.submit(assignment(0, D1), 0)
     sent = q.take(every)
     q.submit(assignment(0, D2), 5)
@@ -69,8 +68,7 @@ def test_a_newer_assignment_survives_the_acceptance_of_an_older_one() -> None:
     assert q.take(every) == (assignment(0, D2),)
 
 
-def test_refused_and_unanswered_assignments_are_sent_again() -> None:
-    q = queue()
+def test_refused_and_unanswered_assignments_are_sent_again(q: AssignmentQueue) -> None:
     for partition in range(3):
         q.submit(assignment(partition), 0)
     sent = q.take(every)
@@ -82,8 +80,7 @@ def test_refused_and_unanswered_assignments_are_sent_again() -> None:
     assert q.take(every) == sent[1:]
 
 
-def test_a_failed_request_is_repeated_after_a_growing_pause() -> None:
-    q = queue()
+def test_a_failed_request_is_repeated_after_a_growing_pause(q: AssignmentQueue) -> None:
     q.submit(assignment(0), 0)
     pauses = []
     now_ms = 1_000
@@ -102,8 +99,7 @@ def test_a_failed_request_is_repeated_after_a_growing_pause() -> None:
     assert q.next_send_ms == now_ms + 100
 
 
-def test_a_submission_does_not_cut_the_pause_after_a_failure_short() -> None:
-    q = queue()
+def test_a_submission_does_not_cut_the_pause_after_a_failure_short(q: AssignmentQueue) -> None:
     q.submit(assignment(0), 0)
     q.take(every)
     q.failed(1_000)
@@ -111,8 +107,7 @@ def test_a_submission_does_not_cut_the_pause_after_a_failure_short() -> None:
     assert q.next_send_ms == 1_100
 
 
-def test_after_a_failure_a_newer_assignment_stays() -> None:
-    q = queue()
+def test_after_a_failure_a_newer_assignment_stays(q: AssignmentQueue) -> None:
     q.submit(assignment(0, D1), 0)
     q.submit(assignment(1, D1), 0)
     q.take(every)
@@ -121,8 +116,7 @@ def test_after_a_failure_a_newer_assignment_stays() -> None:
     assert set(q.take(every)) == {assignment(0, D2), assignment(1, D1)}
 
 
-def test_assignments_of_replicas_that_are_gone_are_dropped() -> None:
-    q = queue()
+def test_assignments_of_replicas_that_are_gone_are_dropped(q: AssignmentQueue) -> None:
     q.submit(assignment(0), 0)
     q.submit(assignment(1), 0)
     assert q.take(lambda each: each.partition.partition == 1) == (assignment(1),)
@@ -131,8 +125,9 @@ def test_assignments_of_replicas_that_are_gone_are_dropped() -> None:
     assert q.pending_count == 0
 
 
-def test_a_request_carries_2250_assignments_at_most_and_the_rest_follows_at_once() -> None:
-    q = queue()
+def test_a_request_carries_2250_assignments_at_most_and_the_rest_follows_at_once(
+    q: AssignmentQueue,
+) -> None:
     for partition in range(2251):
         q.submit(assignment(partition), 1_000)
     assert q.next_send_ms == 1_000
@@ -146,8 +141,9 @@ def test_a_request_carries_2250_assignments_at_most_and_the_rest_follows_at_once
     assert q.take(every) == (assignment(2250),)
 
 
-def test_an_assignment_is_pending_until_it_is_accepted_and_the_newest_is_named() -> None:
-    q = queue()
+def test_an_assignment_is_pending_until_it_is_accepted_and_the_newest_is_named(
+    q: AssignmentQueue,
+) -> None:
     key = assignment(0).partition
     assert q.pending(key) is None
     q.submit(assignment(0, D1), 0)

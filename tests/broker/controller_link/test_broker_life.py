@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from tests.broker.controller_link.scripted_controller import ScriptedController, connected
-from tests.broker.disks import directory_id, eventually, make_log_dirs, run
+from tests.broker.disks import directory_id, eventually, make_log_dirs
 from tests.waiting import turns
 
 IDENTITY = BrokerIdentity(
@@ -52,33 +53,37 @@ def agree(request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     )
 
 
-def lived(
-    body: Callable[[BrokerLife, ScriptedController], Awaitable[None]],
+@asynccontextmanager
+async def living(
+    controller: ScriptedController,
     *,
     is_unfenced: bool = True,
     answers: dict[type, Callable[[Any], Any]] | None = None,
     **changes: Any,
-) -> None:
-    """Run a test with a broker that the controller knows, and has unfenced if it shall."""
+) -> AsyncIterator[BrokerLife]:
+    """Give a broker that the controller knows, and has unfenced if it shall."""
+    controller.answers = {
+        BrokerRegistrationRequest: accept,
+        BrokerHeartbeatRequest: agree,
+        **(answers or {}),
+    }
+    async with connected(controller) as channel:
+        life = make_life(channel, **changes)
+        life.start()
+        await life.wait_caught_up()
+        if is_unfenced:
+            life.ready_to_unfence()
+            await life.wait_unfenced()
+        yield life
+        await life.stop()
 
-    async def live() -> None:
-        controller = ScriptedController()
-        controller.answers = {
-            BrokerRegistrationRequest: accept,
-            BrokerHeartbeatRequest: agree,
-            **(answers or {}),
-        }
-        async with connected(controller) as channel:
-            life = make_life(channel, **changes)
-            life.start()
-            await life.wait_caught_up()
-            if is_unfenced:
-                life.ready_to_unfence()
-                await life.wait_unfenced()
-            await body(life, controller)
-            await life.stop()
 
-    run(live)
+@pytest.fixture
+async def life(
+    controller: ScriptedController, options: dict[str, Any]
+) -> AsyncIterator[BrokerLife]:
+    async with living(controller, **options) as life:
+        yield life
 
 
 def make_life(channel: ControllerChannel, **changes: Any) -> BrokerLife:
@@ -97,40 +102,37 @@ def make_life(channel: ControllerChannel, **changes: Any) -> BrokerLife:
     return BrokerLife(**(arguments | changes))
 
 
-def test_a_broker_registers_its_online_directories_and_is_unfenced_when_ready() -> None:
-    async def body(life: BrokerLife, controller: ScriptedController) -> None:
-        registration = controller.requests[0]
-        assert registration.broker_id == 3
-        assert registration.log_dirs == (directory_id(1), directory_id(2))
-        assert registration.previous_broker_epoch == 9
-        assert registration.incarnation_id == life.incarnation_id
-        assert {each.name for each in registration.features} >= {"metadata.version"}
-        assert life.broker_epoch == 17
-        assert life.state is BrokerState.RUNNING
-
-    lived(body)
-
-
-def test_a_failed_directory_reaches_the_controller_at_once(tmp_path: Path) -> None:
-    async def body(life: BrokerLife, controller: ScriptedController) -> None:
-        log_dirs = make_log_dirs(tmp_path)
-        log_dirs.add_failure_listener(life)
-
-        log_dirs.fail(log_dirs.all[1], "gone")
-
-        # The interval is a minute: this one was not due.
-        await eventually(lambda: controller.requests[-1].offline_log_dirs == (directory_id(2),))
-        log_dirs.stop()
-
-    lived(body)
-
-
-def test_a_revived_directory_is_registered_in_the_same_epoch_and_then_dropped_from_the_heartbeats(
-    tmp_path: Path,
+async def test_a_broker_registers_its_online_directories_and_is_unfenced_when_ready(
+    life: BrokerLife, controller: ScriptedController
 ) -> None:
-    async def body(life: BrokerLife, controller: ScriptedController) -> None:
-        log_dirs = make_log_dirs(tmp_path)
-        online.append(log_dirs.online_ids)
+    registration = controller.requests[0]
+    assert registration.broker_id == 3
+    assert registration.log_dirs == (directory_id(1), directory_id(2))
+    assert registration.previous_broker_epoch == 9
+    assert registration.incarnation_id == life.incarnation_id
+    assert {each.name for each in registration.features} >= {"metadata.version"}
+    assert life.broker_epoch == 17
+    assert life.state is BrokerState.RUNNING
+
+
+async def test_a_failed_directory_reaches_the_controller_at_once(
+    life: BrokerLife, controller: ScriptedController, tmp_path: Path
+) -> None:
+    log_dirs = make_log_dirs(tmp_path)
+    log_dirs.add_failure_listener(life)
+
+    log_dirs.fail(log_dirs.all[1], "gone")
+
+    # The interval is a minute: this one was not due.
+    await eventually(lambda: controller.requests[-1].offline_log_dirs == (directory_id(2),))
+    log_dirs.stop()
+
+
+async def test_a_revived_directory_is_registered_in_the_same_epoch_and_dropped_from_the_heartbeats(
+    controller: ScriptedController, tmp_path: Path
+) -> None:
+    log_dirs = make_log_dirs(tmp_path)
+    async with living(controller, online_directories=lambda: log_dirs.online_ids()) as life:
         log_dirs.add_failure_listener(life)
         log_dirs.add_return_listener(life)
         former = log_dirs.all[1]
@@ -148,13 +150,12 @@ def test_a_revived_directory_is_registered_in_the_same_epoch_and_then_dropped_fr
         assert registration.previous_broker_epoch == -1
         assert heartbeat.broker_epoch == 17
         assert heartbeat.offline_log_dirs == ()
-        log_dirs.stop()
-
-    online: list[Callable[[], tuple[DirectoryId, ...]]] = [tuple]
-    lived(body, online_directories=lambda: online[-1]())
+    log_dirs.stop()
 
 
-def test_a_refused_registration_is_repeated_until_it_is_accepted() -> None:
+async def test_a_refused_registration_is_repeated_until_it_is_accepted(
+    controller: ScriptedController,
+) -> None:
     refusals = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 2
 
     def answer(request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
@@ -162,44 +163,42 @@ def test_a_refused_registration_is_repeated_until_it_is_accepted() -> None:
             return BrokerRegistrationResponse(error_code=refusals.pop())
         return accept(request)
 
-    async def body(_: BrokerLife, controller: ScriptedController) -> None:
+    refusing = {BrokerRegistrationRequest: answer}
+    async with living(controller, is_unfenced=False, answers=refusing, settings=OFTEN):
         assert len(controller.of_type(BrokerRegistrationRequest)) == 3
 
-    lived(body, is_unfenced=False, answers={BrokerRegistrationRequest: answer}, settings=OFTEN)
+
+@pytest.mark.stage(is_unfenced=False, settings=OFTEN)
+async def test_a_broker_registers_again_after_it_was_forgotten_and_then_names_no_clean_shutdown(
+    life: BrokerLife, controller: ScriptedController
+) -> None:
+    forgotten = BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: forgotten
+    await eventually(lambda: len(controller.of_type(BrokerRegistrationRequest)) == 2)
+
+    first, second = controller.of_type(BrokerRegistrationRequest)
+    assert (first.previous_broker_epoch, second.previous_broker_epoch) == (9, -1)
+    assert first.incarnation_id == second.incarnation_id
 
 
-def test_a_broker_registers_again_after_it_was_forgotten_and_then_names_no_clean_shutdown() -> None:
-    async def body(_: BrokerLife, controller: ScriptedController) -> None:
-        forgotten = BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-        controller.answers[BrokerHeartbeatRequest] = lambda _request: forgotten
-        await eventually(lambda: len(controller.of_type(BrokerRegistrationRequest)) == 2)
+async def test_without_a_controller_the_broker_gives_up_at_the_registration_deadline() -> None:
+    reasons: list[str] = []
+    channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
+    settings = BrokerLifeSettings(initial_broker_registration_timeout_ms=200)
+    life = make_life(channel, settings=settings, on_shutdown_required=reasons.append)
+    life.start()
 
-        first, second = controller.of_type(BrokerRegistrationRequest)
-        assert (first.previous_broker_epoch, second.previous_broker_epoch) == (9, -1)
-        assert first.incarnation_id == second.incarnation_id
+    await eventually(lambda: reasons)
 
-    lived(body, is_unfenced=False, settings=OFTEN)
-
-
-def test_without_a_controller_the_broker_gives_up_at_the_registration_deadline() -> None:
-    async def body() -> None:
-        reasons: list[str] = []
-        channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
-        settings = BrokerLifeSettings(initial_broker_registration_timeout_ms=200)
-        life = make_life(channel, settings=settings, on_shutdown_required=reasons.append)
-        life.start()
-
-        await eventually(lambda: reasons)
-
-        assert reasons == ["unable to register with the controller quorum"]
-        await life.stop()
-        await channel.close()
-
-    run(body)
+    assert reasons == ["unable to register with the controller quorum"]
+    await life.stop()
+    await channel.close()
 
 
-def test_a_timer_that_breaks_ends_the_broker_instead_of_its_heartbeats(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_timer_that_breaks_ends_the_broker_instead_of_its_heartbeats(
+    controller: ScriptedController,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     reasons: list[str] = []
     handle = BrokerLifeRules.handle
@@ -209,47 +208,43 @@ def test_a_timer_that_breaks_ends_the_broker_instead_of_its_heartbeats(
             raise ZeroDivisionError("fault of this program")
         return handle(core, event, now_ms)
 
-    async def body(_life: BrokerLife, _controller: ScriptedController) -> None:
+    async with living(controller, settings=OFTEN, on_shutdown_required=reasons.append):
         with monkeypatch.context() as patch:
             patch.setattr(BrokerLifeRules, "handle", broken)
             await eventually(lambda: bool(reasons))
         assert "fault of this program" in reasons[0]
         assert "fault of this program" in caplog.text
 
-    lived(body, settings=OFTEN, on_shutdown_required=reasons.append)
+
+async def test_a_controlled_shutdown_ends_when_the_controller_lets_go(
+    life: BrokerLife, controller: ScriptedController
+) -> None:
+    assert await life.controlled_shutdown(10)
+
+    assert controller.requests[-1].want_shut_down
+    assert life.state is BrokerState.SHUTTING_DOWN
 
 
-def test_a_controlled_shutdown_ends_when_the_controller_lets_go() -> None:
-    async def body(life: BrokerLife, controller: ScriptedController) -> None:
-        assert await life.controlled_shutdown(10)
+async def test_a_controlled_shutdown_does_not_wait_for_ever(
+    life: BrokerLife, controller: ScriptedController
+) -> None:
+    still = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: still
 
-        assert controller.requests[-1].want_shut_down
-        assert life.state is BrokerState.SHUTTING_DOWN
+    assert not await life.controlled_shutdown(0.2)
 
-    lived(body)
-
-
-def test_a_controlled_shutdown_does_not_wait_for_ever() -> None:
-    async def body(life: BrokerLife, controller: ScriptedController) -> None:
-        still = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
-        controller.answers[BrokerHeartbeatRequest] = lambda _request: still
-
-        assert not await life.controlled_shutdown(0.2)
-
-        assert life.state is BrokerState.SHUTTING_DOWN
-
-    lived(body)
+    assert life.state is BrokerState.SHUTTING_DOWN
 
 
-def test_a_dying_broker_asks_to_be_fenced() -> None:
-    async def body(life: BrokerLife, controller: ScriptedController) -> None:
-        await life.leave_at_once(5)
+@pytest.mark.stage(is_unfenced=False)
+async def test_a_dying_broker_asks_to_be_fenced(
+    life: BrokerLife, controller: ScriptedController
+) -> None:
+    await life.leave_at_once(5)
 
-        last = controller.requests[-1]
-        assert (last.want_fence, last.want_shut_down) == (True, True)
-        count = len(controller.requests)
-        await turns()
-        await life.stop()
-        assert len(controller.requests) == count
-
-    lived(body, is_unfenced=False)
+    last = controller.requests[-1]
+    assert (last.want_fence, last.want_shut_down) == (True, True)
+    count = len(controller.requests)
+    await turns()
+    await life.stop()
+    assert len(controller.requests) == count

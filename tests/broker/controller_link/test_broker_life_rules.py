@@ -78,48 +78,53 @@ def heartbeat(
     return SendHeartbeat(want_fence, want_shut_down, offline)
 
 
-def test_a_broker_registers_then_heartbeats_at_once() -> None:
-    life = Life()
+@pytest.fixture
+def new_life() -> Life:
+    return Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
 
-    told = life.register()
+
+@pytest.fixture
+def life(new_life: Life) -> Life:
+    """A life that is served, with its next heartbeat an interval away."""
+    new_life.serve()
+    return new_life
+
+
+def test_a_broker_registers_then_heartbeats_at_once(new_life: Life) -> None:
+    told = new_life.register()
 
     assert told == [LifeMilestone.REGISTERED, heartbeat(want_fence=True)]
-    assert life.core.broker_epoch == EPOCH
-    assert life.core.state is BrokerState.STARTING
+    assert new_life.core.broker_epoch == EPOCH
+    assert new_life.core.state is BrokerState.STARTING
 
 
-def test_a_starting_broker_heartbeats_every_10_ms_until_it_has_caught_up() -> None:
-    life = Life()
-    life.register()
+def test_a_starting_broker_heartbeats_every_10_ms_until_it_has_caught_up(new_life: Life) -> None:
+    new_life.register()
 
-    life.handle(HeartbeatAnswered(is_caught_up=False, is_fenced=True))
-    assert life.delay_ms == 10
-    assert life.after(10) == [heartbeat(want_fence=True)]
+    new_life.handle(HeartbeatAnswered(is_caught_up=False, is_fenced=True))
+    assert new_life.delay_ms == 10
+    assert new_life.after(10) == [heartbeat(want_fence=True)]
 
-    told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
+    told = new_life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
     assert told == [LifeMilestone.CAUGHT_UP]
-    assert life.core.state is BrokerState.RECOVERY
-    assert life.delay_ms == 2_000
+    assert new_life.core.state is BrokerState.RECOVERY
+    assert new_life.delay_ms == 2_000
 
 
-def test_ready_to_unfence_is_said_at_once() -> None:
-    life = Life()
-    life.register()
-    life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
+def test_ready_to_unfence_is_said_at_once(new_life: Life) -> None:
+    new_life.register()
+    new_life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=True))
 
-    assert life.handle(ReadyToUnfence()) == [heartbeat()]
+    assert new_life.handle(ReadyToUnfence()) == [heartbeat()]
 
-    told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    told = new_life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
     assert told == [LifeMilestone.UNFENCED]
-    assert life.core.state is BrokerState.RUNNING
-    assert not life.core.is_fenced
-    assert life.delay_ms == 2_000
+    assert new_life.core.state is BrokerState.RUNNING
+    assert not new_life.core.is_fenced
+    assert new_life.delay_ms == 2_000
 
 
-def test_a_failed_directory_is_told_at_once_and_in_every_later_heartbeat() -> None:
-    life = Life()
-    life.serve()
-
+def test_a_failed_directory_is_told_at_once_and_in_every_later_heartbeat(life: Life) -> None:
     assert life.handle(DirectoryFailed(D1)) == [heartbeat(D1)]
     life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
     assert life.after(2_000) == [heartbeat(D1)]
@@ -127,9 +132,7 @@ def test_a_failed_directory_is_told_at_once_and_in_every_later_heartbeat() -> No
     assert life.handle(DirectoryFailed(D2)) == [heartbeat(D1, D2)]
 
 
-def test_what_happens_during_a_communication_is_sent_right_after_it() -> None:
-    life = Life()
-    life.serve()
+def test_what_happens_during_a_communication_is_sent_right_after_it(life: Life) -> None:
     assert life.after(2_000) == [heartbeat()]
 
     assert life.handle(DirectoryFailed(D1)) == []
@@ -145,9 +148,7 @@ def test_a_directory_that_failed_before_the_registration_comes_with_the_first_he
     assert told == [LifeMilestone.REGISTERED, heartbeat(D1, want_fence=True)]
 
 
-def test_after_a_failure_the_pause_is_kept_whatever_happens() -> None:
-    life = Life()
-    life.serve()
+def test_after_a_failure_the_pause_is_kept_whatever_happens(life: Life) -> None:
     life.after(2_000)
 
     life.handle(NoAnswer())
@@ -162,25 +163,23 @@ def test_after_a_failure_the_pause_is_kept_whatever_happens() -> None:
     assert life.delay_ms == 1_000
 
 
-def test_a_starting_broker_looks_for_its_controller_often() -> None:
-    life = Life()
-    life.handle(Started())
+def test_a_starting_broker_looks_for_its_controller_often(new_life: Life) -> None:
+    new_life.handle(Started())
     pauses = []
     for _ in range(5):
-        life.handle(NoAnswer())
-        assert life.delay_ms is not None
-        pauses.append(life.delay_ms)
-        assert life.after(life.delay_ms) == [SendRegistration()]
+        new_life.handle(NoAnswer())
+        assert new_life.delay_ms is not None
+        pauses.append(new_life.delay_ms)
+        assert new_life.after(new_life.delay_ms) == [SendRegistration()]
     assert pauses == [100, 200, 250, 250, 250]
 
 
-def test_a_refused_registration_is_repeated_soon_each_time() -> None:
-    life = Life()
-    life.handle(Started())
+def test_a_refused_registration_is_repeated_soon_each_time(new_life: Life) -> None:
+    new_life.handle(Started())
     for _ in range(4):
-        life.handle(RegistrationRefused(ErrorCode.DUPLICATE_BROKER_REGISTRATION))
-        assert life.delay_ms == 500
-        assert life.after(500) == [SendRegistration()]
+        new_life.handle(RegistrationRefused(ErrorCode.DUPLICATE_BROKER_REGISTRATION))
+        assert new_life.delay_ms == 500
+        assert new_life.after(500) == [SendRegistration()]
 
     quick = Life(BrokerLifeSettings(heartbeat_interval_ms=200))
     quick.handle(Started())
@@ -200,9 +199,7 @@ def test_a_broker_that_cannot_register_in_time_stops() -> None:
     assert reasons == [RequireShutdown("unable to register with the controller quorum")]
 
 
-def test_a_broker_that_the_controller_forgot_registers_again() -> None:
-    life = Life()
-    life.serve()
+def test_a_broker_that_the_controller_forgot_registers_again(life: Life) -> None:
     life.after(2_000)
 
     life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
@@ -217,10 +214,7 @@ def test_a_broker_that_the_controller_forgot_registers_again() -> None:
     assert life.delay_ms == 50
 
 
-def test_an_outdated_registration_is_amended_in_the_same_epoch() -> None:
-    life = Life()
-    life.serve()
-
+def test_an_outdated_registration_is_amended_in_the_same_epoch(life: Life) -> None:
     assert life.handle(RegistrationOutdated()) == [SendRegistration()]
     life.handle(DirectoryFailed(D1))
     assert life.handle(Registered(EPOCH)) == [heartbeat(D1)]
@@ -232,17 +226,13 @@ def test_an_outdated_registration_is_amended_in_the_same_epoch() -> None:
     assert told == [SendRegistration()]
 
 
-def test_other_errors_of_a_heartbeat_only_cause_another_try() -> None:
-    life = Life()
-    life.serve()
+def test_other_errors_of_a_heartbeat_only_cause_another_try(life: Life) -> None:
     life.after(2_000)
     life.handle(HeartbeatRefused(ErrorCode.NOT_CONTROLLER))
     assert life.after(100) == [heartbeat()]
 
 
-def test_only_directories_that_the_answered_heartbeat_contained_count_as_told() -> None:
-    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
-    life.serve()
+def test_only_directories_that_the_answered_heartbeat_contained_count_as_told(life: Life) -> None:
     life.led = {D1, D2}
     life.after(2_000)  # A heartbeat without the directory is under way.
     life.handle(DirectoryFailed(D1))
@@ -256,9 +246,7 @@ def test_only_directories_that_the_answered_heartbeat_contained_count_as_told() 
 
 
 @pytest.mark.parametrize("second_delay_ms", [0, 1_000])
-def test_each_failed_directory_has_a_timer_of_its_own(second_delay_ms: int) -> None:
-    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
-    life.serve()
+def test_each_failed_directory_has_a_timer_of_its_own(life: Life, second_delay_ms: int) -> None:
     life.led = {D1}
     life.handle(DirectoryFailed(D1))
     life.after(second_delay_ms, DirectoryFailed(D2))
@@ -274,9 +262,7 @@ def test_each_failed_directory_has_a_timer_of_its_own(second_delay_ms: int) -> N
     assert seen == [6_000]
 
 
-def test_a_broker_that_leads_nothing_in_the_directory_goes_on_until_it_does() -> None:
-    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
-    life.serve()
+def test_a_broker_that_leads_nothing_in_the_directory_goes_on_until_it_does(life: Life) -> None:
     life.handle(DirectoryFailed(D1))
     life.handle(NoAnswer())
     for _ in range(80):
@@ -292,9 +278,7 @@ def test_a_broker_that_leads_nothing_in_the_directory_goes_on_until_it_does() ->
     assert RequireShutdown(text) in told
 
 
-def test_a_directory_told_in_time_stops_its_timer() -> None:
-    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
-    life.serve()
+def test_a_directory_told_in_time_stops_its_timer(life: Life) -> None:
     life.led = {D1}
     life.handle(DirectoryFailed(D1))
     life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
@@ -304,10 +288,7 @@ def test_a_directory_told_in_time_stops_its_timer() -> None:
         life.handle(NoAnswer())
 
 
-def test_a_controlled_shutdown_waits_until_the_controller_lets_go() -> None:
-    life = Life()
-    life.serve()
-
+def test_a_controlled_shutdown_waits_until_the_controller_lets_go(life: Life) -> None:
     assert life.handle(ShutdownBegun(controlled=True)) == [heartbeat(want_shut_down=True)]
     assert life.core.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
     for delay_ms in (50, 100, 200):
@@ -322,26 +303,22 @@ def test_a_controlled_shutdown_waits_until_the_controller_lets_go() -> None:
     assert life.after(10_000) == []
 
 
-def test_a_forgotten_broker_has_nothing_to_hand_over() -> None:
-    life = Life()
-    life.serve()
+def test_a_forgotten_broker_has_nothing_to_hand_over(life: Life) -> None:
     life.handle(ShutdownBegun(controlled=True))
     told = life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
     assert told == [LifeMilestone.SHUTDOWN_ALLOWED]
 
 
-def test_a_broker_that_does_not_serve_shuts_down_at_once() -> None:
-    life = Life()
-    life.register()
-    assert life.handle(ShutdownBegun(controlled=True)) == [LifeMilestone.SHUTDOWN_ALLOWED]
-    assert life.handle(ShutdownBegun(controlled=False)) == []
+def test_a_broker_that_does_not_serve_shuts_down_at_once(new_life: Life) -> None:
+    new_life.register()
+    assert new_life.handle(ShutdownBegun(controlled=True)) == [LifeMilestone.SHUTDOWN_ALLOWED]
+    assert new_life.handle(ShutdownBegun(controlled=False)) == []
 
 
-def test_only_one_communication_is_in_flight() -> None:
-    life = Life()
-    life.register()
+def test_only_one_communication_is_in_flight(new_life: Life) -> None:
+    new_life.register()
     for event in (ReadyToUnfence(), DirectoryFailed(D1), Tick(), Tick()):
-        assert life.after(5_000, event) == []
+        assert new_life.after(5_000, event) == []
 
 
 AGREED = HeartbeatAnswered(is_caught_up=True, is_fenced=False)
@@ -355,9 +332,7 @@ def told_of(life: Life, *directories: DirectoryId) -> None:
     life.handle(AGREED)
 
 
-def test_a_revived_directory_is_registered_before_the_heartbeats_drop_it() -> None:
-    life = Life()
-    life.serve()
+def test_a_revived_directory_is_registered_before_the_heartbeats_drop_it(life: Life) -> None:
     told_of(life, D1, D2)
 
     assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
@@ -367,9 +342,9 @@ def test_a_revived_directory_is_registered_before_the_heartbeats_drop_it() -> No
     assert life.core.state is BrokerState.RUNNING
 
 
-def test_a_heartbeat_on_its_way_is_answered_before_a_revived_directory_is_registered() -> None:
-    life = Life()
-    life.serve()
+def test_a_heartbeat_on_its_way_is_answered_before_a_revived_directory_is_registered(
+    life: Life,
+) -> None:
     told_of(life, D1)
     assert life.after(2_000) == [heartbeat(D1)]
 
@@ -379,10 +354,8 @@ def test_a_heartbeat_on_its_way_is_answered_before_a_revived_directory_is_regist
     assert life.handle(Registered(EPOCH)) == [heartbeat()]
 
 
-def test_a_revived_directory_that_fails_again_is_told_again() -> None:
-    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
+def test_a_revived_directory_that_fails_again_is_told_again(life: Life) -> None:
     life.led = {D1}
-    life.serve()
     told_of(life, D1)
     life.handle(DirectoryRevived(D1))
     life.handle(Registered(EPOCH))
@@ -399,10 +372,8 @@ def test_a_revived_directory_that_fails_again_is_told_again() -> None:
     assert [each for each in told if isinstance(each, RequireShutdown)]
 
 
-def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more() -> None:
-    life = Life(BrokerLifeSettings(log_dir_failure_timeout_ms=5_000))
+def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more(life: Life) -> None:
     life.led = {D1}
-    life.serve()
     life.handle(DirectoryFailed(D1))
     life.handle(NoAnswer())
     life.handle(DirectoryRevived(D1))
@@ -412,9 +383,7 @@ def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more() -> None:
         life.handle(NoAnswer())
 
 
-def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile() -> None:
-    life = Life()
-    life.serve()
+def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile(life: Life) -> None:
     told_of(life, D1)
 
     assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
@@ -429,9 +398,9 @@ def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile(
     assert life.handle(Registered(EPOCH)) == [heartbeat()]
 
 
-def test_a_directory_that_comes_back_during_a_registration_is_part_of_another_one() -> None:
-    life = Life()
-    life.serve()
+def test_a_directory_that_comes_back_during_a_registration_is_part_of_another_one(
+    life: Life,
+) -> None:
     told_of(life, D1, D2)
     assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
 
@@ -441,25 +410,21 @@ def test_a_directory_that_comes_back_during_a_registration_is_part_of_another_on
     assert life.handle(Registered(EPOCH)) == [heartbeat()]
 
 
-def test_a_directory_whose_id_was_never_known_is_registered_too() -> None:
-    life = Life()
-    life.serve()
+def test_a_directory_whose_id_was_never_known_is_registered_too(life: Life) -> None:
     assert life.handle(DirectoryRevived(None)) == [SendRegistration()]
     assert life.handle(Registered(EPOCH)) == [heartbeat()]
 
 
-def test_a_broker_that_leaves_does_not_register_once_more() -> None:
-    life = Life()
-    life.serve()
+def test_a_broker_that_leaves_does_not_register_once_more(life: Life) -> None:
     told_of(life, D1)
     assert life.handle(ShutdownBegun(controlled=True)) == [heartbeat(D1, want_shut_down=True)]
     assert life.handle(DirectoryRevived(D1)) == []
     assert life.handle(AGREED) == [heartbeat(D1, want_shut_down=True)]
 
 
-def test_a_forgotten_broker_registers_its_revived_directories_with_everything_else() -> None:
-    life = Life()
-    life.serve()
+def test_a_forgotten_broker_registers_its_revived_directories_with_everything_else(
+    life: Life,
+) -> None:
     told_of(life, D1)
     assert life.after(2_000) == [heartbeat(D1)]
     life.handle(DirectoryRevived(D1))

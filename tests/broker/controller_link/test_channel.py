@@ -20,109 +20,87 @@ from tests.broker.controller_link.scripted_controller import (
     connected,
     serving,
 )
-from tests.broker.disks import run
 
 HEARTBEAT = BrokerHeartbeatRequest(
     broker_id=BrokerId(1), broker_epoch=BrokerEpoch(5), current_metadata_offset=Offset(7)
 )
 
 
-def test_values_go_out_and_values_come_back() -> None:
-    async def body() -> None:
-        controller = ScriptedController()
-        expected = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
-        controller.answers[BrokerHeartbeatRequest] = lambda _request: expected
-        async with connected(controller) as channel:
-            assert await channel.call(HEARTBEAT, 5) == expected
+async def test_values_go_out_and_values_come_back(controller: ScriptedController) -> None:
+    expected = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: expected
+    async with connected(controller) as channel:
+        assert await channel.call(HEARTBEAT, 5) == expected
 
-            assert controller.requests == [HEARTBEAT]
-
-    run(body)
+        assert controller.requests == [HEARTBEAT]
 
 
 async def never() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadline() -> None:
-    async def body() -> None:
-        controller = ScriptedController()
-        controller.answers[BrokerHeartbeatRequest] = lambda _request: never()
-        async with connected(controller) as channel:
-            with pytest.raises(ControllerUnavailableError, match="DEADLINE_EXCEEDED"):
-                await channel.call(HEARTBEAT, 0.2)
-
-    run(body)
+async def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadline() -> None:
+    controller = ScriptedController()
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: never()
+    async with connected(controller) as channel:
+        with pytest.raises(ControllerUnavailableError, match="DEADLINE_EXCEEDED"):
+            await channel.call(HEARTBEAT, 0.2)
 
 
-def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_back(
-    port: int,
+async def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_back(
+    controller: ScriptedController, port: int
 ) -> None:
-    async def body() -> None:
-        controller = ScriptedController()
-        answer = BrokerHeartbeatResponse()
-        controller.answers[BrokerHeartbeatRequest] = lambda _request: answer
-        async with serving(controller, port):
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+    answer = BrokerHeartbeatResponse()
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: answer
+    async with serving(controller, port):
+        channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        await channel.call(HEARTBEAT, 5)
+    with pytest.raises(ControllerUnavailableError):
+        await channel.call(HEARTBEAT, 5)
+
+    async with serving(controller, port):
+        async with asyncio.timeout(5):
+            while True:
+                with contextlib.suppress(ControllerUnavailableError):
+                    assert await channel.call(HEARTBEAT, 5) == answer
+                    break
+                await asyncio.sleep(0.02)
+    await channel.close()
+
+
+async def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None:
+    # A name with several addresses, each of which would have a text of its own.
+    channel = ControllerChannel(GrpcTransport("localhost:1"))
+    texts = set()
+    for _ in range(4):
+        with pytest.raises(ControllerUnavailableError) as raised:
             await channel.call(HEARTBEAT, 5)
-        with pytest.raises(ControllerUnavailableError):
-            await channel.call(HEARTBEAT, 5)
-
-        async with serving(controller, port):
-            async with asyncio.timeout(5):
-                while True:
-                    with contextlib.suppress(ControllerUnavailableError):
-                        assert await channel.call(HEARTBEAT, 5) == answer
-                        break
-                    await asyncio.sleep(0.02)
-        await channel.close()
-
-    run(body)
+        texts.add(str(raised.value))
+    assert texts == {"BrokerHeartbeat: no connection to the controller at localhost:1"}
+    await channel.close()
 
 
-def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None:
-    async def body() -> None:
-        # A name with several addresses, each of which would have a text of its own.
-        channel = ControllerChannel(GrpcTransport("localhost:1"))
-        texts = set()
-        for _ in range(4):
-            with pytest.raises(ControllerUnavailableError) as raised:
-                await channel.call(HEARTBEAT, 5)
-            texts.add(str(raised.value))
-        assert texts == {"BrokerHeartbeat: no connection to the controller at localhost:1"}
-        await channel.close()
-
-    run(body)
+async def test_a_closed_channel_is_an_unavailable_controller() -> None:
+    channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
+    await channel.close()
+    with pytest.raises(ControllerUnavailableError):
+        await channel.call(HEARTBEAT, 1)
 
 
-def test_a_closed_channel_is_an_unavailable_controller() -> None:
-    async def body() -> None:
-        channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
-        await channel.close()
-        with pytest.raises(ControllerUnavailableError):
-            await channel.call(HEARTBEAT, 1)
-
-    run(body)
-
-
-def test_the_stream_ends_with_the_controller() -> None:
-    async def body() -> None:
-        controller = ScriptedController()
-        first = MetadataStreamResponse(high_watermark=Offset(3), records=b"abc")
-        controller.streams = [[first]]
-        request = MetadataStreamRequest(
-            broker_id=BrokerId(1),
-            cluster_id="c",
-            fetch_offset=Offset(0),
-            last_fetched_epoch=LeaderEpoch(-1),
-        )
-        async with serving(controller) as port:
-            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
-            async with contextlib.aclosing(channel.metadata_stream(request)) as stream:
-                assert await anext(stream) == first
-        stream = channel.metadata_stream(request)
-        with pytest.raises(ControllerUnavailableError):
-            await anext(stream)
-        await channel.close()
-
-    run(body)
+async def test_the_stream_ends_with_the_controller(controller: ScriptedController) -> None:
+    first = MetadataStreamResponse(high_watermark=Offset(3), records=b"abc")
+    controller.streams = [[first]]
+    request = MetadataStreamRequest(
+        broker_id=BrokerId(1),
+        cluster_id="c",
+        fetch_offset=Offset(0),
+        last_fetched_epoch=LeaderEpoch(-1),
+    )
+    async with serving(controller) as port:
+        channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+        async with contextlib.aclosing(channel.metadata_stream(request)) as stream:
+            assert await anext(stream) == first
+    stream = channel.metadata_stream(request)
+    with pytest.raises(ControllerUnavailableError):
+        await anext(stream)
+    await channel.close()

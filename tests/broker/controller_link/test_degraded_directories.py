@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from broker.controller_link.broker_life_events import (
     DirectoriesDegraded,
     DirectoryFailed,
@@ -53,16 +55,18 @@ def heartbeat(degraded: DirectoriesDegraded, *offline: object) -> SendHeartbeat:
     )
 
 
-def test_a_change_is_told_at_once_and_in_every_later_heartbeat() -> None:
-    broker = RunningBroker()
+@pytest.fixture
+def broker() -> RunningBroker:
+    return RunningBroker()
 
+
+def test_a_change_is_told_at_once_and_in_every_later_heartbeat(broker: RunningBroker) -> None:
     assert broker.handle(FULL) == [heartbeat(FULL)]
     assert broker.handle(ANSWER) == []
     assert broker.after(2_000) == [heartbeat(FULL)]
 
 
-def test_the_last_word_replaces_what_was_said_before() -> None:
-    broker = RunningBroker()
+def test_the_last_word_replaces_what_was_said_before(broker: RunningBroker) -> None:
     broker.handle(SLOW_TOO)
     broker.handle(ANSWER)
 
@@ -77,16 +81,14 @@ def test_a_change_while_a_heartbeat_is_on_its_way_goes_right_after_it() -> None:
     assert broker.handle(ANSWER) == [heartbeat(SLOW_TOO)]
 
 
-def test_no_change_is_no_reason_for_a_heartbeat() -> None:
-    broker = RunningBroker()
+def test_no_change_is_no_reason_for_a_heartbeat(broker: RunningBroker) -> None:
     broker.handle(FULL)
     broker.handle(ANSWER)
 
     assert broker.handle(FULL) == []
 
 
-def test_of_a_directory_that_failed_only_the_failure_is_told() -> None:
-    broker = RunningBroker()
+def test_of_a_directory_that_failed_only_the_failure_is_told(broker: RunningBroker) -> None:
     broker.handle(SLOW_TOO)
     broker.handle(ANSWER)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,27 +23,24 @@ CONTENT = snapshot_bytes([], epoch=1, timestamp_ms=0, created_ms=0)
     ],
     ids=["read", "clean", "drop", "replace"],
 )
-def test_a_former_life_of_the_directory_changes_no_snapshot(
+async def test_a_former_life_of_the_directory_changes_no_snapshot(
     tmp_path: Path, step: Callable[[MetadataCopy], object]
 ) -> None:
-    async def body() -> dict[str, bytes]:
-        log_dirs = make_log_dirs(tmp_path, 1)
-        log_dir = log_dirs.metadata_dir
-        settings = MetadataLogSettings()
-        copy = MetadataCopy(log_dir.path, log_dir.fs, settings)
-        for name in (snapshot_name(5, 1), snapshot_name(7, 1)):
-            (copy.directory / name).write_bytes(b"damaged")
-        before = content(copy.directory)
-        log_dir.go_offline("it hung")
+    log_dirs = make_log_dirs(tmp_path, 1)
+    log_dir = log_dirs.metadata_dir
+    settings = MetadataLogSettings()
+    copy = MetadataCopy(log_dir.path, log_dir.fs, settings)
+    for name in (snapshot_name(5, 1), snapshot_name(7, 1)):
+        (copy.directory / name).write_bytes(b"damaged")
+    before = content(copy.directory)
+    log_dir.go_offline("it hung")
 
-        with pytest.raises(OSError, match="no longer uses"):
-            step(copy)
+    with pytest.raises(OSError, match="no longer uses"):
+        step(copy)
 
-        assert content(copy.directory) == before
-        log_dirs.stop()
-        return before
-
-    assert len(asyncio.run(body())) > 2
+    assert content(copy.directory) == before
+    log_dirs.stop()
+    assert len(before) > 2
 
 
 def content(directory: Path) -> dict[str, bytes]:

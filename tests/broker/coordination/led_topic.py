@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -29,7 +30,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
-from tests.waiting import run_adjustable, turns
+from tests.waiting import turns
 
 TWO = BrokerId(2)
 D2 = directory_id(20)
@@ -116,22 +117,16 @@ class LedTopic(Generic[S]):
 T = TypeVar("T", bound=LedTopic[Any])
 
 
-def run(
-    new_topic: Callable[[], T], test: Callable[[T], Awaitable[None]], isr: Sequence[int] = (1, 2)
-) -> None:
-    """Run a test on a topic that is led and loaded."""
-
-    async def main() -> None:
-        led = new_topic()
-        await led.start(isr=isr)
-        await led.active()
-        try:
-            await asyncio.wait_for(test(led), 30 * DEADLINE_S)
-        finally:
-            led.coordinator.stop()
-            await led.host.stop()
-
-    run_adjustable(main())
+@asynccontextmanager
+async def leading(led: T, isr: Sequence[int] = (1, 2)) -> AsyncIterator[T]:
+    """Let a topic be led and loaded."""
+    await led.start(isr=isr)
+    await led.active()
+    try:
+        yield led
+    finally:
+        led.coordinator.stop()
+        await led.host.stop()
 
 
 def code(future: asyncio.Future[Any]) -> ErrorCode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,273 +162,244 @@ async def stable(cluster: Cluster) -> str:
     return member
 
 
-def run(
-    tmp_path: Path,
-    test: Callable[[Cluster], Awaitable[None]],
-    isr: tuple[int, ...] = (1, 2),
-    **settings: int,
-) -> None:
-    values = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
-    led_topic.run(lambda: Cluster(tmp_path, values), test, isr)
+@pytest.fixture
+async def cluster(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Cluster]:
+    isr = options.pop("isr", (1, 2))
+    values = GroupSettings(**{"initial_rebalance_delay_ms": 0, **options})
+    async with led_topic.leading(Cluster(tmp_path, values), isr) as cluster:
+        yield cluster
 
 
 # A state that its log contradicts
 
 
 @pytest.mark.parametrize("step", ["apply", "timer", "committed_up_to"])
-def test_a_coordinator_whose_step_fails_is_loaded_anew_from_its_log(
-    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_coordinator_whose_step_fails_is_loaded_anew_from_its_log(
+    cluster: Cluster, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        await stable(cluster)
-        before = GroupCore.__dict__[step]
-        failures = []
+    await stable(cluster)
+    before = GroupCore.__dict__[step]
+    failures = []
 
-        def fail_once(core: GroupCore, *args: Any) -> Any:
-            if not failures:
-                failures.append(args)
-                raise RuntimeError("not foreseen")
-            return before(core, *args)
+    def fail_once(core: GroupCore, *args: Any) -> Any:
+        if not failures:
+            failures.append(args)
+            raise RuntimeError("not foreseen")
+        return before(core, *args)
 
-        monkeypatch.setattr(GroupCore, step, fail_once)
-        waiting = cluster.ask(commit(5))
-        if step == "timer":
-            await cluster.replicate()
-            set_forward(11)
-        elif step == "committed_up_to":
-            await cluster.replicate()
-        await until(lambda: bool(failures))
+    monkeypatch.setattr(GroupCore, step, fail_once)
+    waiting = cluster.ask(commit(5))
+    if step == "timer":
+        await cluster.replicate()
+        set_forward(11)
+    elif step == "committed_up_to":
+        await cluster.replicate()
+    await until(lambda: bool(failures))
+    assert cluster.state is ShardState.LOADING
+    await turns()
+    assert code(waiting) is (ErrorCode.NONE if step == "timer" else ErrorCode.NOT_COORDINATOR)
+    assert code(cluster.ask(fetch())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    set_forward(RELOAD_S)
+    await cluster.active()
+
+    await cluster.replicate()
+    assert await cluster.offset() == 5
+
+
+async def test_a_coordinator_that_goes_on_failing_is_loaded_after_longer_and_longer_pauses(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(core: GroupCore, *args: Any) -> Any:
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(GroupCore, "committed_up_to", fail)
+    cluster.ask(commit(5)).add_done_callback(lambda future: future.exception())
+    await cluster.replicate()
+    for pause_s in (RELOAD_S, 2 * RELOAD_S, 4 * RELOAD_S):
         assert cluster.state is ShardState.LOADING
+        set_forward(pause_s)
         await turns()
-        assert code(waiting) is (ErrorCode.NONE if step == "timer" else ErrorCode.NOT_COORDINATOR)
-        assert code(cluster.ask(fetch())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        set_forward(RELOAD_S)
-        await cluster.active()
+    monkeypatch.undo()
+    set_forward(8 * RELOAD_S)
+    await cluster.active()
 
-        await cluster.replicate()
-        assert await cluster.offset() == 5
-
-    run(tmp_path, test)
+    await cluster.replicate()
+    assert await cluster.offset() == 5
 
 
-def test_a_coordinator_that_goes_on_failing_is_loaded_after_longer_and_longer_pauses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_request_that_cannot_be_decided_leaves_the_coordinator_as_it_is(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        def fail(core: GroupCore, *args: Any) -> Any:
-            raise RuntimeError("not foreseen")
+    def fail(core: GroupCore, *args: Any) -> Any:
+        raise RuntimeError("not foreseen")
 
-        monkeypatch.setattr(GroupCore, "committed_up_to", fail)
-        cluster.ask(commit(5)).add_done_callback(lambda future: future.exception())
-        await cluster.replicate()
-        for pause_s in (RELOAD_S, 2 * RELOAD_S, 4 * RELOAD_S):
-            assert cluster.state is ShardState.LOADING
-            set_forward(pause_s)
-            await turns()
-        monkeypatch.undo()
-        set_forward(8 * RELOAD_S)
-        await cluster.active()
-
-        await cluster.replicate()
-        assert await cluster.offset() == 5
-
-    run(tmp_path, test)
-
-
-def test_a_request_that_cannot_be_decided_leaves_the_coordinator_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test(cluster: Cluster) -> None:
-        def fail(core: GroupCore, *args: Any) -> Any:
-            raise RuntimeError("not foreseen")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(GroupCore, "decide", fail)
-            assert code(cluster.ask(commit(5))) is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert cluster.state is ShardState.ACTIVE
-        assert (await cluster.answered(commit(6))) is not None
-
-    run(tmp_path, test)
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupCore, "decide", fail)
+        assert code(cluster.ask(commit(5))) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert cluster.state is ShardState.ACTIVE
+    assert (await cluster.answered(commit(6))) is not None
 
 
 # Writing and reading
 
 
-def test_commit_is_answered_when_the_follower_has_it_and_read_from_then_on(tmp_path: Path) -> None:
-    async def test(cluster: Cluster) -> None:
-        first = cluster.ask(commit(5))
-        assert not first.done()
-        assert await cluster.offset() == -1
-        stable_read = cluster.ask(fetch(require_stable=True))
-        await turns()
-        assert not stable_read.done()
-
-        await cluster.replicate()
-
-        committed = await first
-        assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
-        assert (await stable_read).topics[0].partitions[0].committed_offset == 5
-        assert await cluster.offset() == 5
-
-    run(tmp_path, test)
-
-
-def test_commit_below_the_minimal_isr_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
-    async def test(cluster: Cluster) -> None:
-        assert code(cluster.ask(commit())) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert cluster.end == 0
-        assert await cluster.offset() == -1
-
-    run(tmp_path, test, isr=(1,))
-
-
-def test_commit_that_is_not_replicated_in_time_is_unknown_and_may_still_become_true(
-    tmp_path: Path,
+async def test_commit_is_answered_when_the_follower_has_it_and_read_from_then_on(
+    cluster: Cluster,
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        futures = [cluster.ask(commit(5)), cluster.ask(fetch(require_stable=True))]
-        set_forward(4.9)
-        await turns()
-        assert not any(future.done() for future in futures)
+    first = cluster.ask(commit(5))
+    assert not first.done()
+    assert await cluster.offset() == -1
+    stable_read = cluster.ask(fetch(require_stable=True))
+    await turns()
+    assert not stable_read.done()
 
-        set_forward(0.2)
-        await turns()
+    await cluster.replicate()
 
-        assert [code(each) for each in futures] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
-        assert await cluster.offset() == -1
-        # Whoever comes later has as much time of its own.
-        later = cluster.ask(fetch(require_stable=True))
-        set_forward(4.9)
-        await turns()
-        assert not later.done()
-        set_forward(0.2)
-        await turns()
-        assert code(later) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await cluster.replicate()
-        assert await cluster.offset() == 5
-
-    run(tmp_path, test)
+    committed = await first
+    assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
+    assert (await stable_read).topics[0].partitions[0].committed_offset == 5
+    assert await cluster.offset() == 5
 
 
-def test_what_is_too_large_for_the_log_fails_alone(tmp_path: Path) -> None:
-    async def test(cluster: Cluster) -> None:
-        member = await stable(cluster)
-        rejoin = await cluster.answered(join("a", member, b"other"))
-        assert rejoin.generation_id == 2
-        other = cluster.ask(commit(1))
+@pytest.mark.stage(isr=(1,))
+async def test_commit_below_the_minimal_isr_is_refused_and_leaves_no_trace(
+    cluster: Cluster,
+) -> None:
+    assert code(cluster.ask(commit())) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert cluster.end == 0
+    assert await cluster.offset() == -1
 
-        big = requests.SyncedAssignment(member, bytes(2 << 20))
-        refused = cluster.ask(sync(member, 2, big))
-        await turns()
 
-        assert code(refused) is ErrorCode.UNKNOWN_SERVER_ERROR
-        await cluster.replicate()
-        assert code(other) is ErrorCode.NONE
+async def test_commit_that_is_not_replicated_in_time_is_unknown_and_may_still_become_true(
+    cluster: Cluster,
+) -> None:
+    futures = [cluster.ask(commit(5)), cluster.ask(fetch(require_stable=True))]
+    set_forward(4.9)
+    await turns()
+    assert not any(future.done() for future in futures)
 
-    run(tmp_path, test)
+    set_forward(0.2)
+    await turns()
+
+    assert [code(each) for each in futures] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert await cluster.offset() == -1
+    # Whoever comes later has as much time of its own.
+    later = cluster.ask(fetch(require_stable=True))
+    set_forward(4.9)
+    await turns()
+    assert not later.done()
+    set_forward(0.2)
+    await turns()
+    assert code(later) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await cluster.replicate()
+    assert await cluster.offset() == 5
+
+
+async def test_what_is_too_large_for_the_log_fails_alone(cluster: Cluster) -> None:
+    member = await stable(cluster)
+    rejoin = await cluster.answered(join("a", member, b"other"))
+    assert rejoin.generation_id == 2
+    other = cluster.ask(commit(1))
+
+    big = requests.SyncedAssignment(member, bytes(2 << 20))
+    refused = cluster.ask(sync(member, 2, big))
+    await turns()
+
+    assert code(refused) is ErrorCode.UNKNOWN_SERVER_ERROR
+    await cluster.replicate()
+    assert code(other) is ErrorCode.NONE
 
 
 # Life
 
 
 @pytest.mark.parametrize("how", ["other leader", "higher epoch", "directory", "deleted"])
-def test_everybody_is_sent_away_in_the_turn_in_which_the_leadership_ends(
-    tmp_path: Path, how: str
+@pytest.mark.stage(initial_rebalance_delay_ms=3_000)
+async def test_everybody_is_sent_away_in_the_turn_in_which_the_leadership_ends(
+    cluster: Cluster, how: str
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        members = [await cluster.joined(client) for client in "abcde"]
-        waiting = [cluster.ask(join("x", member)) for member in members]
-        waiting += [cluster.ask(commit()), cluster.ask(fetch(require_stable=True))]
-        await turns()
-        assert not any(future.done() for future in waiting)
+    members = [await cluster.joined(client) for client in "abcde"]
+    waiting = [cluster.ask(join("x", member)) for member in members]
+    waiting += [cluster.ask(commit()), cluster.ask(fetch(require_stable=True))]
+    await turns()
+    assert not any(future.done() for future in waiting)
 
-        match how:
-            case "other leader":
-                cluster.metadata.apply(change(leader=2))
-            case "higher epoch":
-                cluster.metadata.apply(change(leader=1))
-            case "directory":
-                cluster.fail_directory()
-            case "deleted":
-                cluster.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    match how:
+        case "other leader":
+            cluster.metadata.apply(change(leader=2))
+        case "higher epoch":
+            cluster.metadata.apply(change(leader=1))
+        case "directory":
+            cluster.fail_directory()
+        case "deleted":
+            cluster.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
 
-        assert [code(future) for future in waiting] == [ErrorCode.NOT_COORDINATOR] * 7
-        later = cluster.ask(commit())
-        assert code(later) is (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            if how == "higher epoch"
-            else ErrorCode.NOT_COORDINATOR
-        )
-        assert cluster.coordinator.waiting_count == 0
-        assert cluster.coordinator.is_offline(0) is (how in ("directory", "deleted"))
-
-    run(tmp_path, test, initial_rebalance_delay_ms=3_000)
+    assert [code(future) for future in waiting] == [ErrorCode.NOT_COORDINATOR] * 7
+    later = cluster.ask(commit())
+    assert code(later) is (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if how == "higher epoch"
+        else ErrorCode.NOT_COORDINATOR
+    )
+    assert cluster.coordinator.waiting_count == 0
+    assert cluster.coordinator.is_offline(0) is (how in ("directory", "deleted"))
 
 
-def test_next_leadership_goes_on_from_the_log(tmp_path: Path) -> None:
-    async def test(cluster: Cluster) -> None:
-        member = await stable(cluster)
-        await cluster.answered(commit(5))
-        await cluster.answered(commit(7))
-        cluster.metadata.apply(change(leader=2))
-        assert cluster.state is None
-        cluster.metadata.apply(change(leader=1))
-        assert code(cluster.ask(fetch())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await cluster.active()
+async def test_next_leadership_goes_on_from_the_log(cluster: Cluster) -> None:
+    member = await stable(cluster)
+    await cluster.answered(commit(5))
+    await cluster.answered(commit(7))
+    cluster.metadata.apply(change(leader=2))
+    assert cluster.state is None
+    cluster.metadata.apply(change(leader=1))
+    assert code(cluster.ask(fetch())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await cluster.active()
 
-        assert await cluster.offset() == 7
-        beat = await asyncio.wait_for(cluster.ask(heartbeat(member, 1)), DEADLINE_S)
-        assert beat.error_code is ErrorCode.NONE
-        # The session of a member that is not heard of ends.
-        set_forward(11)
-        await turns()
-        await cluster.replicate()
-        gone = cluster.ask(heartbeat(member, 1))
-        await turns()
-        assert code(gone) is ErrorCode.UNKNOWN_MEMBER_ID
-
-    run(tmp_path, test)
+    assert await cluster.offset() == 7
+    beat = await asyncio.wait_for(cluster.ask(heartbeat(member, 1)), DEADLINE_S)
+    assert beat.error_code is ErrorCode.NONE
+    # The session of a member that is not heard of ends.
+    set_forward(11)
+    await turns()
+    await cluster.replicate()
+    gone = cluster.ask(heartbeat(member, 1))
+    await turns()
+    assert code(gone) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_what_a_new_leader_has_above_the_high_watermark_is_not_told_before_it_is_committed(
-    tmp_path: Path,
+async def test_what_a_new_leader_has_above_the_high_watermark_is_not_told_before_it_is_committed(
+    cluster: Cluster,
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.answered(commit(5))
-        lost = cluster.ask(commit(9))
-        cluster.metadata.apply(change(leader=1))
-        assert code(lost) is ErrorCode.NOT_COORDINATOR
-        await cluster.active()
+    await cluster.answered(commit(5))
+    lost = cluster.ask(commit(9))
+    cluster.metadata.apply(change(leader=1))
+    assert code(lost) is ErrorCode.NOT_COORDINATOR
+    await cluster.active()
 
-        assert await cluster.offset() == 5
-        waits = cluster.ask(fetch(require_stable=True))
-        await turns()
-        assert not waits.done()
-        await cluster.replicate()
-        assert (await waits).topics[0].partitions[0].committed_offset == 9
-
-    run(tmp_path, test)
+    assert await cluster.offset() == 5
+    waits = cluster.ask(fetch(require_stable=True))
+    await turns()
+    assert not waits.done()
+    await cluster.replicate()
+    assert (await waits).topics[0].partitions[0].committed_offset == 9
 
 
-def test_load_damaged_is_no_empty_list_of_groups(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_load_damaged_is_no_empty_list_of_groups(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.answered(commit(5))
-        assert cluster.partition.log is not None
-        (segment,) = cluster.partition.log.files.directory.glob("*.log")
-        data = bytearray(segment.read_bytes())
-        data[80] ^= 1
-        segment.write_bytes(data)
-        cluster.partition.log.tail.clear()
+    await cluster.answered(commit(5))
+    assert cluster.partition.log is not None
+    (segment,) = cluster.partition.log.files.directory.glob("*.log")
+    data = bytearray(segment.read_bytes())
+    data[80] ^= 1
+    segment.write_bytes(data)
+    cluster.partition.log.tail.clear()
 
-        cluster.metadata.apply(change(leader=1))
-        await until(lambda: cluster.state is ShardState.FAILED)
+    cluster.metadata.apply(change(leader=1))
+    await until(lambda: cluster.state is ShardState.FAILED)
 
-        assert code(cluster.ask(fetch())) is ErrorCode.NOT_COORDINATOR
-        assert ": record batch at offset 0 has a wrong CRC" in caplog.text
-
-    run(tmp_path, test)
+    assert code(cluster.ask(fetch())) is ErrorCode.NOT_COORDINATOR
+    assert ": record batch at offset 0 has a wrong CRC" in caplog.text
 
 
 @pytest.fixture
@@ -463,124 +434,110 @@ async def with_commits(cluster: Cluster) -> None:
     assert len(cluster.partition.log.state.segments.closed) > 3
 
 
-def test_coordinator_dies_loading(tmp_path: Path, gate: asyncio.Event) -> None:
-    async def test(cluster: Cluster) -> None:
-        await with_commits(cluster)
-        cluster.metadata.apply(change(leader=1))
-        for request in (commit(), fetch(), join("a"), sync("m", 1), heartbeat("m", 1)):
-            assert code(cluster.ask(request)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+async def test_coordinator_dies_loading(cluster: Cluster, gate: asyncio.Event) -> None:
+    await with_commits(cluster)
+    cluster.metadata.apply(change(leader=1))
+    for request in (commit(), fetch(), join("a"), sync("m", 1), heartbeat("m", 1)):
+        assert code(cluster.ask(request)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-        cluster.fail_directory()
+    cluster.fail_directory()
 
-        for request in (commit(), fetch(), join("a"), sync("m", 1), heartbeat("m", 1)):
-            assert code(cluster.ask(request)) is ErrorCode.NOT_COORDINATOR
-        assert cluster.coordinator.is_offline(0)
-        gate.set()
-        await turns()
-        assert cluster.state is None
-
-    run(tmp_path, test)
+    for request in (commit(), fetch(), join("a"), sync("m", 1), heartbeat("m", 1)):
+        assert code(cluster.ask(request)) is ErrorCode.NOT_COORDINATOR
+    assert cluster.coordinator.is_offline(0)
+    gate.set()
+    await turns()
+    assert cluster.state is None
 
 
-def test_compact_under_load_of_shard(tmp_path: Path, gate: asyncio.Event) -> None:
-    async def test(cluster: Cluster) -> None:
-        await with_commits(cluster)
-        log = cluster.partition.log
-        assert log is not None
-        before = sum(each.size for each in log.state.segments.closed)
-        cluster.metadata.apply(change(leader=1))
-        await turns()
-        assert cluster.state is ShardState.LOADING
-        host = cluster.host
+async def test_compact_under_load_of_shard(cluster: Cluster, gate: asyncio.Event) -> None:
+    await with_commits(cluster)
+    log = cluster.partition.log
+    assert log is not None
+    before = sum(each.size for each in log.state.segments.closed)
+    cluster.metadata.apply(change(leader=1))
+    await turns()
+    assert cluster.state is ShardState.LOADING
+    host = cluster.host
 
-        async def write_checkpoint(_log_dir: LogDir) -> None:
-            pass
+    async def write_checkpoint(_log_dir: LogDir) -> None:
+        pass
 
-        cleaner = LogCleaner(
-            host.log_dirs,
-            host.manager,
-            write_checkpoint,
-            environment=replace(system_environment(), compactor=Here),
-            settings=CleanerSettings(backoff_ms=5),
-        )
-        cleaner.start()
-        try:
-            await until(lambda: log.state.disk.cleaned_to == log.state.active.base_offset)
-        finally:
-            await cleaner.stop()
-        assert sum(each.size for each in log.state.segments.closed) < before / 10
-        assert cluster.state is ShardState.LOADING
-        gate.set()
-        await cluster.active()
+    cleaner = LogCleaner(
+        host.log_dirs,
+        host.manager,
+        write_checkpoint,
+        environment=replace(system_environment(), compactor=Here),
+        settings=CleanerSettings(backoff_ms=5),
+    )
+    cleaner.start()
+    try:
+        await until(lambda: log.state.disk.cleaned_to == log.state.active.base_offset)
+    finally:
+        await cleaner.stop()
+    assert sum(each.size for each in log.state.segments.closed) < before / 10
+    assert cluster.state is ShardState.LOADING
+    gate.set()
+    await cluster.active()
 
-        assert await cluster.offset() == 59
-        await cluster.answered(commit(60))
-        assert await cluster.offset() == 60
-
-    run(tmp_path, test)
+    assert await cluster.offset() == 59
+    await cluster.answered(commit(60))
+    assert await cluster.offset() == 60
 
 
-def test_requests_wait_while_the_replica_changes_its_directory_and_nobody_hears_of_it(
-    tmp_path: Path,
+async def test_requests_wait_while_the_replica_changes_its_directory_and_nobody_hears_of_it(
+    cluster: Cluster,
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        member = await stable(cluster)
-        end = cluster.end
-        await cluster.replicate()
-        cluster.partition.hold()
+    member = await stable(cluster)
+    end = cluster.end
+    await cluster.replicate()
+    cluster.partition.hold()
 
-        futures = [cluster.ask(commit(5)), cluster.ask(heartbeat(member, 1))]
-        cluster.ask(commit(6)).cancel()
-        await turns()
-        assert not any(future.done() for future in futures)
-        assert cluster.end == end
-        cluster.partition.release()
-        await cluster.replicate()
+    futures = [cluster.ask(commit(5)), cluster.ask(heartbeat(member, 1))]
+    cluster.ask(commit(6)).cancel()
+    await turns()
+    assert not any(future.done() for future in futures)
+    assert cluster.end == end
+    cluster.partition.release()
+    await cluster.replicate()
 
-        await turns()
-        assert [code(future) for future in futures] == [ErrorCode.NONE] * 2
-        assert await cluster.offset() == 5
-
-    run(tmp_path, test)
+    await turns()
+    assert [code(future) for future in futures] == [ErrorCode.NONE] * 2
+    assert await cluster.offset() == 5
 
 
-def test_member_whose_client_hung_up_while_it_joined_is_forgotten(tmp_path: Path) -> None:
-    async def test(cluster: Cluster) -> None:
-        member = await cluster.joined()
-        parked = cluster.ask(join("a", member))
-        await turns()
-        assert not parked.done()
+@pytest.mark.stage(initial_rebalance_delay_ms=3_000)
+async def test_member_whose_client_hung_up_while_it_joined_is_forgotten(cluster: Cluster) -> None:
+    member = await cluster.joined()
+    parked = cluster.ask(join("a", member))
+    await turns()
+    assert not parked.done()
 
-        parked.cancel()
-        await turns()
+    parked.cancel()
+    await turns()
 
-        assert cluster.coordinator.waiting_count == 0
-        again = await cluster.answered(join("a", member))
-        assert again.error_code is ErrorCode.UNKNOWN_MEMBER_ID
-
-    run(tmp_path, test, initial_rebalance_delay_ms=3_000)
+    assert cluster.coordinator.waiting_count == 0
+    again = await cluster.answered(join("a", member))
+    assert again.error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_offsets_of_a_deleted_topic_are_gone_also_when_the_coordinator_was_away(
-    tmp_path: Path,
+async def test_offsets_of_a_deleted_topic_are_gone_also_when_the_coordinator_was_away(
+    cluster: Cluster,
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        again = TopicId(named_uuid("orders again"))
-        await cluster.answered(commit(5))
-        recreated: list[Record] = [
-            RemoveTopicRecord(topic_id=ORDERS),
-            topic("orders", again),
-            partition_record((2,), (D2,), topic_id=again),
-        ]
-        cluster.metadata.apply(change(leader=2))
-        cluster.metadata.apply(*recreated)
-        cluster.metadata.apply(change(leader=1))
-        await cluster.active()
-        await turns()
-        await cluster.replicate()
-        assert await cluster.offset(require_stable=True) == -1
-
-    run(tmp_path, test)
+    again = TopicId(named_uuid("orders again"))
+    await cluster.answered(commit(5))
+    recreated: list[Record] = [
+        RemoveTopicRecord(topic_id=ORDERS),
+        topic("orders", again),
+        partition_record((2,), (D2,), topic_id=again),
+    ]
+    cluster.metadata.apply(change(leader=2))
+    cluster.metadata.apply(*recreated)
+    cluster.metadata.apply(change(leader=1))
+    await cluster.active()
+    await turns()
+    await cluster.replicate()
+    assert await cluster.offset(require_stable=True) == -1
 
 
 # What takes long
@@ -620,63 +577,56 @@ async def target_in_work(cluster: Cluster, computing: threading.Event) -> None:
     await cluster.answered(consumer_join("b"))
 
 
-def test_nobody_waits_while_a_target_is_computed(
-    tmp_path: Path, computing: threading.Event
+@pytest.mark.stage(consumer_assignment_interval_ms=0)
+async def test_nobody_waits_while_a_target_is_computed(
+    cluster: Cluster, computing: threading.Event
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        await target_in_work(cluster, computing)
-        committed = await cluster.answered(commit(5))
-        assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
-        before = cluster.end
+    await target_in_work(cluster, computing)
+    committed = await cluster.answered(commit(5))
+    assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
+    before = cluster.end
 
-        computing.set()
+    computing.set()
 
-        await until(lambda: cluster.end > before)
-
-    run(tmp_path, test, consumer_assignment_interval_ms=0)
+    await until(lambda: cluster.end > before)
 
 
-def test_what_is_computed_when_the_leadership_ends_is_thrown_away(
-    tmp_path: Path, computing: threading.Event
+@pytest.mark.stage(consumer_assignment_interval_ms=0)
+async def test_what_is_computed_when_the_leadership_ends_is_thrown_away(
+    cluster: Cluster, computing: threading.Event
 ) -> None:
-    async def test(cluster: Cluster) -> None:
-        await target_in_work(cluster, computing)
-        before = cluster.end
+    await target_in_work(cluster, computing)
+    before = cluster.end
 
-        cluster.metadata.apply(change(leader=2))
-        cluster.metadata.apply(change(leader=1))
-        await cluster.active()
-        computing.set()
-        await turns()
+    cluster.metadata.apply(change(leader=2))
+    cluster.metadata.apply(change(leader=1))
+    await cluster.active()
+    computing.set()
+    await turns()
 
-        assert cluster.end == before
-
-    run(tmp_path, test, consumer_assignment_interval_ms=0)
+    assert cluster.end == before
 
 
 # Many groups
 
 
-def test_groups_are_asked_for_where_they_are(tmp_path: Path) -> None:
-    async def test(cluster: Cluster) -> None:
-        await stable(cluster)
+async def test_groups_are_asked_for_where_they_are(cluster: Cluster) -> None:
+    await stable(cluster)
 
-        def describe(groups: tuple[str, ...]) -> requests.Request:
-            return requests.DescribeGroups(groups=groups)
+    def describe(groups: tuple[str, ...]) -> requests.Request:
+        return requests.DescribeGroups(groups=groups)
 
-        ((groups, described),) = await cluster.coordinator.submit_each([GROUP, "h"], describe)
-        assert groups == (GROUP, "h")
-        assert [group.group_state for group in described.groups] == ["Stable", "Dead"]
-        (listed,) = await cluster.coordinator.submit_to_all(requests.ListGroups())
-        assert listed.groups == (responses.ListedGroup(GROUP, "consumer", "Stable", "Classic"),)
+    ((groups, described),) = await cluster.coordinator.submit_each([GROUP, "h"], describe)
+    assert groups == (GROUP, "h")
+    assert [group.group_state for group in described.groups] == ["Stable", "Dead"]
+    (listed,) = await cluster.coordinator.submit_to_all(requests.ListGroups())
+    assert listed.groups == (responses.ListedGroup(GROUP, "consumer", "Stable", "Classic"),)
 
-        cluster.metadata.apply(change(leader=1))
-        with pytest.raises(KafkaError) as refused:
-            cluster.coordinator.submit_to_all(requests.ListGroups())
-        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        cluster.metadata.apply(change(leader=2))
-        ((_, error),) = await cluster.coordinator.submit_each([GROUP], describe)
-        assert error.code is ErrorCode.NOT_COORDINATOR
-        assert await cluster.coordinator.submit_to_all(requests.ListGroups()) == []
-
-    run(tmp_path, test)
+    cluster.metadata.apply(change(leader=1))
+    with pytest.raises(KafkaError) as refused:
+        cluster.coordinator.submit_to_all(requests.ListGroups())
+    assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.metadata.apply(change(leader=2))
+    ((_, error),) = await cluster.coordinator.submit_each([GROUP], describe)
+    assert error.code is ErrorCode.NOT_COORDINATOR
+    assert await cluster.coordinator.submit_to_all(requests.ListGroups()) == []

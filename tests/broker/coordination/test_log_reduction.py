@@ -62,8 +62,12 @@ def left(reduction: LogReduction) -> list[Written]:
     return [(r.key.decode(), r.value and r.value.decode()) for r in reduction.records()]
 
 
-def test_last_record_of_each_key_stays_in_the_order_of_the_log() -> None:
-    log = Log()
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def test_last_record_of_each_key_stays_in_the_order_of_the_log(log: Log) -> None:
     log.add(("a", "1"), ("b", "1"), ("c", "1"))
     log.add(("a", "2"), ("c", None), gap=5)
 
@@ -74,8 +78,7 @@ def test_last_record_of_each_key_stays_in_the_order_of_the_log() -> None:
     assert reduction.record_count == 5
 
 
-def test_what_lies_above_the_high_watermark_is_kept_whole() -> None:
-    log = Log()
+def test_what_lies_above_the_high_watermark_is_kept_whole(log: Log) -> None:
     log.add(("a", "1"), ("b", "1"))
     log.add(("a", "2"))
     log.add(("a", None), ("b", "2"))
@@ -89,8 +92,7 @@ def test_what_lies_above_the_high_watermark_is_kept_whole() -> None:
     ]
 
 
-def test_piece_that_begins_in_front_of_what_was_read_repeats_nothing() -> None:
-    log = Log()
+def test_piece_that_begins_in_front_of_what_was_read_repeats_nothing(log: Log) -> None:
     log.add(("a", "1"), ("b", "1"))
     first = len(log.data)
     log.add(("a", "2"))
@@ -102,8 +104,7 @@ def test_piece_that_begins_in_front_of_what_was_read_repeats_nothing() -> None:
     assert reduction.record_count == 3
 
 
-def test_records_of_a_transaction_count_from_its_marker_on() -> None:
-    log = Log()
+def test_records_of_a_transaction_count_from_its_marker_on(log: Log) -> None:
     log.add(("a", "committed"), producer=1)
     log.add(("b", "aborted"), producer=2)
     log.add(("c", "open"), producer=3)
@@ -120,8 +121,7 @@ def test_records_of_a_transaction_count_from_its_marker_on() -> None:
 
 
 @pytest.mark.parametrize("high_watermark", range(5))
-def test_record_of_a_transaction_replaces_none_that_is_newer(high_watermark: int) -> None:
-    log = Log()
+def test_record_of_a_transaction_replaces_none_that_is_newer(log: Log, high_watermark: int) -> None:
     log.add(("a", "older"), producer=1)
     log.add(("b", "gone"), producer=2)
     log.add(("a", "newer"), ("b", None))
@@ -135,8 +135,7 @@ def test_record_of_a_transaction_replaces_none_that_is_newer(high_watermark: int
 
 
 @pytest.mark.parametrize("at", [17, 70])
-def test_damaged_batch_is_never_taken_for_a_short_log(at: int) -> None:
-    log = Log()
+def test_damaged_batch_is_never_taken_for_a_short_log(log: Log, at: int) -> None:
     log.add(("a", "1"), ("b", "1"))
     data = bytearray(log.data)
     data[at] ^= 1

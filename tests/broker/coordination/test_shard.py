@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -147,8 +147,10 @@ def new_service(host: Host, cache: MetadataCache, wall_ms: Callable[[], int]) ->
     return Service(TOPIC, host.registry, cache, context)
 
 
-def run(tmp_path: Path, test: Any, isr: tuple[int, ...] = (1, 2)) -> None:
-    led_topic.run(lambda: LedTopic(tmp_path, TOPIC, new_service), test, isr)
+@pytest.fixture
+async def led(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Led]:
+    async with led_topic.leading(LedTopic(tmp_path, TOPIC, new_service), **options) as led:
+        yield led
 
 
 async def value(led: Led, name: str = "a") -> int:
@@ -168,151 +170,119 @@ async def lead_anew(led: Led) -> None:
     await led.active()
 
 
-def test_request_is_answered_when_the_high_watermark_has_passed_its_records(
-    tmp_path: Path,
-) -> None:
-    async def test(led: Led) -> None:
-        told = led.submit("a", Add(amount=3))
-        assert led.end == 1
-        await turns()
-        assert not told.done()
+async def test_request_is_answered_when_the_high_watermark_has_passed_its_records(led: Led) -> None:
+    told = led.submit("a", Add(amount=3))
+    assert led.end == 1
+    await turns()
+    assert not told.done()
 
-        await led.replicate()
+    await led.replicate()
 
-        assert told.result() == 3
-
-    run(tmp_path, test)
+    assert told.result() == 3
 
 
-def test_new_leadership_loads_the_state_from_the_log(tmp_path: Path) -> None:
-    async def test(led: Led) -> None:
-        led.submit("a", Add(amount=3))
-        led.submit("a", Add(amount=4))
-        led.submit("b", Add(name="b"))
-        await led.replicate()
+async def test_new_leadership_loads_the_state_from_the_log(led: Led) -> None:
+    led.submit("a", Add(amount=3))
+    led.submit("a", Add(amount=4))
+    led.submit("b", Add(name="b"))
+    await led.replicate()
 
-        await lead_anew(led)
+    await lead_anew(led)
 
-        assert (await value(led), await value(led, "b")) == (7, 1)
-
-    run(tmp_path, test)
+    assert (await value(led), await value(led, "b")) == (7, 1)
 
 
-def test_parked_request_is_answered_with_the_decision_that_names_its_ticket(
-    tmp_path: Path,
-) -> None:
-    async def test(led: Led) -> None:
-        parked = led.submit("a", Add(at_least=3))
-        await led.replicate()
-        assert not parked.done()
-        assert led.coordinator.waiting_count == 1
+async def test_parked_request_is_answered_with_the_decision_that_names_its_ticket(led: Led) -> None:
+    parked = led.submit("a", Add(at_least=3))
+    await led.replicate()
+    assert not parked.done()
+    assert led.coordinator.waiting_count == 1
 
-        led.submit("a", Add(amount=2))
-        await led.replicate()
+    led.submit("a", Add(amount=2))
+    await led.replicate()
 
-        assert parked.result() == 3
-        set_forward(PATIENCE_MS / 1000)
-        await turns()
-        assert led.state is ShardState.ACTIVE, "the timer was taken away"
-
-    run(tmp_path, test)
+    assert parked.result() == 3
+    set_forward(PATIENCE_MS / 1000)
+    await turns()
+    assert led.state is ShardState.ACTIVE, "the timer was taken away"
 
 
-def test_timer_answers_a_parked_request(tmp_path: Path) -> None:
-    async def test(led: Led) -> None:
-        parked = led.submit("a", Add(at_least=3))
-        await led.replicate()
-        set_forward(PATIENCE_MS / 1000 - 0.1)
-        await turns()
-        assert not parked.done()
+async def test_timer_answers_a_parked_request(led: Led) -> None:
+    parked = led.submit("a", Add(at_least=3))
+    await led.replicate()
+    set_forward(PATIENCE_MS / 1000 - 0.1)
+    await turns()
+    assert not parked.done()
 
-        set_forward(0.2)
-        await turns()
+    set_forward(0.2)
+    await turns()
 
-        assert code(parked) is ErrorCode.REQUEST_TIMED_OUT
-
-    run(tmp_path, test)
+    assert code(parked) is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_end_of_the_leadership_answers_parked_requests_in_the_same_turn(tmp_path: Path) -> None:
-    async def test(led: Led) -> None:
-        parked = led.submit("a", Add(at_least=3))
-        await led.replicate()
+async def test_end_of_the_leadership_answers_parked_requests_in_the_same_turn(led: Led) -> None:
+    parked = led.submit("a", Add(at_least=3))
+    await led.replicate()
 
-        led.metadata.apply(change(leader=2))
+    led.metadata.apply(change(leader=2))
 
-        assert code(parked) is ErrorCode.NOT_COORDINATOR
-        assert code(led.submit("a", Add())) is ErrorCode.NOT_COORDINATOR
-
-    run(tmp_path, test)
+    assert code(parked) is ErrorCode.NOT_COORDINATOR
+    assert code(led.submit("a", Add())) is ErrorCode.NOT_COORDINATOR
 
 
-def test_request_of_a_client_that_hung_up_is_parked_no_longer(tmp_path: Path) -> None:
-    async def test(led: Led) -> None:
-        parked = led.submit("a", Add(at_least=3))
-        await led.replicate()
+async def test_request_of_a_client_that_hung_up_is_parked_no_longer(led: Led) -> None:
+    parked = led.submit("a", Add(at_least=3))
+    await led.replicate()
 
-        parked.cancel()
-        await turns()
+    parked.cancel()
+    await turns()
 
-        assert led.coordinator.waiting_count == 0
-        seen: list[object] = []
-        led.coordinator.run(lambda counters: Decision(event=seen.append(counters.parked)))
-        assert seen == [{}]
-
-    run(tmp_path, test)
+    assert led.coordinator.waiting_count == 0
+    seen: list[object] = []
+    led.coordinator.run(lambda counters: Decision(event=seen.append(counters.parked)))
+    assert seen == [{}]
 
 
-def test_refused_append_changes_nothing_and_its_error_comes_from_the_table(
-    tmp_path: Path,
-) -> None:
-    async def test(led: Led) -> None:
-        assert code(led.submit("a", Add())) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        ended = led.coordinator.end_transaction(0, P, Marker(COMMIT, 0))
-        assert code(ended) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert led.end == 0
-
-    run(tmp_path, test, isr=(1,))
+@pytest.mark.stage(isr=(1,))
+async def test_refused_append_changes_nothing_and_its_error_comes_from_the_table(led: Led) -> None:
+    assert code(led.submit("a", Add())) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    ended = led.coordinator.end_transaction(0, P, Marker(COMMIT, 0))
+    assert code(ended) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert led.end == 0
 
 
 @pytest.mark.parametrize("is_loaded_between", [False, True])
 @pytest.mark.parametrize(("kind", "expected"), [(COMMIT, 5), (ABORT, 1)])
-def test_records_of_a_transaction_count_from_its_marker_on(
-    tmp_path: Path, kind: int, expected: int, is_loaded_between: bool
+async def test_records_of_a_transaction_count_from_its_marker_on(
+    led: Led, kind: int, expected: int, is_loaded_between: bool
 ) -> None:
-    async def test(led: Led) -> None:
-        led.submit("a", Add())
-        led.submit("a", Add(amount=4, producer=P))
-        other = led.submit("b", Add(name="b", amount=9, producer=Producer(8, 0)))
-        await led.replicate()
-        assert other.result() == 9
-        assert led.partition.log is not None
-        assert led.partition.log.producers.first_open_offset == 1
-        if is_loaded_between:
-            await lead_anew(led)
-        assert await value(led) == 1
-
-        ended = led.coordinator.end_transaction(0, P, Marker(kind, 3))
-        await turns()
-        assert not ended.done()
-        await led.replicate()
-
-        assert ended.result() is None
-        entry = led.partition.log.producers.entry(P.producer_id)
-        assert entry is not None
-        assert entry.coordinator_epoch == 3
-        assert led.partition.log.producers.first_open_offset == 2, "the other one is open"
-        assert (await value(led), await value(led, "b")) == (expected, 0)
+    led.submit("a", Add())
+    led.submit("a", Add(amount=4, producer=P))
+    other = led.submit("b", Add(name="b", amount=9, producer=Producer(8, 0)))
+    await led.replicate()
+    assert other.result() == 9
+    assert led.partition.log is not None
+    assert led.partition.log.producers.first_open_offset == 1
+    if is_loaded_between:
         await lead_anew(led)
-        assert (await value(led), await value(led, "b")) == (expected, 0)
+    assert await value(led) == 1
 
-    run(tmp_path, test)
+    ended = led.coordinator.end_transaction(0, P, Marker(kind, 3))
+    await turns()
+    assert not ended.done()
+    await led.replicate()
+
+    assert ended.result() is None
+    entry = led.partition.log.producers.entry(P.producer_id)
+    assert entry is not None
+    assert entry.coordinator_epoch == 3
+    assert led.partition.log.producers.first_open_offset == 2, "the other one is open"
+    assert (await value(led), await value(led, "b")) == (expected, 0)
+    await lead_anew(led)
+    assert (await value(led), await value(led, "b")) == (expected, 0)
 
 
-def test_marker_for_a_partition_that_is_led_elsewhere_is_refused(tmp_path: Path) -> None:
-    async def test(led: Led) -> None:
-        with pytest.raises(KafkaError) as caught:
-            led.coordinator.end_transaction(1, P, Marker(COMMIT, 0))
-        assert caught.value.code is ErrorCode.NOT_COORDINATOR
-
-    run(tmp_path, test)
+async def test_marker_for_a_partition_that_is_led_elsewhere_is_refused(led: Led) -> None:
+    with pytest.raises(KafkaError) as caught:
+        led.coordinator.end_transaction(1, P, Marker(COMMIT, 0))
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR

@@ -6,7 +6,7 @@ import asyncio
 
 from broker.coordination.core import Timer
 from broker.coordination.timers import SPARE_ENTRIES, Key, ShardTimers
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import set_forward, turns
 
 
 class Clock:
@@ -28,69 +28,57 @@ class Clock:
         self.timers.set([Timer((name,), None if in_ms is None else self.now_ms() + in_ms)])
 
 
-def test_timers_fire_in_their_order_and_those_put_off_at_their_new_time() -> None:
-    async def test() -> None:
-        clock = Clock()
-        clock.set("late", 30_000)
-        clock.set("first", 10_000)
-        clock.set("put off", 10_000)
-        clock.set("earlier", 60_000)
-        clock.set("gone", 10_000)
-        clock.set("put off", 20_000)
-        clock.set("earlier", 25_000)
-        clock.set("gone", None)
+async def test_timers_fire_in_their_order_and_those_put_off_at_their_new_time() -> None:
+    clock = Clock()
+    clock.set("late", 30_000)
+    clock.set("first", 10_000)
+    clock.set("put off", 10_000)
+    clock.set("earlier", 60_000)
+    clock.set("gone", 10_000)
+    clock.set("put off", 20_000)
+    clock.set("earlier", 25_000)
+    clock.set("gone", None)
 
-        for seconds, fired in ((11, ["first"]), (10, ["put off"]), (5, ["earlier"]), (5, ["late"])):
-            set_forward(seconds)
-            await turns()
-            assert clock.fired == [(name,) for name in fired]
-            clock.fired.clear()
-        assert len(clock.timers) == 0
-
-    run_adjustable(test())
-
-
-def test_timer_that_is_put_off_again_and_again_takes_no_memory() -> None:
-    async def test() -> None:
-        clock = Clock()
-        for number in range(1000):
-            clock.set("session", 10_000 + number)
-            clock.set("other", 50_000 - number)
-
-        assert len(clock.timers._heap) <= 4 + SPARE_ENTRIES
-        set_forward(12)
+    for seconds, fired in ((11, ["first"]), (10, ["put off"]), (5, ["earlier"]), (5, ["late"])):
+        set_forward(seconds)
         await turns()
-        assert clock.fired == [("session",)]
+        assert clock.fired == [(name,) for name in fired]
+        clock.fired.clear()
+    assert len(clock.timers) == 0
 
-    run_adjustable(test())
+
+async def test_timer_that_is_put_off_again_and_again_takes_no_memory() -> None:
+    clock = Clock()
+    for number in range(1000):
+        clock.set("session", 10_000 + number)
+        clock.set("other", 50_000 - number)
+
+    assert len(clock.timers._heap) <= 4 + SPARE_ENTRIES
+    set_forward(12)
+    await turns()
+    assert clock.fired == [("session",)]
 
 
-def test_nothing_fires_after_the_end() -> None:
-    async def test() -> None:
+async def test_nothing_fires_after_the_end() -> None:
+    clock = Clock()
+    clock.set("one", 10)
+    clock.timers.clear()
+    set_forward(1)
+    await turns()
+    assert clock.fired == []
+
+
+async def test_a_wall_clock_that_is_set_moves_no_timer() -> None:
+    for step_ms in (-3_600_000, 3_600_000):
         clock = Clock()
-        clock.set("one", 10)
-        clock.timers.clear()
-        set_forward(1)
+        clock.set("session", 10_000)
+
+        clock.ahead_ms = step_ms
+        clock.set("other", 8_000)
+        set_forward(9)
         await turns()
-        assert clock.fired == []
+        assert clock.fired == [("other",)]
 
-    run_adjustable(test())
-
-
-def test_a_wall_clock_that_is_set_moves_no_timer() -> None:
-    async def test() -> None:
-        for step_ms in (-3_600_000, 3_600_000):
-            clock = Clock()
-            clock.set("session", 10_000)
-
-            clock.ahead_ms = step_ms
-            clock.set("other", 8_000)
-            set_forward(9)
-            await turns()
-            assert clock.fired == [("other",)]
-
-            set_forward(2)
-            await turns()
-            assert clock.fired == [("other",), ("session",)]
-
-    run_adjustable(test())
+        set_forward(2)
+        await turns()
+        assert clock.fired == [("other",), ("session",)]

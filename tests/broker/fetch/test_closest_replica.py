@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.fetch.closest_replica import ReplicaView, in_rack
-from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
+from broker.replica.client_requests import FetchResult, OffsetQuery
 from broker.replica.partition import Partition
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
-    TOPIC_ID,
     TP,
     Host,
     Metadata,
@@ -53,7 +54,7 @@ def test_in_the_rack_the_replica_that_goes_furthest_is_chosen_unless_the_leader_
 class Replica:
     """Broker 1 in the east, and broker 2 in the west; one of them leads."""
 
-    def __init__(self, root: Path, leader: BrokerId, *, sends_away: bool) -> None:
+    def __init__(self, root: Path, leader: BrokerId, *, sends_away: bool = True) -> None:
         self.host = Host(root, sends_consumers_away=sends_away)
         self.metadata = Metadata(self.host.manager.roles)
         self.leader = leader
@@ -83,138 +84,100 @@ class Replica:
         log.append_as_follower(data, [header for _, header in iterate_headers(data)])
         await log.written()
 
-    def fetch(
-        self,
-        offset: int = 0,
-        *,
-        rack: str | None = None,
-        replica_id: BrokerId = CONSUMER,
-        any_replica: bool = True,
-        max_wait_ms: int = 0,
-    ) -> asyncio.Future[list[FetchResult]]:
-        params = FetchParams(
-            replica_id=replica_id,
-            replica_epoch=-1,
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            any_replica=any_replica,
-            rack=rack,
-        )
-        wanted = FetchEntry(
-            topic_partition=TP,
-            topic_id=TOPIC_ID,
-            fetch_offset=offset,
-            partition_max_bytes=1 << 20,
-        )
-        return self.host.manager.fetches.fetch(params, [wanted])
+    def fetch(self, offset: int = 0, **how: Any) -> asyncio.Future[list[FetchResult]]:
+        params = fetch_params(**{"any_replica": True} | how)
+        return self.host.manager.fetches.fetch(params, [fetch_entry(offset)])
 
-    async def fetched(self, offset: int = 0, **how: object) -> FetchResult:
-        (result,) = await asyncio.wait_for(self.fetch(offset, **how), DEADLINE_S)  # type: ignore[arg-type]
+    async def fetched(self, offset: int = 0, **how: Any) -> FetchResult:
+        (result,) = await asyncio.wait_for(self.fetch(offset, **how), DEADLINE_S)
         return result
 
 
-def run(
-    tmp_path: Path,
-    test: Callable[[Replica], Awaitable[None]],
-    *,
-    leader: BrokerId,
-    sends_away: bool = True,
+@pytest.fixture
+async def replica(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Replica]:
+    replica = Replica(tmp_path, **options)
+    await replica.start()
+    try:
+        yield replica
+    finally:
+        await replica.host.stop()
+
+
+@pytest.mark.stage(leader=ONE)
+async def test_leader_names_the_in_sync_replica_in_the_rack_that_has_the_offset(
+    replica: Replica,
 ) -> None:
-    async def main() -> None:
-        replica = Replica(tmp_path, leader, sends_away=sends_away)
-        await replica.start()
-        try:
-            await asyncio.wait_for(test(replica), 2 * DEADLINE_S)
-        finally:
-            await replica.host.stop()
+    await replica.host.produced(batch(3), acks=1)
+    assert (await replica.fetched(2, rack="west")).preferred_read_replica == -1
+    replica.partition.in_sync.follower_fetched(TWO, 3, 7)
 
-    asyncio.run(main())
+    told = await replica.fetched(2, rack="west", max_wait_ms=60_000)
 
-
-def test_leader_names_the_in_sync_replica_in_the_rack_that_has_the_offset(tmp_path: Path) -> None:
-    async def test(replica: Replica) -> None:
-        await replica.host.produced(batch(3), acks=1)
-        assert (await replica.fetched(2, rack="west")).preferred_read_replica == -1
-        replica.partition.in_sync.follower_fetched(TWO, 3, 7)
-
-        told = await replica.fetched(2, rack="west", max_wait_ms=60_000)
-
-        assert (told.preferred_read_replica, told.records_size) == (2, 0)
-        assert told.high_watermark == 3
-        for rack in ("east", "north", None):
-            here = await replica.fetched(2, rack=rack)
-            assert here.preferred_read_replica == -1
-            assert here.records_size > 0
-
-    run(tmp_path, test, leader=ONE)
-
-
-def test_without_a_selector_the_leader_serves_everybody(tmp_path: Path) -> None:
-    async def test(replica: Replica) -> None:
-        await replica.host.produced(batch(3), acks=1)
-        replica.partition.in_sync.follower_fetched(TWO, 3, 7)
-        here = await replica.fetched(2, rack="west")
+    assert (told.preferred_read_replica, told.records_size) == (2, 0)
+    assert told.high_watermark == 3
+    for rack in ("east", "north", None):
+        here = await replica.fetched(2, rack=rack)
         assert here.preferred_read_replica == -1
         assert here.records_size > 0
 
-    run(tmp_path, test, leader=ONE, sends_away=False)
+
+@pytest.mark.stage(leader=ONE, sends_away=False)
+async def test_without_a_selector_the_leader_serves_everybody(replica: Replica) -> None:
+    await replica.host.produced(batch(3), acks=1)
+    replica.partition.in_sync.follower_fetched(TWO, 3, 7)
+    here = await replica.fetched(2, rack="west")
+    assert here.preferred_read_replica == -1
+    assert here.records_size > 0
 
 
-def test_follower_serves_consumers_up_to_the_high_watermark_it_knows(tmp_path: Path) -> None:
-    async def test(replica: Replica) -> None:
-        await replica.follow(3)
-        waiting = replica.fetch(0, max_wait_ms=60_000)
-        await asyncio.sleep(0)
-        assert not waiting.done()
-
-        replica.partition.leader_says(3)
-
-        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
-        assert (result.error_code, result.high_watermark) == (ErrorCode.NONE, 3)
-        assert result.records_size == len(batch(3))
-        refused = await replica.fetched(0, any_replica=False)
-        assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    run(tmp_path, test, leader=TWO)
-
-
-def test_follower_sends_consumers_to_the_leader_where_nobody_sends_them_here(
-    tmp_path: Path,
+@pytest.mark.stage(leader=TWO)
+async def test_follower_serves_consumers_up_to_the_high_watermark_it_knows(
+    replica: Replica,
 ) -> None:
-    async def test(replica: Replica) -> None:
-        await replica.follow(3)
-        refused = await replica.fetched(0)
-        assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert refused.leader_hint is not None
+    await replica.follow(3)
+    waiting = replica.fetch(0, max_wait_ms=60_000)
+    await asyncio.sleep(0)
+    assert not waiting.done()
 
-    run(tmp_path, test, leader=TWO, sends_away=False)
+    replica.partition.leader_says(3)
 
-
-def test_follower_that_left_the_isr_sends_consumers_back(tmp_path: Path) -> None:
-    async def test(replica: Replica) -> None:
-        await replica.follow(3)
-        assert (await replica.fetched(0)).error_code is ErrorCode.NONE
-        replica.metadata.apply(change(isr=(2,)))
-        assert (await replica.fetched(0)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    run(tmp_path, test, leader=TWO)
+    (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+    assert (result.error_code, result.high_watermark) == (ErrorCode.NONE, 3)
+    assert result.records_size == len(batch(3))
+    refused = await replica.fetched(0, any_replica=False)
+    assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_tool_sees_all_that_a_follower_has_and_no_lag_where_there_is_none(
-    tmp_path: Path,
+@pytest.mark.stage(leader=TWO, sends_away=False)
+async def test_follower_sends_consumers_to_the_leader_where_nobody_sends_them_here(
+    replica: Replica,
 ) -> None:
-    async def test(replica: Replica) -> None:
-        await replica.follow(3)
+    await replica.follow(3)
+    refused = await replica.fetched(0)
+    assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refused.leader_hint is not None
 
-        result = await replica.fetched(0, replica_id=TOOL)
 
-        assert result.records_size == len(batch(3))
-        query = OffsetQuery(topic_partition=TP, timestamp=-1)
-        manager = replica.host.manager
-        (latest,) = await manager.offsets.list_offsets([query], TOOL, 0)
-        assert (latest.error_code, latest.offset) == (ErrorCode.NONE, 3)
-        (refused,) = await manager.offsets.list_offsets([query], CONSUMER, 0)
-        assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+@pytest.mark.stage(leader=TWO)
+async def test_follower_that_left_the_isr_sends_consumers_back(replica: Replica) -> None:
+    await replica.follow(3)
+    assert (await replica.fetched(0)).error_code is ErrorCode.NONE
+    replica.metadata.apply(change(isr=(2,)))
+    assert (await replica.fetched(0)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    run(tmp_path, test, leader=TWO)
+
+@pytest.mark.stage(leader=TWO)
+async def test_a_tool_sees_all_that_a_follower_has_and_no_lag_where_there_is_none(
+    replica: Replica,
+) -> None:
+    await replica.follow(3)
+
+    result = await replica.fetched(0, replica_id=TOOL)
+
+    assert result.records_size == len(batch(3))
+    query = OffsetQuery(topic_partition=TP, timestamp=-1)
+    manager = replica.host.manager
+    (latest,) = await manager.offsets.list_offsets([query], TOOL, 0)
+    assert (latest.error_code, latest.offset) == (ErrorCode.NONE, 3)
+    (refused,) = await manager.offsets.list_offsets([query], CONSUMER, 0)
+    assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from broker.replica.client_requests import FetchEntry, FetchParams, SessionFetched, SessionRequest
+from broker.replica.client_requests import FetchEntry, SessionFetched, SessionRequest
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition, TopicPartition
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
@@ -30,7 +31,7 @@ from tests.broker.replicas import (
     partition_record,
     topic,
 )
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import set_forward, turns
 
 FOLLOWER = BrokerId(2)
 FOLLOWER_DIR = directory_id(20)
@@ -42,14 +43,8 @@ def tp(index: int) -> TopicPartition:
 
 
 def entry(index: int, offset: int = 0, *, epoch: int = 0, last_epoch: int = -1) -> FetchEntry:
-    return FetchEntry(
-        topic_partition=tp(index),
-        topic_id=TOPIC_ID,
-        fetch_offset=offset,
-        partition_max_bytes=1 << 20,
-        current_leader_epoch=epoch,
-        last_fetched_epoch=last_epoch,
-    )
+    epochs = {"current_leader_epoch": epoch, "last_fetched_epoch": last_epoch}
+    return fetch_entry(offset, tp(index), **epochs)
 
 
 class Leader:
@@ -91,13 +86,7 @@ class Leader:
         max_wait_ms: int = LONG_MS,
         replica_epoch: int = 7,
     ) -> asyncio.Future[SessionFetched]:
-        params = FetchParams(
-            replica_id=FOLLOWER,
-            replica_epoch=replica_epoch,
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 20,
-        )
+        params = fetch_params(FOLLOWER, replica_epoch=replica_epoch, max_wait_ms=max_wait_ms)
         request = SessionRequest(
             session_id=self.session_id,
             epoch=self.epoch,
@@ -133,322 +122,233 @@ class Leader:
         assert await self.fetched(max_wait_ms=1) == {}
 
 
-def run(tmp_path: Path, scenario: Callable[[Leader], Awaitable[None]], **options: bool) -> None:
-    async def whole() -> None:
-        leader = Leader(tmp_path, **options)
-        try:
-            await scenario(leader)
-        finally:
-            await leader.host.stop()
-
-    run_adjustable(whole())
-
-
-def test_answers_contain_only_what_has_news(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        await leader.quiet()
-        waiting = leader.fetch()
-        await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
-        found = await leader.answer(waiting)
-        assert set(found) == {1}
-        assert found[1][1] > 0
-
-    run(tmp_path, scenario)
+@pytest.fixture
+async def leader(tmp_path: Path, options: dict[str, bool]) -> AsyncIterator[Leader]:
+    has_begun = options.pop("has_begun", True)
+    leader = Leader(tmp_path, **options)
+    try:
+        if has_begun:
+            await leader.start()
+            await leader.begin()
+        yield leader
+    finally:
+        await leader.host.stop()
 
 
-def test_records_that_were_not_taken_are_sent_again(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
-        first = await leader.fetched()
-        assert await leader.fetched() == first
-
-    run(tmp_path, scenario)
+async def test_answers_contain_only_what_has_news(leader: Leader) -> None:
+    await leader.quiet()
+    waiting = leader.fetch()
+    await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
+    found = await leader.answer(waiting)
+    assert set(found) == {1}
+    assert found[1][1] > 0
 
 
-def test_high_watermark_that_moved_is_told_with_the_next_answer(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        produced = leader.host.produce(batch(3), topic_partition=tp(0))
-        assert set(await leader.fetched()) == {0}
-        found = await leader.fetched(entry(0, 3, last_epoch=0), max_wait_ms=20)
-        assert (await asyncio.wait_for(produced, DEADLINE_S))[0].error_code is ErrorCode.NONE
-        assert found == {0: (ErrorCode.NONE, 0, 3)}
-        await leader.quiet()
-
-    run(tmp_path, scenario)
+async def test_records_that_were_not_taken_are_sent_again(leader: Leader) -> None:
+    await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
+    first = await leader.fetched()
+    assert await leader.fetched() == first
 
 
-def test_high_watermark_is_told_at_once_where_followers_serve_consumers(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        leader.host.produce(batch(3), topic_partition=tp(0))
-        assert set(await leader.fetched()) == {0}
-
-        found = await leader.fetched(entry(0, 3, last_epoch=0))
-
-        assert found == {0: (ErrorCode.NONE, 0, 3)}
-        waiting = leader.fetch()
-        await turns()
-        assert not waiting.done()
-        # Some other than the one that was sent last.
-        leader.partition(0).high_watermark = 2
-        leader.partition(0).waiters.replicated(2)
-        answer = await asyncio.wait_for(waiting, DEADLINE_S)
-        assert [each.high_watermark for each in answer.results] == [2]
-
-    run(tmp_path, scenario, sends_consumers_away=True)
+async def test_high_watermark_that_moved_is_told_with_the_next_answer(leader: Leader) -> None:
+    produced = leader.host.produce(batch(3), topic_partition=tp(0))
+    assert set(await leader.fetched()) == {0}
+    found = await leader.fetched(entry(0, 3, last_epoch=0), max_wait_ms=20)
+    assert (await asyncio.wait_for(produced, DEADLINE_S))[0].error_code is ErrorCode.NONE
+    assert found == {0: (ErrorCode.NONE, 0, 3)}
+    await leader.quiet()
 
 
-def test_change_of_the_leader_answers_what_waits_with_an_error(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        waiting = leader.fetch()
-        await turns()
-        leader.metadata.apply(change(leader=2, index=2))
-        found = await leader.answer(waiting)
-        assert {index: code for index, (code, _, _) in found.items()} == {
-            2: ErrorCode.FENCED_LEADER_EPOCH
-        }
-
-    run(tmp_path, scenario)
-
-
-def test_all_partitions_of_a_failed_directory_are_in_one_answer(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        waiting = leader.fetch()
-        await turns()
-        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
-        found = await leader.answer(waiting)
-        assert {index: code for index, (code, _, _) in found.items()} == dict.fromkeys(
-            range(3), ErrorCode.KAFKA_STORAGE_ERROR
-        )
-
-    run(tmp_path, scenario)
-
-
-def test_new_log_start_is_told(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        produced = leader.host.produce(batch(3), topic_partition=tp(0))
-        await leader.fetched()
-        await leader.fetched(entry(0, 3, last_epoch=0), max_wait_ms=20)
-        await produced
-        await leader.quiet()
-        log = leader.partition(0).log
-        assert log is not None
-        log.advance_start_to(2)
-        leader.manager.log_start_moved(log)
-        assert set(await leader.fetched(max_wait_ms=20)) == {0}
-        await leader.quiet()
-
-    run(tmp_path, scenario)
-
-
-def test_quiet_follower_counts_as_caught_up_until_its_last_request(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        set_forward(0.05)
-        before_ms = int(asyncio.get_running_loop().time() * 1000)
-        await leader.quiet()
-        partition = leader.partition(1)
-        assert partition.leader is not None
-        assert partition.leader.followers[FOLLOWER].caught_up_ms < before_ms
-        await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
-        assert partition.leader.followers[FOLLOWER].caught_up_ms >= before_ms
-        assert partition.leader.followers[FOLLOWER].end_offset == 0
-
-    run(tmp_path, scenario)
-
-
-def test_follower_that_fetched_before_the_log_was_there_is_not_taken_for_lagging(
-    tmp_path: Path,
+@pytest.mark.stage(sends_consumers_away=True)
+async def test_high_watermark_is_told_at_once_where_followers_serve_consumers(
+    leader: Leader,
 ) -> None:
-    async def scenario(leader: Leader) -> None:
-        leader.create()
-        # Both in one turn of the loop: no log is there before the second one waits.
-        first = leader.fetch(entry(0), entry(1), entry(2))
-        leader.session_id = first.result().session_id
-        waiting = leader.fetch()
-        assert all(leader.partition(index).log is None for index in range(3))
-        for index in range(3):
-            await leader.host.online(tp(index))
-        await leader.answer(waiting)
-        leader.manager.start()
+    leader.host.produce(batch(3), topic_partition=tp(0))
+    assert set(await leader.fetched()) == {0}
 
-        for _ in range(4):
-            # Nothing is ever written, and the follower asks again and again.
-            set_forward(15.0)
-            await leader.fetched(max_wait_ms=1)
-            await turns()
+    found = await leader.fetched(entry(0, 3, last_epoch=0))
 
-        assert leader.host.proposals.proposed == []
-        for index in range(3):
-            known = leader.partition(index).leader
-            assert known is not None
-            assert known.followers[FOLLOWER].end_offset == 0
-
-    run(tmp_path, scenario)
+    assert found == {0: (ErrorCode.NONE, 0, 3)}
+    waiting = leader.fetch()
+    await turns()
+    assert not waiting.done()
+    # Some other than the one that was sent last.
+    leader.partition(0).high_watermark = 2
+    leader.partition(0).waiters.replicated(2)
+    answer = await asyncio.wait_for(waiting, DEADLINE_S)
+    assert [each.high_watermark for each in answer.results] == [2]
 
 
-def test_follower_outside_of_the_isr_is_looked_at_in_each_request(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start(isr=(1,))
-        leader.metadata.apply(broker(2, FOLLOWER_DIR, fenced=True))
-        await leader.begin()
-        await leader.quiet()
-        assert leader.host.proposals.proposed == []
-        leader.metadata.apply(broker(2, FOLLOWER_DIR))
-        await leader.quiet()
-        assert leader.host.proposals.proposed == [(1, 2)] * 3
-
-    run(tmp_path, scenario)
+async def test_change_of_the_leader_answers_what_waits_with_an_error(leader: Leader) -> None:
+    waiting = leader.fetch()
+    await turns()
+    leader.metadata.apply(change(leader=2, index=2))
+    found = await leader.answer(waiting)
+    assert {index: code for index, (code, _, _) in found.items()} == {
+        2: ErrorCode.FENCED_LEADER_EPOCH
+    }
 
 
-def test_follower_that_left_the_isr_is_looked_at_again(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        await leader.quiet()
-        leader.metadata.apply(change(isr=(1,), index=1))
-        await leader.quiet()
-        assert leader.host.proposals.proposed == [(1, 2)]
-
-    run(tmp_path, scenario)
+async def test_all_partitions_of_a_failed_directory_are_in_one_answer(leader: Leader) -> None:
+    waiting = leader.fetch()
+    await turns()
+    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    found = await leader.answer(waiting)
+    assert {index: code for index, (code, _, _) in found.items()} == dict.fromkeys(
+        range(3), ErrorCode.KAFKA_STORAGE_ERROR
+    )
 
 
-def test_new_broker_epoch_of_the_follower_reaches_all_partitions(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        await leader.quiet()
-        leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=9))
-        await leader.fetched(max_wait_ms=1, replica_epoch=9)
-        for index in range(3):
-            state = leader.partition(index).leader
-            assert state is not None
-            assert state.followers[FOLLOWER].broker_epoch == 9
-
-    run(tmp_path, scenario)
-
-
-def test_old_broker_epoch_of_the_follower_is_refused(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=8))
-        found = await leader.fetched()
-        assert {code for code, _, _ in found.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
-
-    run(tmp_path, scenario)
+async def test_new_log_start_is_told(leader: Leader) -> None:
+    produced = leader.host.produce(batch(3), topic_partition=tp(0))
+    await leader.fetched()
+    await leader.fetched(entry(0, 3, last_epoch=0), max_wait_ms=20)
+    await produced
+    await leader.quiet()
+    log = leader.partition(0).log
+    assert log is not None
+    log.advance_start_to(2)
+    leader.manager.log_start_moved(log)
+    assert set(await leader.fetched(max_wait_ms=20)) == {0}
+    await leader.quiet()
 
 
-def test_forgotten_partition_is_not_answered(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        waiting = leader.fetch(forgotten=[1])
-        await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
-        await leader.host.produced(batch(), acks=1, topic_partition=tp(2))
-        assert set(await leader.answer(waiting)) == {2}
+async def test_quiet_follower_counts_as_caught_up_until_its_last_request(leader: Leader) -> None:
+    set_forward(0.05)
+    before_ms = int(asyncio.get_running_loop().time() * 1000)
+    await leader.quiet()
+    partition = leader.partition(1)
+    assert partition.leader is not None
+    assert partition.leader.followers[FOLLOWER].caught_up_ms < before_ms
+    await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
+    assert partition.leader.followers[FOLLOWER].caught_up_ms >= before_ms
+    assert partition.leader.followers[FOLLOWER].end_offset == 0
 
-    run(tmp_path, scenario)
 
+@pytest.mark.stage(has_begun=False)
+async def test_follower_that_fetched_before_the_log_was_there_is_not_taken_for_lagging(
+    leader: Leader,
+) -> None:
+    leader.create()
+    # Both in one turn of the loop: no log is there before the second one waits.
+    first = leader.fetch(entry(0), entry(1), entry(2))
+    leader.session_id = first.result().session_id
+    waiting = leader.fetch()
+    assert all(leader.partition(index).log is None for index in range(3))
+    for index in range(3):
+        await leader.host.online(tp(index))
+    await leader.answer(waiting)
+    leader.manager.start()
 
-def test_deleted_topic_is_told(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        waiting = leader.fetch()
+    for _ in range(4):
+        # Nothing is ever written, and the follower asks again and again.
+        set_forward(15.0)
+        await leader.fetched(max_wait_ms=1)
         await turns()
-        leader.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
-        found = await leader.answer(waiting)
-        assert {code for code, _, _ in found.values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        assert set(found) == {0, 1, 2}
 
-    run(tmp_path, scenario)
-
-
-def test_hurried_fetch_is_answered_with_what_there_is(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        waiting = leader.fetch()
-        await turns()
-        assert not waiting.done()
-        leader.manager.sessions.hurry(leader.session_id)
-        assert await leader.answer(waiting) == {}
-
-    run(tmp_path, scenario)
+    assert leader.host.proposals.proposed == []
+    for index in range(3):
+        known = leader.partition(index).leader
+        assert known is not None
+        assert known.followers[FOLLOWER].end_offset == 0
 
 
-def test_fetch_that_cannot_be_answered_does_not_wait_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.stage(has_begun=False)
+async def test_follower_outside_of_the_isr_is_looked_at_in_each_request(leader: Leader) -> None:
+    await leader.start(isr=(1,))
+    leader.metadata.apply(broker(2, FOLLOWER_DIR, fenced=True))
+    await leader.begin()
+    await leader.quiet()
+    assert leader.host.proposals.proposed == []
+    leader.metadata.apply(broker(2, FOLLOWER_DIR))
+    await leader.quiet()
+    assert leader.host.proposals.proposed == [(1, 2)] * 3
+
+
+async def test_follower_that_left_the_isr_is_looked_at_again(leader: Leader) -> None:
+    await leader.quiet()
+    leader.metadata.apply(change(isr=(1,), index=1))
+    await leader.quiet()
+    assert leader.host.proposals.proposed == [(1, 2)]
+
+
+async def test_new_broker_epoch_of_the_follower_reaches_all_partitions(leader: Leader) -> None:
+    await leader.quiet()
+    leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=9))
+    await leader.fetched(max_wait_ms=1, replica_epoch=9)
+    for index in range(3):
+        state = leader.partition(index).leader
+        assert state is not None
+        assert state.followers[FOLLOWER].broker_epoch == 9
+
+
+async def test_old_broker_epoch_of_the_follower_is_refused(leader: Leader) -> None:
+    leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=8))
+    found = await leader.fetched()
+    assert {code for code, _, _ in found.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+async def test_forgotten_partition_is_not_answered(leader: Leader) -> None:
+    waiting = leader.fetch(forgotten=[1])
+    await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
+    await leader.host.produced(batch(), acks=1, topic_partition=tp(2))
+    assert set(await leader.answer(waiting)) == {2}
+
+
+async def test_deleted_topic_is_told(leader: Leader) -> None:
+    waiting = leader.fetch()
+    await turns()
+    leader.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    found = await leader.answer(waiting)
+    assert {code for code, _, _ in found.values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert set(found) == {0, 1, 2}
+
+
+async def test_hurried_fetch_is_answered_with_what_there_is(leader: Leader) -> None:
+    waiting = leader.fetch()
+    await turns()
+    assert not waiting.done()
+    leader.manager.sessions.hurry(leader.session_id)
+    assert await leader.answer(waiting) == {}
+
+
+async def test_fetch_that_cannot_be_answered_does_not_wait_for_ever(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("fault of this program")
 
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        waiting = leader.fetch()
-        monkeypatch.setattr(PartitionLog, "read", broken)
-        await leader.host.produced(batch(), acks=1, topic_partition=tp(0))
-        with pytest.raises(RuntimeError, match="fault of this program"):
-            await leader.answer(waiting)
-
-    run(tmp_path, scenario)
+    waiting = leader.fetch()
+    monkeypatch.setattr(PartitionLog, "read", broken)
+    await leader.host.produced(batch(), acks=1, topic_partition=tp(0))
+    with pytest.raises(RuntimeError, match="fault of this program"):
+        await leader.answer(waiting)
 
 
-def test_partition_with_records_does_not_starve_the_others(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        big = batch(value=b"x" * 900_000)
-        for index in range(3):
-            await leader.host.produced(big, acks=1, topic_partition=tp(index))
-        seen: set[int] = set()
-        for _ in range(3):
-            seen |= {index for index, (_, size, _) in (await leader.fetched()).items() if size}
-        assert seen == {0, 1, 2}
-
-    run(tmp_path, scenario)
+async def test_partition_with_records_does_not_starve_the_others(leader: Leader) -> None:
+    big = batch(value=b"x" * 900_000)
+    for index in range(3):
+        await leader.host.produced(big, acks=1, topic_partition=tp(index))
+    seen: set[int] = set()
+    for _ in range(3):
+        seen |= {index for index, (_, size, _) in (await leader.fetched()).items() if size}
+    assert seen == {0, 1, 2}
 
 
-def test_unknown_session_and_wrong_epoch_are_refused(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        leader.epoch = 5
-        with pytest.raises(KafkaError) as wrong_epoch:
-            leader.fetch()
-        assert wrong_epoch.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        leader.epoch, leader.session_id = 1, leader.session_id + 1
-        with pytest.raises(KafkaError) as unknown:
-            leader.fetch()
-        assert unknown.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-    run(tmp_path, scenario)
+async def test_unknown_session_and_wrong_epoch_are_refused(leader: Leader) -> None:
+    leader.epoch = 5
+    with pytest.raises(KafkaError) as wrong_epoch:
+        leader.fetch()
+    assert wrong_epoch.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    leader.epoch, leader.session_id = 1, leader.session_id + 1
+    with pytest.raises(KafkaError) as unknown:
+        leader.fetch()
+    assert unknown.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_new_session_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
-    async def scenario(leader: Leader) -> None:
-        await leader.start()
-        await leader.begin()
-        old = leader.session_id
-        leader.epoch = 0
-        await leader.begin()
-        assert leader.session_id != old
-        assert len(leader.partition(0).waiters.sessions) == 1
-
-    run(tmp_path, scenario)
+async def test_new_session_takes_the_place_of_the_old_one(leader: Leader) -> None:
+    old = leader.session_id
+    leader.epoch = 0
+    await leader.begin()
+    assert leader.session_id != old
+    assert len(leader.partition(0).waiters.sessions) == 1

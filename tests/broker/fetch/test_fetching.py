@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 from broker.limits import PART_ENTRIES
 from broker.replica.client_requests import (
     FetchEntry,
-    FetchParams,
     FetchResult,
     LeaderHint,
     OffsetQuery,
@@ -20,10 +19,10 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
-    TOPIC_ID,
     TP,
     Host,
     Metadata,
@@ -71,54 +70,21 @@ class Leader:
         await self.host.produced(batch(count), acks=1, topic_partition=topic_partition)
 
     def fetch(
-        self,
-        offset: int = 0,
-        *entries: FetchEntry,
-        follower: bool = False,
-        replica_epoch: int = 7,
-        max_wait_ms: int = 60_000,
-        min_bytes: int = 1,
-        max_bytes: int = 1 << 20,
+        self, offset: int = 0, *entries: FetchEntry, follower: bool = False, **how: Any
     ) -> asyncio.Future[list[FetchResult]]:
-        params = FetchParams(
-            replica_id=TWO if follower else BrokerId(-1),
-            replica_epoch=replica_epoch if follower else -1,
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-        )
-        return self.host.manager.fetches.fetch(params, entries or [entry(offset)])
+        who = {"replica_id": TWO, "replica_epoch": 7} if follower else {}
+        params = fetch_params(**{"max_wait_ms": 60_000} | who | how)
+        return self.host.manager.fetches.fetch(params, entries or [fetch_entry(offset)])
 
 
-def entry(
-    offset: int,
-    topic_partition: TopicPartition = TP,
-    *,
-    leader_epoch: int = -1,
-    last_epoch: int = -1,
-    max_bytes: int = 1 << 20,
-    topic_id: TopicId = TOPIC_ID,
-) -> FetchEntry:
-    return FetchEntry(
-        topic_partition=topic_partition,
-        topic_id=topic_id,
-        fetch_offset=offset,
-        partition_max_bytes=max_bytes,
-        current_leader_epoch=leader_epoch,
-        last_fetched_epoch=last_epoch,
-    )
-
-
-def run(tmp_path: Path, test: Callable[[Leader], Awaitable[None]]) -> None:
-    async def main() -> None:
-        leader = Leader(tmp_path)
-        await leader.start()
-        try:
-            await asyncio.wait_for(test(leader), 2 * DEADLINE_S)
-        finally:
-            await leader.host.stop()
-
-    asyncio.run(main())
+@pytest.fixture
+async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
+    leader = Leader(tmp_path)
+    await leader.start()
+    try:
+        yield leader
+    finally:
+        await leader.host.stop()
 
 
 async def got(future: asyncio.Future[list[FetchResult]]) -> FetchResult:
@@ -132,130 +98,113 @@ def now(future: asyncio.Future[list[FetchResult]]) -> FetchResult:
     return future.result()[0]
 
 
-def test_consumer_waits_for_the_high_watermark_and_a_follower_does_not(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        consumer = leader.fetch(0)
-        follower = leader.fetch(0, follower=True)
+async def test_consumer_waits_for_the_high_watermark_and_a_follower_does_not(
+    leader: Leader,
+) -> None:
+    consumer = leader.fetch(0)
+    follower = leader.fetch(0, follower=True)
 
-        await leader.append()
+    await leader.append()
 
-        assert (await got(follower)).records_size > 0
-        assert not consumer.done()
-        leader.fetch(1, follower=True)
-        answer = now(consumer)
-        assert (answer.high_watermark, answer.last_stable_offset) == (1, 1)
-        assert answer.records_size == len(batch())
-
-    run(tmp_path, test)
+    assert (await got(follower)).records_size > 0
+    assert not consumer.done()
+    leader.fetch(1, follower=True)
+    answer = now(consumer)
+    assert (answer.high_watermark, answer.last_stable_offset) == (1, 1)
+    assert answer.records_size == len(batch())
 
 
-def test_fetched_batches_carry_their_offset_and_leader_epoch(tmp_path: Path) -> None:
+async def test_fetched_batches_carry_their_offset_and_leader_epoch(leader: Leader) -> None:
     from jbodlab.record_batch.record_batch import crc_is_valid, iterate_headers
 
-    async def test(leader: Leader) -> None:
-        await leader.append(2)
-        await leader.append(1)
+    await leader.append(2)
+    await leader.append(1)
 
-        answer = await got(leader.fetch(0, follower=True))
+    answer = await got(leader.fetch(0, follower=True))
 
-        data = b"".join(bytes(piece) for piece in answer.records)
-        headers = [header for _, header in iterate_headers(data)]
-        assert [(h.base_offset, h.partition_leader_epoch) for h in headers] == [(0, 0), (2, 0)]
-        assert all(crc_is_valid(data, at, header) for at, header in iterate_headers(data))
-
-    run(tmp_path, test)
+    data = b"".join(bytes(piece) for piece in answer.records)
+    headers = [header for _, header in iterate_headers(data)]
+    assert [(h.base_offset, h.partition_leader_epoch) for h in headers] == [(0, 0), (2, 0)]
+    assert all(crc_is_valid(data, at, header) for at, header in iterate_headers(data))
 
 
-def test_what_memory_no_longer_has_is_read_from_the_file(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append(2)
-        await leader.append(1)
-        in_memory = await got(leader.fetch(0, follower=True))
-        log = leader.partition().log
-        assert log is not None
+async def test_what_memory_no_longer_has_is_read_from_the_file(leader: Leader) -> None:
+    await leader.append(2)
+    await leader.append(1)
+    in_memory = await got(leader.fetch(0, follower=True))
+    log = leader.partition().log
+    assert log is not None
 
-        log.tail.clear()
-        from_file = await got(leader.fetch(0, follower=True))
+    log.tail.clear()
+    from_file = await got(leader.fetch(0, follower=True))
 
-        assert b"".join(from_file.records) == b"".join(in_memory.records)
-
-    run(tmp_path, test)
+    assert b"".join(from_file.records) == b"".join(in_memory.records)
 
 
-def test_waiting_fetch_is_answered_the_moment_its_directory_fails(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.metadata.apply(change(leader=1, isr=(1,)))
-        waiting = [leader.fetch(0), leader.fetch(0, follower=True)]
+async def test_waiting_fetch_is_answered_the_moment_its_directory_fails(leader: Leader) -> None:
+    leader.metadata.apply(change(leader=1, isr=(1,)))
+    waiting = [leader.fetch(0), leader.fetch(0, follower=True)]
 
-        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
 
-        assert [now(each).error_code for each in waiting] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
-
-    run(tmp_path, test)
+    assert [now(each).error_code for each in waiting] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 
-def test_consumers_wait_for_the_next_leader_and_followers_do_not(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        consumers = [leader.fetch(0)]
-        follower = leader.fetch(0, follower=True)
+async def test_consumers_wait_for_the_next_leader_and_followers_do_not(leader: Leader) -> None:
+    consumers = [leader.fetch(0)]
+    follower = leader.fetch(0, follower=True)
 
-        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
-        consumers.append(leader.fetch(0, entry(0, leader_epoch=0)))
+    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    consumers.append(leader.fetch(0, fetch_entry(0, current_leader_epoch=0)))
 
-        assert now(follower).error_code is ErrorCode.KAFKA_STORAGE_ERROR
-        later = leader.fetch(0, follower=True)
-        assert now(later).error_code is ErrorCode.KAFKA_STORAGE_ERROR
-        await turns()
-        assert not any(each.done() for each in consumers)
+    assert now(follower).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    later = leader.fetch(0, follower=True)
+    assert now(later).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    await turns()
+    assert not any(each.done() for each in consumers)
 
-        leader.metadata.apply(change(leader=2, isr=(2,)))
+    leader.metadata.apply(change(leader=2, isr=(2,)))
 
-        first, second = [await got(each) for each in consumers]
-        assert first.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert first.leader_hint == LeaderHint(leader=TWO, leader_epoch=LeaderEpoch(1))
-        assert second.error_code is ErrorCode.FENCED_LEADER_EPOCH
-        assert second.leader_hint == first.leader_hint
-
-    run(tmp_path, test)
+    first, second = [await got(each) for each in consumers]
+    assert first.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert first.leader_hint == LeaderHint(leader=TWO, leader_epoch=LeaderEpoch(1))
+    assert second.error_code is ErrorCode.FENCED_LEADER_EPOCH
+    assert second.leader_hint == first.leader_hint
 
 
-def test_fetch_beside_a_failed_leader_is_answered_with_what_others_have(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
-        await leader.append(1, OTHER)
-        log = leader.partition(OTHER).log
-        assert log is not None
+async def test_fetch_beside_a_failed_leader_is_answered_with_what_others_have(
+    leader: Leader,
+) -> None:
+    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    await leader.append(1, OTHER)
+    log = leader.partition(OTHER).log
+    assert log is not None
 
-        failed, other = await asyncio.wait_for(
-            leader.fetch(0, entry(0), entry(0, OTHER), min_bytes=0), DEADLINE_S
-        )
+    failed, other = await asyncio.wait_for(
+        leader.fetch(0, fetch_entry(0), fetch_entry(0, OTHER), min_bytes=0), DEADLINE_S
+    )
 
-        assert (failed.error_code, failed.records_size) == (ErrorCode.NONE, 0)
-        assert other.error_code is ErrorCode.NONE
-
-    run(tmp_path, test)
-
-
-def test_offsets_are_looked_up_when_the_next_leader_is_known(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
-        query = OffsetQuery(topic_partition=TP, timestamp=-1)
-        asked = asyncio.ensure_future(
-            leader.host.manager.offsets.list_offsets([query], BrokerId(-1), 0)
-        )
-        await turns()
-        assert not asked.done()
-
-        leader.metadata.apply(change(leader=2, isr=(2,)))
-
-        (answer,) = await asyncio.wait_for(asked, DEADLINE_S)
-        assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    run(tmp_path, test)
+    assert (failed.error_code, failed.records_size) == (ErrorCode.NONE, 0)
+    assert other.error_code is ErrorCode.NONE
 
 
-def test_fetch_that_cannot_be_answered_keeps_nobody_else_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_offsets_are_looked_up_when_the_next_leader_is_known(leader: Leader) -> None:
+    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    query = OffsetQuery(topic_partition=TP, timestamp=-1)
+    asked = asyncio.ensure_future(
+        leader.host.manager.offsets.list_offsets([query], BrokerId(-1), 0)
+    )
+    await turns()
+    assert not asked.done()
+
+    leader.metadata.apply(change(leader=2, isr=(2,)))
+
+    (answer,) = await asyncio.wait_for(asked, DEADLINE_S)
+    assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_fetch_that_cannot_be_answered_keeps_nobody_else_waiting(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its client, nor the other fetches, nor the produce request that wakes it."""
     read = PartitionLog.read
@@ -266,21 +215,18 @@ def test_fetch_that_cannot_be_answered_keeps_nobody_else_waiting(
             raise faults.pop()
         return read(log, *arguments, **options)
 
-    async def test(leader: Leader) -> None:
-        # A fenced follower: nothing waits for what it has.
-        leader.metadata.apply(broker(2, D2, directory_id(21), fenced=True), change(isr=(1,)))
-        broken = leader.fetch(0, follower=True)
-        consumer = leader.fetch(0)
-        monkeypatch.setattr(PartitionLog, "read", read_later)
+    # A fenced follower: nothing waits for what it has.
+    leader.metadata.apply(broker(2, D2, directory_id(21), fenced=True), change(isr=(1,)))
+    broken = leader.fetch(0, follower=True)
+    consumer = leader.fetch(0)
+    monkeypatch.setattr(PartitionLog, "read", read_later)
 
-        result = await leader.host.produced(batch())
+    result = await leader.host.produced(batch())
 
-        assert result.error_code is ErrorCode.NONE
-        with pytest.raises(RuntimeError, match="fault of this program"):
-            await asyncio.wait_for(broken, DEADLINE_S)
-        assert (await got(consumer)).records_size > 0
-
-    run(tmp_path, test)
+    assert result.error_code is ErrorCode.NONE
+    with pytest.raises(RuntimeError, match="fault of this program"):
+        await asyncio.wait_for(broken, DEADLINE_S)
+    assert (await got(consumer)).records_size > 0
 
 
 async def found_offset(leader: Leader, timestamp: int) -> tuple[ErrorCode, int]:
@@ -289,253 +235,212 @@ async def found_offset(leader: Leader, timestamp: int) -> tuple[ErrorCode, int]:
     return answer.error_code, answer.offset
 
 
-def test_what_is_not_known_to_be_replicated_is_found_by_no_time_and_no_largest_one(
-    tmp_path: Path,
+async def test_what_is_not_known_to_be_replicated_is_found_by_no_time_and_no_largest_one(
+    leader: Leader,
 ) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append(1)
+    await leader.append(1)
 
-        assert await found_offset(leader, -3) == (ErrorCode.NONE, -1)
-        assert await found_offset(leader, 500) == (ErrorCode.NONE, -1)
+    assert await found_offset(leader, -3) == (ErrorCode.NONE, -1)
+    assert await found_offset(leader, 500) == (ErrorCode.NONE, -1)
 
-        # An earlier leader may have shown more than this one knows to be replicated.
-        leader.metadata.apply(change(leader=1))
-        for timestamp in (-1, -3, 500, 10**12):
-            code, _ = await found_offset(leader, timestamp)
-            assert code is ErrorCode.OFFSET_NOT_AVAILABLE, timestamp
-        assert await found_offset(leader, -2) == (ErrorCode.NONE, 0)
-        assert await found_offset(leader, -5) == (ErrorCode.NONE, -1)
+    # An earlier leader may have shown more than this one knows to be replicated.
+    leader.metadata.apply(change(leader=1))
+    for timestamp in (-1, -3, 500, 10**12):
+        code, _ = await found_offset(leader, timestamp)
+        assert code is ErrorCode.OFFSET_NOT_AVAILABLE, timestamp
+    assert await found_offset(leader, -2) == (ErrorCode.NONE, 0)
+    assert await found_offset(leader, -5) == (ErrorCode.NONE, -1)
 
-        leader.fetch(1, follower=True)
-        assert await found_offset(leader, -3) == (ErrorCode.NONE, 0)
-        assert await found_offset(leader, 500) == (ErrorCode.NONE, 0)
-        assert await found_offset(leader, 10**12) == (ErrorCode.NONE, -1)
-
-    run(tmp_path, test)
+    leader.fetch(1, follower=True)
+    assert await found_offset(leader, -3) == (ErrorCode.NONE, 0)
+    assert await found_offset(leader, 500) == (ErrorCode.NONE, 0)
+    assert await found_offset(leader, 10**12) == (ErrorCode.NONE, -1)
 
 
-def test_waiting_fetch_is_answered_with_the_new_leader(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        waiting = leader.fetch(0)
+async def test_waiting_fetch_is_answered_with_the_new_leader(leader: Leader) -> None:
+    waiting = leader.fetch(0)
 
-        leader.metadata.apply(change(leader=2))
+    leader.metadata.apply(change(leader=2))
 
-        answer = now(waiting)
-        assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert answer.leader_hint is not None
-        assert (answer.leader_hint.leader, answer.leader_hint.leader_epoch) == (2, 1)
-
-    run(tmp_path, test)
+    answer = now(waiting)
+    assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.leader_hint is not None
+    assert (answer.leader_hint.leader, answer.leader_hint.leader_epoch) == (2, 1)
 
 
-def test_followers_waiting_fetch_is_answered_when_the_leader_epoch_rises(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        waiting = leader.fetch(0, entry(0, leader_epoch=0), follower=True)
+async def test_followers_waiting_fetch_is_answered_when_the_leader_epoch_rises(
+    leader: Leader,
+) -> None:
+    waiting = leader.fetch(0, fetch_entry(0, current_leader_epoch=0), follower=True)
 
-        leader.metadata.apply(change(leader=1))
+    leader.metadata.apply(change(leader=1))
 
-        assert now(waiting).error_code is ErrorCode.FENCED_LEADER_EPOCH
-
-    run(tmp_path, test)
-
-
-def test_offline_replica_names_the_new_leader_once_the_metadata_has_it(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.metadata.apply(change(leader=1, isr=(1,)))
-        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
-        assert now(leader.fetch(0)).error_code is ErrorCode.KAFKA_STORAGE_ERROR
-
-        leader.metadata.apply(change(leader=2, isr=(2,)))
-
-        answer = now(leader.fetch(0))
-        assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert answer.leader_hint is not None
-        assert answer.leader_hint.leader == 2
-
-    run(tmp_path, test)
+    assert now(waiting).error_code is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_fetch_without_data_is_answered_when_its_wait_is_over(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        answer = await got(leader.fetch(0, max_wait_ms=10))
+async def test_offline_replica_names_the_new_leader_once_the_metadata_has_it(
+    leader: Leader,
+) -> None:
+    leader.metadata.apply(change(leader=1, isr=(1,)))
+    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    assert now(leader.fetch(0)).error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
-        assert (answer.error_code, answer.records_size) == (ErrorCode.NONE, 0)
-        assert leader.partition().waiters.count == 0
+    leader.metadata.apply(change(leader=2, isr=(2,)))
 
-    run(tmp_path, test)
-
-
-def test_fetch_waits_until_there_is_as_much_as_it_wants(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        size = len(batch())
-        waiting = leader.fetch(0, follower=True, min_bytes=2 * size)
-
-        await leader.append()
-        assert not waiting.done()
-        await leader.append()
-
-        assert (await got(waiting)).records_size == 2 * size
-
-    run(tmp_path, test)
+    answer = now(leader.fetch(0))
+    assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.leader_hint is not None
+    assert answer.leader_hint.leader == 2
 
 
-def test_cancelled_fetch_leaves_nothing_behind(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        waiting = leader.fetch(0)
-        assert leader.partition().waiters.count == 1
+async def test_fetch_without_data_is_answered_when_its_wait_is_over(leader: Leader) -> None:
+    answer = await got(leader.fetch(0, max_wait_ms=10))
 
-        waiting.cancel()
-        await asyncio.sleep(0)
-
-        assert leader.partition().waiters.count == 0
-
-    run(tmp_path, test)
+    assert (answer.error_code, answer.records_size) == (ErrorCode.NONE, 0)
+    assert leader.partition().waiters.count == 0
 
 
-def test_epochs_and_offsets_of_a_fetch_are_checked(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append(2)
-        leader.metadata.apply(change(leader=1))
+async def test_fetch_waits_until_there_is_as_much_as_it_wants(leader: Leader) -> None:
+    size = len(batch())
+    waiting = leader.fetch(0, follower=True, min_bytes=2 * size)
 
-        def code(wanted: FetchEntry, **arguments: int) -> ErrorCode:
-            return now(leader.fetch(0, wanted, **arguments)).error_code  # type: ignore[arg-type]
+    await leader.append()
+    assert not waiting.done()
+    await leader.append()
 
-        assert code(entry(0, leader_epoch=0)) is ErrorCode.FENCED_LEADER_EPOCH
-        assert code(entry(0, leader_epoch=2)) is ErrorCode.UNKNOWN_LEADER_EPOCH
-        assert code(entry(3)) is ErrorCode.OFFSET_OUT_OF_RANGE
-        assert code(entry(0, topic_id=TopicId(D2))) is ErrorCode.INCONSISTENT_TOPIC_ID
-        unknown = TopicPartition("nowhere", 0)
-        assert code(entry(0, unknown)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        old = leader.fetch(0, follower=True, replica_epoch=6)
-        assert now(old).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await got(waiting)).records_size == 2 * size
 
-    run(tmp_path, test)
+
+async def test_cancelled_fetch_leaves_nothing_behind(leader: Leader) -> None:
+    waiting = leader.fetch(0)
+    assert leader.partition().waiters.count == 1
+
+    waiting.cancel()
+    await asyncio.sleep(0)
+
+    assert leader.partition().waiters.count == 0
+
+
+async def test_epochs_and_offsets_of_a_fetch_are_checked(leader: Leader) -> None:
+    await leader.append(2)
+    leader.metadata.apply(change(leader=1))
+
+    def code(wanted: FetchEntry, **arguments: int) -> ErrorCode:
+        return now(leader.fetch(0, wanted, **arguments)).error_code  # type: ignore[arg-type]
+
+    assert code(fetch_entry(0, current_leader_epoch=0)) is ErrorCode.FENCED_LEADER_EPOCH
+    assert code(fetch_entry(0, current_leader_epoch=2)) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert code(fetch_entry(3)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert code(fetch_entry(0, topic_id=TopicId(D2))) is ErrorCode.INCONSISTENT_TOPIC_ID
+    unknown = TopicPartition("nowhere", 0)
+    assert code(fetch_entry(0, unknown)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    old = leader.fetch(0, follower=True, replica_epoch=6)
+    assert now(old).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (8, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_who_is_not_registered_with_its_broker_epoch_moves_no_high_watermark(
-    tmp_path: Path, epoch: int, code: ErrorCode
+async def test_who_is_not_registered_with_its_broker_epoch_moves_no_high_watermark(
+    leader: Leader, epoch: int, code: ErrorCode
 ) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append(2)
-        before = leader.partition().high_watermark
+    await leader.append(2)
+    before = leader.partition().high_watermark
 
-        found = leader.fetch(2, follower=True, replica_epoch=epoch)
+    found = leader.fetch(2, follower=True, replica_epoch=epoch)
 
-        assert now(found).error_code is code
-        assert leader.partition().high_watermark == before
-
-    run(tmp_path, test)
+    assert now(found).error_code is code
+    assert leader.partition().high_watermark == before
 
 
-def test_follower_that_left_the_log_is_told_where(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append(2)
-        leader.metadata.apply(change(leader=1), change(leader=1))
-        await leader.append(1)
+async def test_follower_that_left_the_log_is_told_where(leader: Leader) -> None:
+    await leader.append(2)
+    leader.metadata.apply(change(leader=1), change(leader=1))
+    await leader.append(1)
 
-        answer = now(leader.fetch(0, entry(5, last_epoch=1), follower=True))
+    answer = now(leader.fetch(0, fetch_entry(5, last_fetched_epoch=1), follower=True))
 
-        assert answer.diverging_epoch is not None
-        assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
-        assert answer.records_size == 0
-
-    run(tmp_path, test)
+    assert answer.diverging_epoch is not None
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
+    assert answer.records_size == 0
 
 
-def test_first_batch_is_sent_however_small_the_limits(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append()
-        await leader.append(topic_partition=OTHER)
-        wanted = [entry(0, max_bytes=1), entry(0, OTHER, max_bytes=1)]
+async def test_first_batch_is_sent_however_small_the_limits(leader: Leader) -> None:
+    await leader.append()
+    await leader.append(topic_partition=OTHER)
+    wanted = [fetch_entry(0, partition_max_bytes=1), fetch_entry(0, OTHER, partition_max_bytes=1)]
 
-        answers = await leader.fetch(0, *wanted, follower=True, max_bytes=1)
+    answers = await leader.fetch(0, *wanted, follower=True, max_bytes=1)
 
-        assert [answer.records_size for answer in answers] == [len(batch()), 0]
-
-    run(tmp_path, test)
+    assert [answer.records_size for answer in answers] == [len(batch()), 0]
 
 
-def test_hanging_disk_does_not_hold_up_what_other_disks_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_hanging_disk_does_not_hold_up_what_other_disks_have(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.fetch.fetch_answer.READ_WAIT_MAX_S", 0.05)
 
-    async def test(leader: Leader) -> None:
-        await leader.append()
-        await leader.append(topic_partition=OTHER)
-        log = leader.partition().log
-        assert log is not None
-        log.tail.clear()
-        release = threading.Event()
-        hanging = leader.host.dirs[0].run(release.wait)
+    await leader.append()
+    await leader.append(topic_partition=OTHER)
+    log = leader.partition().log
+    assert log is not None
+    log.tail.clear()
+    release = threading.Event()
+    hanging = leader.host.dirs[0].run(release.wait)
 
-        answers = await asyncio.wait_for(
-            leader.fetch(0, entry(0), entry(0, OTHER), follower=True, max_bytes=1 << 22),
-            DEADLINE_S,
-        )
+    answers = await asyncio.wait_for(
+        leader.fetch(0, fetch_entry(0), fetch_entry(0, OTHER), follower=True, max_bytes=1 << 22),
+        DEADLINE_S,
+    )
 
-        assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 2
-        assert [answer.records_size for answer in answers] == [0, len(batch())]
-        release.set()
-        await hanging
-
-    run(tmp_path, test)
+    assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 2
+    assert [answer.records_size for answer in answers] == [0, len(batch())]
+    release.set()
+    await hanging
 
 
 @pytest.mark.parametrize("max_wait_ms", [0, 1])
-def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(
-    tmp_path: Path, max_wait_ms: int
+async def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(
+    leader: Leader, max_wait_ms: int
 ) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append()
-        turns_had = 0
+    await leader.append()
+    turns_had = 0
 
-        async def another() -> None:
-            nonlocal turns_had
-            while True:
-                await asyncio.sleep(0)
-                turns_had += 1
-
-        other = asyncio.create_task(another())
-        await turns()
-        at_end = [entry(0)] * (3 * PART_ENTRIES)
-        answer = leader.fetch(0, *at_end, max_wait_ms=max_wait_ms)
-        if max_wait_ms:
-            await asyncio.sleep(0.001 * max_wait_ms)
-        begun = turns_had
-        results = await answer
-        other.cancel()
-        assert turns_had - begun >= 3
-        assert {result.error_code for result in results} == {ErrorCode.NONE}
-        assert len(results) == len(at_end)
-
-    run(tmp_path, test)
-
-
-def test_parts_of_a_fetch_share_what_it_may_take(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append()
-        wanted = [entry(0)] * (PART_ENTRIES + 2)
-        results = await leader.fetch(0, *wanted, max_wait_ms=0, max_bytes=1, follower=True)
-        assert [at for at, result in enumerate(results) if result.records_size] == [0]
-
-    run(tmp_path, test)
-
-
-def test_a_client_that_goes_while_its_fetch_is_answered_in_parts_is_forgotten(
-    tmp_path: Path,
-) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.append()
-        answer = leader.fetch(0, *[entry(0)] * (3 * PART_ENTRIES), max_wait_ms=0)
-        answer.cancel()
-        for _ in range(3):
-            # As many as the parts would have taken.
+    async def another() -> None:
+        nonlocal turns_had
+        while True:
             await asyncio.sleep(0)
-        assert not [each for each in asyncio.all_tasks() if each.get_name() == "fetch in parts"]
+            turns_had += 1
 
-    run(tmp_path, test)
+    other = asyncio.create_task(another())
+    await turns()
+    at_end = [fetch_entry(0)] * (3 * PART_ENTRIES)
+    answer = leader.fetch(0, *at_end, max_wait_ms=max_wait_ms)
+    if max_wait_ms:
+        await asyncio.sleep(0.001 * max_wait_ms)
+    begun = turns_had
+    results = await answer
+    other.cancel()
+    assert turns_had - begun >= 3
+    assert {result.error_code for result in results} == {ErrorCode.NONE}
+    assert len(results) == len(at_end)
+
+
+async def test_parts_of_a_fetch_share_what_it_may_take(leader: Leader) -> None:
+    await leader.append()
+    wanted = [fetch_entry(0)] * (PART_ENTRIES + 2)
+    results = await leader.fetch(0, *wanted, max_wait_ms=0, max_bytes=1, follower=True)
+    assert [at for at, result in enumerate(results) if result.records_size] == [0]
+
+
+async def test_a_client_that_goes_while_its_fetch_is_answered_in_parts_is_forgotten(
+    leader: Leader,
+) -> None:
+    await leader.append()
+    answer = leader.fetch(0, *[fetch_entry(0)] * (3 * PART_ENTRIES), max_wait_ms=0)
+    answer.cancel()
+    for _ in range(3):
+        # As many as the parts would have taken.
+        await asyncio.sleep(0)
+    assert not [each for each in asyncio.all_tasks() if each.get_name() == "fetch in parts"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from broker.replica.client_requests import (
-    FetchEntry,
-    FetchParams,
     FetchResult,
     OffsetQuery,
     RecordDeletion,
@@ -22,6 +19,7 @@ from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
+from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     TP,
     Host,
@@ -63,33 +61,15 @@ class Reading:
         await log.written()
 
     async def fetch(self, offset: int, *, read_committed: bool = True) -> FetchResult:
-        params = FetchParams(
-            replica_id=BrokerId(-1),
-            replica_epoch=-1,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1 << 20,
-            read_committed=read_committed,
-        )
-        entry = FetchEntry(
-            topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
-        )
+        params = fetch_params(min_bytes=0, read_committed=read_committed)
+        entry = fetch_entry(offset, topic_id=None)
         (result,) = await self.host.manager.fetches.fetch(params, [entry])
         return result
 
     async def fetch_twice(self, offset: int) -> list[FetchResult]:
         """Fetch the partition as if it were two."""
-        params = FetchParams(
-            replica_id=BrokerId(-1),
-            replica_epoch=-1,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=4 << 20,
-            read_committed=True,
-        )
-        entry = FetchEntry(
-            topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
-        )
+        params = fetch_params(min_bytes=0, max_bytes=4 << 20, read_committed=True)
+        entry = fetch_entry(offset, topic_id=None)
         return await self.host.manager.fetches.fetch(params, [entry, entry])
 
     async def marked(self, timestamp: int, isolation: int) -> tuple[int, int]:
@@ -106,151 +86,128 @@ class Reading:
         return found.offset
 
 
-def run(tmp_path: Path, test: Callable[[Reading], Awaitable[None]]) -> None:
-    async def body() -> None:
-        host = Host(tmp_path, dir_count=1)
-        metadata = Metadata(host.manager.roles)
-        metadata.apply(
-            feature(),
-            broker(1, *host.directories),
-            topic(),
-            config(SEGMENT_BYTES, "250"),
-            partition_record([1], [host.directory(0)]),
-        )
-        reading = Reading(host, await host.online())
-        try:
-            await asyncio.wait_for(test(reading), 20)
-        finally:
-            await host.stop()
-
-    asyncio.run(body())
+@pytest.fixture
+async def reading(tmp_path: Path) -> AsyncIterator[Reading]:
+    host = Host(tmp_path, dir_count=1)
+    metadata = Metadata(host.manager.roles)
+    metadata.apply(
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        config(SEGMENT_BYTES, "250"),
+        partition_record([1], [host.directory(0)]),
+    )
+    try:
+        yield Reading(host, await host.online())
+    finally:
+        await host.stop()
 
 
 def offsets(result: FetchResult) -> list[int]:
     return [header.base_offset for _, header in iterate_headers(b"".join(result.records))]
 
 
-def test_records_of_open_transactions_are_not_seen_and_aborted_ones_are_named(
-    tmp_path: Path,
+async def test_records_of_open_transactions_are_not_seen_and_aborted_ones_are_named(
+    reading: Reading,
 ) -> None:
-    async def test(reading: Reading) -> None:
-        await reading.append(*STORY[:4])
-        result = await reading.fetch(0)
-        # The transaction of 8 is open from offset 2 on.
-        assert result.last_stable_offset == 2
-        assert offsets(result) == [0, 1]
-        assert result.aborted_transactions == [(7, 1)]
-        assert result.high_watermark == 4
-        assert await reading.latest(1) == 2
-        assert await reading.latest(0) == 4
+    await reading.append(*STORY[:4])
+    result = await reading.fetch(0)
+    # The transaction of 8 is open from offset 2 on.
+    assert result.last_stable_offset == 2
+    assert offsets(result) == [0, 1]
+    assert result.aborted_transactions == [(7, 1)]
+    assert result.high_watermark == 4
+    assert await reading.latest(1) == 2
+    assert await reading.latest(0) == 4
 
-        await reading.append(*STORY[4:])
-        seen = []
-        offset = 0
-        while found := await reading.fetch(offset):
-            if not found.records_size:
-                break
-            seen += offsets(found)
-            offset = seen[-1] + 1
-        assert seen == [0, 1, 2, 3, 4, 5]
-        assert found.last_stable_offset == 6
-        assert await reading.latest(1) == 6
-
-    run(tmp_path, test)
+    await reading.append(*STORY[4:])
+    seen = []
+    offset = 0
+    while found := await reading.fetch(offset):
+        if not found.records_size:
+            break
+        seen += offsets(found)
+        offset = seen[-1] + 1
+    assert seen == [0, 1, 2, 3, 4, 5]
+    assert found.last_stable_offset == 6
+    assert await reading.latest(1) == 6
 
 
-def test_readers_of_everything_are_told_nothing_of_transactions(tmp_path: Path) -> None:
-    async def test(reading: Reading) -> None:
-        await reading.append(*STORY)
-        result = await reading.fetch(6, read_committed=False)
-        assert offsets(result)[0] == 6
-        assert result.aborted_transactions is None
-
-    run(tmp_path, test)
+async def test_readers_of_everything_are_told_nothing_of_transactions(reading: Reading) -> None:
+    await reading.append(*STORY)
+    result = await reading.fetch(6, read_committed=False)
+    assert offsets(result)[0] == 6
+    assert result.aborted_transactions is None
 
 
-def test_a_log_without_transactions_names_none(tmp_path: Path) -> None:
-    async def test(reading: Reading) -> None:
-        await reading.append(plain(0), plain(1))
-        result = await reading.fetch(0)
-        assert result.aborted_transactions == ()
-        assert result.last_stable_offset == 2
-
-    run(tmp_path, test)
+async def test_a_log_without_transactions_names_none(reading: Reading) -> None:
+    await reading.append(plain(0), plain(1))
+    result = await reading.fetch(0)
+    assert result.aborted_transactions == ()
+    assert result.last_stable_offset == 2
 
 
-def test_records_whose_aborted_transactions_cannot_be_found_are_not_given_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_records_whose_aborted_transactions_cannot_be_found_are_not_given_out(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object) -> list[tuple[int, int]]:
         raise RuntimeError("fault of this program")
 
-    async def test(reading: Reading) -> None:
-        await reading.append(*STORY)
-        monkeypatch.setattr(PartitionLog, "aborted_between", broken)
-        for result in await reading.fetch_twice(0):
-            assert result.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
-            assert not result.records_size
-        assert "cannot read a log" in caplog.text
-
-    run(tmp_path, test)
+    await reading.append(*STORY)
+    monkeypatch.setattr(PartitionLog, "aborted_between", broken)
+    for result in await reading.fetch_twice(0):
+        assert result.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert not result.records_size
+    assert "cannot read a log" in caplog.text
 
 
-def test_the_largest_timestamp_is_looked_for_below_what_a_reader_sees(tmp_path: Path) -> None:
-    async def test(reading: Reading) -> None:
-        await reading.append(plain(0), data(1, 7, 0, timestamp_ms=5000))
-        assert await reading.marked(-3, 0) == (5000, 1)
-        # The transaction of 7 is open; nothing above its first offset is seen.
-        assert await reading.marked(-3, 1) == (1000, 0)
+async def test_the_largest_timestamp_is_looked_for_below_what_a_reader_sees(
+    reading: Reading,
+) -> None:
+    await reading.append(plain(0), data(1, 7, 0, timestamp_ms=5000))
+    assert await reading.marked(-3, 0) == (5000, 1)
+    # The transaction of 7 is open; nothing above its first offset is seen.
+    assert await reading.marked(-3, 1) == (1000, 0)
 
-        await reading.append(marker(2, 7, COMMIT))
-        assert await reading.marked(-3, 1) == (5000, 1)
-
-    run(tmp_path, test)
+    await reading.append(marker(2, 7, COMMIT))
+    assert await reading.marked(-3, 1) == (5000, 1)
 
 
-def test_the_largest_timestamp_is_one_of_what_was_not_deleted(tmp_path: Path) -> None:
-    async def test(reading: Reading) -> None:
-        for offset, timestamp in enumerate((1000, 9000, 2000, 3000)):
-            await reading.append(data(offset, -1, -1, timestamp_ms=timestamp))
-        (deleted,) = await reading.host.manager.delete_records(
-            [RecordDeletion(topic_partition=TP, offset=2)], 10_000
-        )
-        assert deleted.error_code is ErrorCode.NONE
+async def test_the_largest_timestamp_is_one_of_what_was_not_deleted(reading: Reading) -> None:
+    for offset, timestamp in enumerate((1000, 9000, 2000, 3000)):
+        await reading.append(data(offset, -1, -1, timestamp_ms=timestamp))
+    (deleted,) = await reading.host.manager.delete_records(
+        [RecordDeletion(topic_partition=TP, offset=2)], 10_000
+    )
+    assert deleted.error_code is ErrorCode.NONE
 
-        assert await reading.marked(-3, 0) == (3000, 3)
-
-    run(tmp_path, test)
+    assert await reading.marked(-3, 0) == (3000, 3)
 
 
 @pytest.mark.parametrize("isolation", [0, 1])
-def test_a_time_in_an_open_transaction_is_found_by_who_sees_it_only(
-    tmp_path: Path, isolation: int
+async def test_a_time_in_an_open_transaction_is_found_by_who_sees_it_only(
+    reading: Reading, isolation: int
 ) -> None:
-    async def test(reading: Reading) -> None:
-        await reading.append(plain(0), data(1, 7, 0, timestamp_ms=5000))
-        found = (5000, 1) if isolation == 0 else (-1, -1)
-        assert await reading.marked(4000, isolation) == found
-        assert await reading.marked(500, isolation) == (1000, 0)
-
-    run(tmp_path, test)
+    await reading.append(plain(0), data(1, 7, 0, timestamp_ms=5000))
+    found = (5000, 1) if isolation == 0 else (-1, -1)
+    assert await reading.marked(4000, isolation) == found
+    assert await reading.marked(500, isolation) == (1000, 0)
 
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
-def test_a_marker_of_the_leader_says_how_the_transaction_ended(tmp_path: Path, kind: int) -> None:
-    async def test(reading: Reading) -> None:
-        log = reading.partition.log
-        assert log is not None
-        for batch in (plain(0), data(0, 7, 0), marker(0, 7, kind)):
-            log.append_as_leader(batch, read_header(batch), 0)
-        await log.written()
+async def test_a_marker_of_the_leader_says_how_the_transaction_ended(
+    reading: Reading, kind: int
+) -> None:
+    log = reading.partition.log
+    assert log is not None
+    for batch in (plain(0), data(0, 7, 0), marker(0, 7, kind)):
+        log.append_as_leader(batch, read_header(batch), 0)
+    await log.written()
 
-        result = await reading.fetch(0)
+    result = await reading.fetch(0)
 
-        assert result.last_stable_offset == 3
-        assert result.aborted_transactions == ([(7, 1)] if kind == ABORT else ())
-        entry = log.producers.entry(7)
-        assert entry is not None
-        assert entry.coordinator_epoch == 3
-
-    run(tmp_path, test)
+    assert result.last_stable_offset == 3
+    assert result.aborted_transactions == ([(7, 1)] if kind == ABORT else ())
+    entry = log.producers.entry(7)
+    assert entry is not None
+    assert entry.coordinator_epoch == 3

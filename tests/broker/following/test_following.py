@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -159,314 +160,266 @@ class Pair:
         return await node.host.produced(records, acks=acks)
 
 
-def run(
+@asynccontextmanager
+async def paired(
     tmp_path: Path,
-    test: Callable[[Pair], Awaitable[None]],
     *,
     fetch_wait_max_ms: int = 500,
     disks: Mapping[int, FileSystem] = MappingProxyType({}),
-) -> None:
-    async def main() -> None:
-        pair = Pair(tmp_path, fetch_wait_max_ms, disks)
-        await pair.start()
-        try:
-            await asyncio.wait_for(test(pair), 3 * DEADLINE_S)
-        finally:
-            await pair.stop()
-
-    asyncio.run(main())
+) -> AsyncIterator[Pair]:
+    pair = Pair(tmp_path, fetch_wait_max_ms, disks)
+    await pair.start()
+    try:
+        yield pair
+    finally:
+        await pair.stop()
 
 
-def test_follower_has_the_leaders_bytes_when_acks_all_is_answered(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        for count in (1, 3, 2):
-            result = await pair.produced(pair.one, batch(count))
-            assert result.error_code is ErrorCode.NONE
+async def test_follower_has_the_leaders_bytes_when_acks_all_is_answered(pair: Pair) -> None:
+    for count in (1, 3, 2):
+        result = await pair.produced(pair.one, batch(count))
+        assert result.error_code is ErrorCode.NONE
 
-        assert pair.two.end_offset == 6
-        assert pair.two.content() == pair.one.content()
-
-    run(tmp_path, test)
+    assert pair.two.end_offset == 6
+    assert pair.two.content() == pair.one.content()
 
 
-def test_follower_learns_the_high_watermark(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        await pair.produced(pair.one, batch())
+async def test_follower_learns_the_high_watermark(pair: Pair) -> None:
+    await pair.produced(pair.one, batch())
 
-        await until(lambda: pair.two.replica.high_watermark == 1)
-
-    run(tmp_path, test)
+    await until(lambda: pair.two.replica.high_watermark == 1)
 
 
-def test_partition_that_is_added_does_not_wait_for_the_running_fetch(tmp_path: Path) -> None:
+@pytest.mark.stage(fetch_wait_max_ms=600_000)
+async def test_partition_that_is_added_does_not_wait_for_the_running_fetch(pair: Pair) -> None:
     """The leader would hold that fetch, in which the new one is not, for ten minutes."""
 
-    async def test(pair: Pair) -> None:
-        directories = (pair.one.host.directory(0), pair.two.host.directory(0))
-        for index in range(1, 4):
-            pair.metadata.apply(partition_record((1, 2), directories, index=index))
-            added = TP._replace(partition=index)
-            await pair.one.host.online(added)
-            await pair.two.host.online(added)
-            result = await pair.one.host.produced(batch(), topic_partition=added)
-            assert result.error_code is ErrorCode.NONE
-
-    run(tmp_path, test, fetch_wait_max_ms=600_000)
-
-
-def test_follower_acknowledges_only_what_is_on_its_disk(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        release = threading.Event()
-        hanging = pair.two.host.dirs[0].run(release.wait)
-
-        waiting = pair.one.host.produce(batch())
-        follower = pair.two.replica.log
-        assert follower is not None
-        await until(lambda: follower.end_offset == 1)
-        await turns()
-
-        assert not waiting.done()
-        release.set()
-        await hanging
-        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+    directories = (pair.one.host.directory(0), pair.two.host.directory(0))
+    for index in range(1, 4):
+        pair.metadata.apply(partition_record((1, 2), directories, index=index))
+        added = TP._replace(partition=index)
+        await pair.one.host.online(added)
+        await pair.two.host.online(added)
+        result = await pair.one.host.produced(batch(), topic_partition=added)
         assert result.error_code is ErrorCode.NONE
 
-    run(tmp_path, test)
+
+async def test_follower_acknowledges_only_what_is_on_its_disk(pair: Pair) -> None:
+    release = threading.Event()
+    hanging = pair.two.host.dirs[0].run(release.wait)
+
+    waiting = pair.one.host.produce(batch())
+    follower = pair.two.replica.log
+    assert follower is not None
+    await until(lambda: follower.end_offset == 1)
+    await turns()
+
+    assert not waiting.done()
+    release.set()
+    await hanging
+    (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+    assert result.error_code is ErrorCode.NONE
 
 
-def test_follower_cuts_what_the_new_leader_does_not_have(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        await pair.produced(pair.one, batch(2))
-        # Broker 1 is cut off from the metadata: it goes on leading for itself alone.
-        pair.metadata.listeners = (pair.two,)
-        pair.metadata.apply(change(leader=2, isr=(2,)))
-        await pair.produced(pair.one, batch(5), acks=1)
-        assert pair.one.end_offset == 7
-        assert (await pair.produced(pair.two, batch(3))).base_offset == 2
+async def test_follower_cuts_what_the_new_leader_does_not_have(pair: Pair) -> None:
+    await pair.produced(pair.one, batch(2))
+    # Broker 1 is cut off from the metadata: it goes on leading for itself alone.
+    pair.metadata.listeners = (pair.two,)
+    pair.metadata.apply(change(leader=2, isr=(2,)))
+    await pair.produced(pair.one, batch(5), acks=1)
+    assert pair.one.end_offset == 7
+    assert (await pair.produced(pair.two, batch(3))).base_offset == 2
 
-        pair.metadata.listeners = (pair.one,)
-        pair.metadata.image = pair.one.cache.image
-        pair.metadata.apply(change(leader=2, isr=(2,)))
+    pair.metadata.listeners = (pair.one,)
+    pair.metadata.image = pair.one.cache.image
+    pair.metadata.apply(change(leader=2, isr=(2,)))
 
-        await until(lambda: pair.one.end_offset == 5)
-        assert pair.one.content() == pair.two.content()
-        assert pair.one.replica.high_watermark <= 5
-
-    run(tmp_path, test)
+    await until(lambda: pair.one.end_offset == 5)
+    assert pair.one.content() == pair.two.content()
+    assert pair.one.replica.high_watermark <= 5
 
 
-def test_follower_forgets_an_epoch_in_which_it_led_and_wrote_nothing(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        await pair.produced(pair.one, batch(2))
-        await until(lambda: pair.two.end_offset == 2)
-        # Broker 2 leads for a moment; broker 1 hears of it only when it leads again.
-        pair.metadata.listeners = (pair.two,)
-        pair.metadata.apply(change(leader=2))
-        pair.metadata.listeners = (pair.one, pair.two)
-        pair.metadata.apply(change(leader=1))
+async def test_follower_forgets_an_epoch_in_which_it_led_and_wrote_nothing(pair: Pair) -> None:
+    await pair.produced(pair.one, batch(2))
+    await until(lambda: pair.two.end_offset == 2)
+    # Broker 2 leads for a moment; broker 1 hears of it only when it leads again.
+    pair.metadata.listeners = (pair.two,)
+    pair.metadata.apply(change(leader=2))
+    pair.metadata.listeners = (pair.one, pair.two)
+    pair.metadata.apply(change(leader=1))
 
-        answer = await pair.produced(pair.one, batch(3))
+    answer = await pair.produced(pair.one, batch(3))
 
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 2)
-        await until(lambda: pair.two.end_offset == 5)
-        assert pair.one.content() == pair.two.content()
-
-    run(tmp_path, test)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 2)
+    await until(lambda: pair.two.end_offset == 5)
+    assert pair.one.content() == pair.two.content()
 
 
-def test_sequences_are_known_to_the_next_leader(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        first = batch(2, producer_id=9, sequence=0)
-        await pair.produced(pair.one, first)
-        await pair.produced(pair.one, batch(1, producer_id=9, sequence=2))
+async def test_sequences_are_known_to_the_next_leader(pair: Pair) -> None:
+    first = batch(2, producer_id=9, sequence=0)
+    await pair.produced(pair.one, first)
+    await pair.produced(pair.one, batch(1, producer_id=9, sequence=2))
 
-        pair.metadata.apply(change(leader=2, isr=(2,)))
+    pair.metadata.apply(change(leader=2, isr=(2,)))
 
-        again = await pair.produced(pair.two, first)
-        gap = await pair.produced(pair.two, batch(producer_id=9, sequence=4))
-        following = await pair.produced(pair.two, batch(producer_id=9, sequence=3))
-        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
-        assert gap.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert (following.error_code, following.base_offset) == (ErrorCode.NONE, 3)
-
-    run(tmp_path, test)
+    again = await pair.produced(pair.two, first)
+    gap = await pair.produced(pair.two, batch(producer_id=9, sequence=4))
+    following = await pair.produced(pair.two, batch(producer_id=9, sequence=3))
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+    assert gap.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (following.error_code, following.base_offset) == (ErrorCode.NONE, 3)
 
 
-def test_returning_follower_catches_up_and_is_proposed_for_the_isr(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        pair.metadata.apply(change(isr=(1,)))
+async def test_returning_follower_catches_up_and_is_proposed_for_the_isr(pair: Pair) -> None:
+    pair.metadata.apply(change(isr=(1,)))
 
-        await pair.produced(pair.one, batch(4))
+    await pair.produced(pair.one, batch(4))
 
-        await until(lambda: pair.one.host.proposals.proposed == [(1, 2)])
-        await until(lambda: pair.two.end_offset == 4)
-
-    run(tmp_path, test)
+    await until(lambda: pair.one.host.proposals.proposed == [(1, 2)])
+    await until(lambda: pair.two.end_offset == 4)
 
 
-def test_followers_dead_directory_stops_only_what_lies_in_it(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        other = TP._replace(partition=1)
-        pair.metadata.apply(
-            partition_record(
-                (1, 2), (pair.one.host.directory(0), pair.two.host.directory(1)), index=1
-            )
-        )
-        await pair.one.host.online(other)
-        await pair.two.host.online(other)
+async def test_followers_dead_directory_stops_only_what_lies_in_it(pair: Pair) -> None:
+    other = TP._replace(partition=1)
+    pair.metadata.apply(
+        partition_record((1, 2), (pair.one.host.directory(0), pair.two.host.directory(1)), index=1)
+    )
+    await pair.one.host.online(other)
+    await pair.two.host.online(other)
 
-        pair.two.host.log_dirs.fail(pair.two.host.dirs[0], "test")
+    pair.two.host.log_dirs.fail(pair.two.host.dirs[0], "test")
 
-        assert isinstance(pair.two.replica.state, Offline)
-        result = await pair.one.host.produced(batch(), topic_partition=other)
-        assert result.error_code is ErrorCode.NONE
-
-    run(tmp_path, test)
+    assert isinstance(pair.two.replica.state, Offline)
+    result = await pair.one.host.produced(batch(), topic_partition=other)
+    assert result.error_code is ErrorCode.NONE
 
 
-def test_follower_finds_a_leader_that_starts_to_listen_later(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        await pair.one.listener.close()
-        waiting = pair.one.host.produce(batch())
-        listener = Listener(
-            "PLAINTEXT",
-            "127.0.0.1",
-            pair.one.listener.port,
-            pair.one.apis.dispatcher,
-            Bounds(system_environment()),
-        )
-        await turns()
-        pair.one.listener = listener
+async def test_follower_finds_a_leader_that_starts_to_listen_later(pair: Pair) -> None:
+    await pair.one.listener.close()
+    waiting = pair.one.host.produce(batch())
+    listener = Listener(
+        "PLAINTEXT",
+        "127.0.0.1",
+        pair.one.listener.port,
+        pair.one.apis.dispatcher,
+        Bounds(system_environment()),
+    )
+    await turns()
+    pair.one.listener = listener
 
-        await listener.start()
+    await listener.start()
 
-        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
-        assert result.error_code is ErrorCode.NONE
-
-    run(tmp_path, test)
+    (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+    assert result.error_code is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("start", [3, 5], ids=["with a batch", "in the middle of a batch"])
-def test_follower_behind_the_leaders_start_begins_anew_there(tmp_path: Path, start: int) -> None:
-    async def test(pair: Pair) -> None:
-        pair.two.host.fetchers.unfollow(TP)
-        await pair.produced(pair.one, batch(3), acks=1)
-        await pair.produced(pair.one, batch(4), acks=1)
-        log = pair.one.replica.log
-        assert log is not None
-        # A batch of which some records are deleted stays whole.
-        log.advance_start_to(start)
+async def test_follower_behind_the_leaders_start_begins_anew_there(pair: Pair, start: int) -> None:
+    pair.two.host.fetchers.unfollow(TP)
+    await pair.produced(pair.one, batch(3), acks=1)
+    await pair.produced(pair.one, batch(4), acks=1)
+    log = pair.one.replica.log
+    assert log is not None
+    # A batch of which some records are deleted stays whole.
+    log.advance_start_to(start)
 
-        pair.two.host.fetchers.follow(pair.two.replica)
+    pair.two.host.fetchers.follow(pair.two.replica)
 
-        await until(lambda: pair.two.end_offset == 7)
-        follower = pair.two.replica.log
-        assert follower is not None
-        assert follower.start_offset == start
-
-    run(tmp_path, test)
+    await until(lambda: pair.two.end_offset == 7)
+    follower = pair.two.replica.log
+    assert follower is not None
+    assert follower.start_offset == start
 
 
-def test_records_are_deleted_everywhere_while_fetches_wait(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        await pair.produced(pair.one, batch(10))
+@pytest.mark.stage(fetch_wait_max_ms=60_000)
+async def test_records_are_deleted_everywhere_while_fetches_wait(pair: Pair) -> None:
+    await pair.produced(pair.one, batch(10))
 
-        deletion = RecordDeletion(topic_partition=TP, offset=6)
-        deleting = pair.one.host.manager.delete_records([deletion], 60_000)
-        answer = asyncio.ensure_future(deleting)
+    deletion = RecordDeletion(topic_partition=TP, offset=6)
+    deleting = pair.one.host.manager.delete_records([deletion], 60_000)
+    answer = asyncio.ensure_future(deleting)
 
-        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
-        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 6)
-        for node in (pair.one, pair.two):
-            assert node.replica.log is not None
-            assert node.replica.log.start_offset == 6
-
-    # Nobody waits for the end of a fetch's time.
-    run(tmp_path, test, fetch_wait_max_ms=60_000)
+    (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 6)
+    for node in (pair.one, pair.two):
+        assert node.replica.log is not None
+        assert node.replica.log.start_offset == 6
 
 
-def test_replica_that_comes_while_a_fetch_waits_is_followed_at_once(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        await pair.produced(pair.one, batch())
-        other = TopicPartition(TP.topic, 1)
-        directories = (pair.one.host.directory(0), pair.two.host.directory(0))
-        # The one connection of the lane is in the middle of a fetch that waits for a minute.
-        pair.metadata.apply(partition_record((1, 2), directories, index=1))
-        await pair.one.host.online(other)
-        result = await pair.one.host.produced(batch(), topic_partition=other)
-        assert result.error_code is ErrorCode.NONE
-        # The first one is still followed in the same session.
-        assert (await pair.produced(pair.one, batch())).base_offset == 1
-        partition = pair.one.replica
-        assert len(partition.waiters.sessions) == 1
-
-    run(tmp_path, test, fetch_wait_max_ms=60_000)
+# Nobody waits for the end of a fetch's time.
 
 
-def test_a_lane_that_breaks_begins_anew(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.stage(fetch_wait_max_ms=60_000)
+async def test_replica_that_comes_while_a_fetch_waits_is_followed_at_once(pair: Pair) -> None:
+    await pair.produced(pair.one, batch())
+    other = TopicPartition(TP.topic, 1)
+    directories = (pair.one.host.directory(0), pair.two.host.directory(0))
+    # The one connection of the lane is in the middle of a fetch that waits for a minute.
+    pair.metadata.apply(partition_record((1, 2), directories, index=1))
+    await pair.one.host.online(other)
+    result = await pair.one.host.produced(batch(), topic_partition=other)
+    assert result.error_code is ErrorCode.NONE
+    # The first one is still followed in the same session.
+    assert (await pair.produced(pair.one, batch())).base_offset == 1
+    partition = pair.one.replica
+    assert len(partition.waiters.sessions) == 1
+
+
+async def test_a_lane_that_breaks_begins_anew(
+    pair: Pair, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(pair: Pair) -> None:
-        await pair.produced(pair.one, batch())
-        broken = iter([True])
-        settled = LaneReplicas.settled
+    await pair.produced(pair.one, batch())
+    broken = iter([True])
+    settled = LaneReplicas.settled
 
-        async def settled_or_broken(self: LaneReplicas) -> None:
-            if next(broken, False):
-                raise ZeroDivisionError
-            await settled(self)
+    async def settled_or_broken(self: LaneReplicas) -> None:
+        if next(broken, False):
+            raise ZeroDivisionError
+        await settled(self)
 
-        monkeypatch.setattr(LaneReplicas, "settled", settled_or_broken)
-        assert (await pair.produced(pair.one, batch(2))).error_code is ErrorCode.NONE
-        await until(lambda: pair.two.end_offset == 3)
-        assert "ended unexpectedly; restarting it" in caplog.text
-
-    run(tmp_path, test)
+    monkeypatch.setattr(LaneReplicas, "settled", settled_or_broken)
+    assert (await pair.produced(pair.one, batch(2))).error_code is ErrorCode.NONE
+    await until(lambda: pair.two.end_offset == 3)
+    assert "ended unexpectedly; restarting it" in caplog.text
 
 
-def test_a_follower_whose_disk_lost_the_first_segments_copies_the_log_before_the_leader_hears_of_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_follower_whose_disk_lost_the_first_segments_copies_the_log_before_the_leader_hears(
+    pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(pair: Pair) -> None:
-        for _ in range(3):
-            await pair.produced(pair.one, batch(2))
-        log = pair.two.replica.log
-        assert log is not None
-        log.state.start_offset, log.state.lost_from = 4, 0
-        told: list[tuple[int, int]] = []
-        leading = pair.one.replica.in_sync
-        real = leading.follower_fetched
-
-        def fetched(*args: Any, **options: Any) -> Any:
-            told.append((log.state.start_offset, log.end_offset))
-            return real(*args, **options)
-
-        leading.follower_fetched = fetched  # type: ignore[method-assign]
-
-        pair.metadata.apply(change(leader=1, isr=(1,)))
-
-        await until(lambda: pair.two.end_offset == 6 and log.state.lost_from is None)
-        assert told[0] == (0, 0)
-        assert log.start_offset == 0
-        assert pair.two.content() == pair.one.content()
-        assert "lost offsets 0 to 3; copying them from the leader" in caplog.text
-
-    run(tmp_path, test)
-
-
-def test_a_leader_without_its_first_segments_says_so_and_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def test(pair: Pair) -> None:
+    for _ in range(3):
         await pair.produced(pair.one, batch(2))
-        log = pair.one.replica.log
-        assert log is not None
-        log.state.start_offset, log.state.lost_from = 1, 0
+    log = pair.two.replica.log
+    assert log is not None
+    log.state.start_offset, log.state.lost_from = 4, 0
+    told: list[tuple[int, int]] = []
+    leading = pair.one.replica.in_sync
+    real = leading.follower_fetched
 
-        pair.metadata.apply(change(leader=1, isr=(1,)))
+    def fetched(*args: Any, **options: Any) -> Any:
+        told.append((log.state.start_offset, log.end_offset))
+        return real(*args, **options)
 
-        assert log.state.lost_from is None
-        assert "is missing offsets 0 to 0, which its disk lost" in caplog.text
-        assert (await pair.produced(pair.one, batch())).base_offset == 2
+    leading.follower_fetched = fetched  # type: ignore[method-assign]
 
-    run(tmp_path, test)
+    pair.metadata.apply(change(leader=1, isr=(1,)))
+
+    await until(lambda: pair.two.end_offset == 6 and log.state.lost_from is None)
+    assert told[0] == (0, 0)
+    assert log.start_offset == 0
+    assert pair.two.content() == pair.one.content()
+    assert "lost offsets 0 to 3; copying them from the leader" in caplog.text
+
+
+async def test_a_leader_without_its_first_segments_says_so_and_goes_on(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    await pair.produced(pair.one, batch(2))
+    log = pair.one.replica.log
+    assert log is not None
+    log.state.start_offset, log.state.lost_from = 1, 0
+
+    pair.metadata.apply(change(leader=1, isr=(1,)))
+
+    assert log.state.lost_from is None
+    assert "is missing offsets 0 to 0, which its disk lost" in caplog.text
+    assert (await pair.produced(pair.one, batch())).base_offset == 2

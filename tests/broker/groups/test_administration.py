@@ -42,8 +42,7 @@ def test_unknown_group_is_dead() -> None:
     assert newest.error_message == "group g does not exist"
 
 
-def test_stable_group_is_described_with_metadata_and_assignments() -> None:
-    bench = Bench()
+def test_stable_group_is_described_with_metadata_and_assignments(bench: Bench) -> None:
     (a,) = stable(bench, "a")
 
     assert described(bench) == DescribedGroup(
@@ -56,8 +55,7 @@ def test_stable_group_is_described_with_metadata_and_assignments() -> None:
 
 
 @pytest.mark.parametrize("phase", ["PreparingRebalance", "CompletingRebalance"])
-def test_group_in_a_rebalance_is_described_without_them(phase: str) -> None:
-    bench = Bench()
+def test_group_in_a_rebalance_is_described_without_them(bench: Bench, phase: str) -> None:
     if phase == "CompletingRebalance":
         members = joined(bench, "a")
     else:
@@ -73,8 +71,7 @@ def test_group_in_a_rebalance_is_described_without_them(phase: str) -> None:
     }
 
 
-def test_what_is_not_committed_is_not_described_or_listed() -> None:
-    bench = Bench()
+def test_what_is_not_committed_is_not_described_or_listed(bench: Bench) -> None:
     bench.replicates = False
     bench.ask(join(version=3))
     bench.ask(commit(1, group="h"))
@@ -86,8 +83,7 @@ def test_what_is_not_committed_is_not_described_or_listed() -> None:
     assert len(bench.answer(ListGroups()).groups) == 2
 
 
-def test_groups_are_listed_with_state_and_type() -> None:
-    bench = Bench()
+def test_groups_are_listed_with_state_and_type(bench: Bench) -> None:
     stable(bench, "a")
     bench.ask(commit(1, group="simple"))
 
@@ -110,9 +106,8 @@ def test_groups_are_listed_with_state_and_type() -> None:
     ],
 )
 def test_filters_know_no_upper_and_lower_case(
-    states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
+    bench: Bench, states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
 ) -> None:
-    bench = Bench()
     stable(bench, "a")
     bench.ask(commit(1, group="simple"))
 
@@ -121,8 +116,7 @@ def test_filters_know_no_upper_and_lower_case(
     assert [group.group_id for group in groups] == expected
 
 
-def test_delete_group_live() -> None:
-    bench = Bench()
+def test_delete_group_live(bench: Bench) -> None:
     (a,) = stable(bench, "a")
     bench.ask(commit(1, group="empty"))
     bench.ask(commit(1, group="empty", topic="u"))
@@ -138,8 +132,7 @@ def test_delete_group_live() -> None:
     assert bench.answer(beat(a, 1)).error_code is ErrorCode.NONE
 
 
-def test_deleted_group_is_gone_after_a_failover_too() -> None:
-    bench = Bench()
+def test_deleted_group_is_gone_after_a_failover_too(bench: Bench) -> None:
     (a,) = stable(bench, "a")
     bench.ask(commit(1, member_id=a, generation_id_or_member_epoch=1))
     bench.ask(leave(a))
@@ -152,7 +145,7 @@ def test_deleted_group_is_gone_after_a_failover_too() -> None:
 
 
 @pytest.fixture
-def with_small_batches(monkeypatch: pytest.MonkeyPatch) -> Bench:
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A shard whose batches hold two records; groups g and h have five and two offsets."""
     monkeypatch.setattr("broker.groups.administration.RECORDS_MAX", 2)
     bench = Bench(topics=FakeTopics(t=5))
@@ -166,86 +159,78 @@ DELETE_BOTH = DeleteGroups(groups_names=("g", "unknown", "h"))
 
 
 def test_group_with_more_offsets_than_a_batch_holds_is_deleted_piece_by_piece(
-    with_small_batches: Bench,
+    small_batches: Bench,
 ) -> None:
-    bench = with_small_batches
-    before = len(bench.log)
+    before = len(small_batches.log)
 
-    results = bench.answer(DELETE_BOTH).results
+    results = small_batches.answer(DELETE_BOTH).results
 
     assert [(each.group_id, each.error_code) for each in results] == [
         ("g", ErrorCode.NONE),
         ("unknown", ErrorCode.GROUP_ID_NOT_FOUND),
         ("h", ErrorCode.NONE),
     ]
-    assert [*Counter(end for _, end in bench.log[before:]).values()] == [2, 2, 2, 1]
-    assert bench.answer(ListGroups()).groups == ()
+    assert [*Counter(end for _, end in small_batches.log[before:]).values()] == [2, 2, 2, 1]
+    assert small_batches.answer(ListGroups()).groups == ()
 
 
 def test_deletion_of_many_offsets_is_answered_when_the_last_of_them_is_committed(
-    with_small_batches: Bench,
+    small_batches: Bench,
 ) -> None:
-    bench = with_small_batches
-    bench.replicates = False
-    ticket = bench.ask(DELETE_BOTH)
+    small_batches.replicates = False
+    ticket = small_batches.ask(DELETE_BOTH)
 
     waited = 0
-    while ticket not in bench.answers:
+    while ticket not in small_batches.answers:
         waited += 1
-        bench.replicate()
+        small_batches.replicate()
 
     assert waited == 4
-    assert bench.answer(ListGroups()).groups == ()
+    assert small_batches.answer(ListGroups()).groups == ()
 
 
-def test_group_that_gets_a_member_while_its_offsets_are_deleted_stays(
-    with_small_batches: Bench,
-) -> None:
-    bench = with_small_batches
-    bench.replicates = False
-    ticket = bench.ask(DELETE_BOTH)
-    bench.ask(join(version=3))
+def test_group_that_gets_a_member_while_its_offsets_are_deleted_stays(small_batches: Bench) -> None:
+    small_batches.replicates = False
+    ticket = small_batches.ask(DELETE_BOTH)
+    small_batches.ask(join(version=3))
 
-    while ticket not in bench.answers:
-        bench.replicate()
+    while ticket not in small_batches.answers:
+        small_batches.replicate()
 
-    assert [each.error_code for each in bench.answers[ticket].results] == [
+    assert [each.error_code for each in small_batches.answers[ticket].results] == [
         ErrorCode.NON_EMPTY_GROUP,
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.NONE,
     ]
-    assert len(fetched(bench)) == 3
+    assert len(fetched(small_batches)) == 3
 
 
-def test_deletion_that_the_log_refuses_in_the_middle_says_why(with_small_batches: Bench) -> None:
-    bench = with_small_batches
-    bench.replicates = False
-    ticket = bench.ask(DELETE_BOTH)
-    bench.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+def test_deletion_that_the_log_refuses_in_the_middle_says_why(small_batches: Bench) -> None:
+    small_batches.replicates = False
+    ticket = small_batches.ask(DELETE_BOTH)
+    small_batches.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    bench.replicate()
+    small_batches.replicate()
 
-    assert bench.answers[ticket] is bench.refusal
-    assert len(fetched(bench)) == 3
+    assert small_batches.answers[ticket] is small_batches.refusal
+    assert len(fetched(small_batches)) == 3
 
 
 def test_group_whose_other_offsets_expire_while_it_is_deleted_was_deleted(
-    with_small_batches: Bench,
+    small_batches: Bench,
 ) -> None:
-    bench = with_small_batches
-    bench.replicates = False
-    ticket = bench.ask(DELETE_BOTH)
-    bench.topics.delete("t")
-    bench.carry_out(bench.shard.topics_deleted(frozenset("t")))
+    small_batches.replicates = False
+    ticket = small_batches.ask(DELETE_BOTH)
+    small_batches.topics.delete("t")
+    small_batches.carry_out(small_batches.shard.topics_deleted(frozenset("t")))
 
-    while ticket not in bench.answers:
-        bench.replicate()
+    while ticket not in small_batches.answers:
+        small_batches.replicate()
 
-    assert bench.answers[ticket].results[0] == DeletableGroupResult("g", ErrorCode.NONE)
+    assert small_batches.answers[ticket].results[0] == DeletableGroupResult("g", ErrorCode.NONE)
 
 
-def test_pending_joiner_of_a_deleted_group_is_unknown() -> None:
-    bench = Bench()
+def test_pending_joiner_of_a_deleted_group_is_unknown(bench: Bench) -> None:
     member = bench.answer(join()).member_id
 
     bench.ask(DeleteGroups(groups_names=("g",)))

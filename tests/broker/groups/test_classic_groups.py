@@ -49,10 +49,8 @@ def error_of(answer: Any) -> ErrorCode:
     ids=["no group", "short session", "long session", "unknown", "no type", "no protocols"],
 )
 def test_join_wrong_inputs_to_an_unknown_group_create_nothing(
-    request_: Any, error: ErrorCode
+    bench: Bench, request_: Any, error: ErrorCode
 ) -> None:
-    bench = Bench()
-
     answer = bench.answer(request_)
 
     code = answer.code if isinstance(answer, KafkaError) else answer.error_code
@@ -73,9 +71,8 @@ def test_join_wrong_inputs_to_an_unknown_group_create_nothing(
 )
 @pytest.mark.parametrize("phase", ["Stable", "CompletingRebalance", "PreparingRebalance"])
 def test_join_wrong_inputs_to_a_group_with_members(
-    fields: dict[str, Any], error: ErrorCode, phase: str
+    bench: Bench, fields: dict[str, Any], error: ErrorCode, phase: str
 ) -> None:
-    bench = Bench()
     if phase == "CompletingRebalance":
         joined(bench, "a")
     else:
@@ -123,8 +120,7 @@ def test_sync_of_an_unknown_group() -> None:
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_wrong_sync(fields: dict[str, Any], error: ErrorCode) -> None:
-    bench = Bench()
+def test_wrong_sync(bench: Bench, fields: dict[str, Any], error: ErrorCode) -> None:
     (member,) = joined(bench, "a", group_instance_id="i")
     said = {"member_id": member, "generation": 1, "given": {}, "version": 5}
     said |= {"protocol_type": "consumer", "protocol_name": "range"}
@@ -149,15 +145,13 @@ def test_wrong_sync(fields: dict[str, Any], error: ErrorCode) -> None:
     ],
     ids=["member", "instance", "fenced", "older", "newer", "right"],
 )
-def test_heartbeat_of_a_member(request_: Any, error: ErrorCode) -> None:
-    bench = Bench()
+def test_heartbeat_of_a_member(bench: Bench, request_: Any, error: ErrorCode) -> None:
     (a,) = stable(bench, "a", group_instance_id="i")
 
     assert error_of(bench.answer(request_(a))) is error
 
 
-def test_resign_answers_parked() -> None:
-    bench = Bench()
+def test_resign_answers_parked(bench: Bench) -> None:
     members = stable(bench, *"abcde")
     joins = [bench.ask(join(each)) for each in members[:4]]
     members = stable(bench, *"xyz", group="h")

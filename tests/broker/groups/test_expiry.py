@@ -33,6 +33,11 @@ def names(bench: Bench) -> list[str]:
     return [group.group_id for group in bench.answer(ListGroups()).groups]
 
 
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(SHORT)
+
+
 def test_offsets_expire_of_a_simple_group_after_its_commit_and_the_group_with_it() -> None:
     bench = Bench(SHORT)
     bench.ask(commit(1))
@@ -48,8 +53,7 @@ def test_offsets_expire_of_a_simple_group_after_its_commit_and_the_group_with_it
     assert bench.shard.tables.written == Bench(SHORT).shard.tables.written
 
 
-def test_offsets_expire_of_an_empty_group_after_it_became_empty() -> None:
-    bench = Bench(SHORT)
+def test_offsets_expire_of_an_empty_group_after_it_became_empty(bench: Bench) -> None:
     (a,) = stable(bench, "a", **ALIVE)
     bench.ask(commit(1, member_id=a, generation_id_or_member_epoch=1))
     bench.advance(300_000)
@@ -63,8 +67,7 @@ def test_offsets_expire_of_an_empty_group_after_it_became_empty() -> None:
     assert names(bench) == []
 
 
-def test_subscribed_topics_never_expire_others_do() -> None:
-    bench = Bench(SHORT)
+def test_subscribed_topics_never_expire_others_do(bench: Bench) -> None:
     bench.ask(commit(1))
     bench.ask(commit(2, topic="u"))
     stable(bench, "a", **ALIVE)
@@ -75,8 +78,7 @@ def test_subscribed_topics_never_expire_others_do() -> None:
 
 
 @pytest.mark.parametrize("why", ["Preparing", "Completing", "no consumers", "unreadable"])
-def test_nothing_expires_while_it_is_not_known_what_is_in_use(why: str) -> None:
-    bench = Bench(SHORT)
+def test_nothing_expires_while_it_is_not_known_what_is_in_use(bench: Bench, why: str) -> None:
     bench.ask(commit(1, topic="u"))
     if why == "Completing":
         joined(bench, "a", **ALIVE)
@@ -93,8 +95,7 @@ def test_nothing_expires_while_it_is_not_known_what_is_in_use(why: str) -> None:
     assert fetched(bench) == {("u", 0): 1}
 
 
-def test_retention_time_of_the_client_takes_the_place_of_the_brokers() -> None:
-    bench = Bench(SHORT)
+def test_retention_time_of_the_client_takes_the_place_of_the_brokers(bench: Bench) -> None:
     bench.ask(commit(1, version=3, retention_time_ms=5_000))
     bench.ask(commit(1, version=3, retention_time_ms=500_000, partition=1))
 
@@ -107,8 +108,7 @@ def test_retention_time_of_the_client_takes_the_place_of_the_brokers() -> None:
     assert fetched(bench) == {}
 
 
-def test_offset_with_a_pending_one_of_a_transaction_does_not_expire() -> None:
-    bench = Bench(SHORT)
+def test_offset_with_a_pending_one_of_a_transaction_does_not_expire(bench: Bench) -> None:
     bench.ask(commit(1))
     bench.ask(commit(1, partition=1))
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -124,8 +124,7 @@ def test_offset_with_a_pending_one_of_a_transaction_does_not_expire() -> None:
     ]
 
 
-def test_empty_group_without_offsets_goes() -> None:
-    bench = Bench(SHORT)
+def test_empty_group_without_offsets_goes(bench: Bench) -> None:
     (a,) = stable(bench, "a")
     bench.ask(leave(a))
 
@@ -134,8 +133,7 @@ def test_empty_group_without_offsets_goes() -> None:
     assert names(bench) == []
 
 
-def test_group_whose_next_member_has_its_id_already_stays() -> None:
-    bench = Bench(SHORT)
+def test_group_whose_next_member_has_its_id_already_stays(bench: Bench) -> None:
     member = bench.answer(join()).member_id
 
     bench.advance(5_000)
@@ -194,8 +192,7 @@ def test_pending_offset_of_a_deleted_topic_goes_too() -> None:
     assert decision.records == (GroupRecord(key, None),)
 
 
-def test_log_that_takes_nothing_is_tried_again() -> None:
-    bench = Bench(SHORT)
+def test_log_that_takes_nothing_is_tried_again(bench: Bench) -> None:
     bench.ask(commit(1))
     bench.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     bench.advance(100_000)
@@ -207,9 +204,8 @@ def test_log_that_takes_nothing_is_tried_again() -> None:
     assert fetched(bench) == {}
 
 
-def test_many_offsets_go_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_offsets_go_piece_by_piece(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.groups.expiry.RECORDS_MAX", 2)
-    bench = Bench(SHORT)
     for partition in range(5):
         bench.ask(commit(1, partition=partition))
 
@@ -220,9 +216,8 @@ def test_many_offsets_go_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None
     assert ends == [7, 7, 9, 9, 10]
 
 
-def test_look_pauses_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_look_pauses_between_its_steps(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.groups.expiry.SCANNED_MAX", 4)
-    bench = Bench(SHORT)
     for group in "abcde":
         bench.ask(commit(1, group=group))
     bench.advance(500)
@@ -256,10 +251,9 @@ def test_deleted_topic_with_more_offsets_than_a_batch_holds(
 
 
 def test_group_that_is_gone_in_the_middle_of_a_look_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.groups.expiry.SCANNED_MAX", 1)
-    bench = Bench(SHORT)
     bench.ask(commit(1, group="a"))
     bench.ask(commit(1, group="b"))
     bench.carry_out(bench.shard.timer(("offsets",), bench.now_ms))
@@ -270,8 +264,7 @@ def test_group_that_is_gone_in_the_middle_of_a_look_is_left_out(
     assert names(bench) == ["a"]
 
 
-def test_living_group_is_described_as_before() -> None:
-    bench = Bench(SHORT)
+def test_living_group_is_described_as_before(bench: Bench) -> None:
     stable(bench, "a", **ALIVE)
 
     bench.advance(1_000_000)

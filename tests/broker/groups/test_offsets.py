@@ -55,9 +55,7 @@ def fetch(bench: Bench, **fields: Any) -> FetchedOffset:
     return partition
 
 
-def test_commit_then_fetch() -> None:
-    bench = Bench()
-
+def test_commit_then_fetch(bench: Bench) -> None:
     assert error_of(bench.answer(commit(42, metadata="m"))) is ErrorCode.NONE
 
     assert fetch(bench) == FetchedOffset(0, 42, 3, "m")
@@ -76,23 +74,18 @@ def test_commit_then_fetch() -> None:
     assert record.value.written_version == 4
 
 
-def test_commit_survives_a_failover() -> None:
-    bench = Bench()
+def test_commit_survives_a_failover(bench: Bench) -> None:
     bench.ask(commit(42))
 
     assert fetch(bench.fail_over()).committed_offset == 42
 
 
-def test_commit_under_an_empty_group_id_is_kept() -> None:
-    bench = Bench()
-
+def test_commit_under_an_empty_group_id_is_kept(bench: Bench) -> None:
     assert error_of(bench.answer(commit(1, group=""))) is ErrorCode.NONE
     assert fetched(bench, "") == {("t", 0): 1}
 
 
-def test_retention_time_of_the_client_is_stored_as_its_end() -> None:
-    bench = Bench()
-
+def test_retention_time_of_the_client_is_stored_as_its_end(bench: Bench) -> None:
     bench.ask(commit(1, version=3, retention_time_ms=500))
 
     value = bench.log[0][0].value
@@ -108,9 +101,7 @@ def test_retention_time_of_the_client_is_stored_as_its_end() -> None:
         ({"generation_id_or_member_epoch": -1}, ErrorCode.NONE),
     ],
 )
-def test_commit_to_an_unknown_group(fields: dict[str, Any], error: ErrorCode) -> None:
-    bench = Bench()
-
+def test_commit_to_an_unknown_group(bench: Bench, fields: dict[str, Any], error: ErrorCode) -> None:
     assert error_of(bench.answer(commit(1, **fields))) is error
     assert len(bench.log) == (error is ErrorCode.NONE)
 
@@ -129,9 +120,8 @@ def test_commit_to_an_unknown_group(fields: dict[str, Any], error: ErrorCode) ->
     ],
 )
 def test_commit_to_a_group_with_members(
-    member: str, generation: int, instance: str | None, error: ErrorCode
+    bench: Bench, member: str, generation: int, instance: str | None, error: ErrorCode
 ) -> None:
-    bench = Bench()
     (a,) = stable(bench, "a", group_instance_id="i")
 
     answer = bench.answer(
@@ -147,8 +137,7 @@ def test_commit_to_a_group_with_members(
     assert len(fetched(bench)) == (error is ErrorCode.NONE)
 
 
-def test_commit_to_an_empty_group_needs_no_member() -> None:
-    bench = Bench()
+def test_commit_to_an_empty_group_needs_no_member(bench: Bench) -> None:
     (a,) = stable(bench, "a")
     bench.ask(leave(a))
 
@@ -157,9 +146,7 @@ def test_commit_to_an_empty_group_needs_no_member() -> None:
     assert error_of(bench.answer(old)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_metadata_that_is_too_long_fails_its_partition_alone() -> None:
-    bench = Bench()
-
+def test_metadata_that_is_too_long_fails_its_partition_alone(bench: Bench) -> None:
     long = bench.answer(commit(1, metadata="x" * 4_097))
     fits = bench.answer(commit(1, partition=1, metadata="x" * 4_096))
 
@@ -168,8 +155,7 @@ def test_metadata_that_is_too_long_fails_its_partition_alone() -> None:
     assert fetched(bench) == {("t", 1): 1}
 
 
-def test_commit_waits_for_replica_and_fetch_sees_committed_only() -> None:
-    bench = Bench()
+def test_commit_waits_for_replica_and_fetch_sees_committed_only(bench: Bench) -> None:
     bench.ask(commit(1))
     bench.replicates = False
 
@@ -184,8 +170,7 @@ def test_commit_waits_for_replica_and_fetch_sees_committed_only() -> None:
     assert bench.answers[stable_one].topics[0].partitions[0].committed_offset == 2
 
 
-def test_commit_that_is_late_is_answered_so_and_may_still_become_committed() -> None:
-    bench = Bench()
+def test_commit_that_is_late_is_answered_so_and_may_still_become_committed(bench: Bench) -> None:
     bench.replicates = False
     ticket = bench.ask(commit(1))
 
@@ -196,8 +181,7 @@ def test_commit_that_is_late_is_answered_so_and_may_still_become_committed() -> 
     assert fetch(bench).committed_offset == 1
 
 
-def test_commit_below_min_isr_is_refused_and_changes_nothing() -> None:
-    bench = Bench()
+def test_commit_below_min_isr_is_refused_and_changes_nothing(bench: Bench) -> None:
     bench.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     assert error_of(bench.answer(commit(1))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -205,8 +189,7 @@ def test_commit_below_min_isr_is_refused_and_changes_nothing() -> None:
     assert bench.log == []
 
 
-def test_what_has_no_offset_is_fetched_without_an_error() -> None:
-    bench = Bench()
+def test_what_has_no_offset_is_fetched_without_an_error(bench: Bench) -> None:
     assert fetch(bench) == FetchedOffset(0, -1, -1, "", ErrorCode.NONE)
     assert fetched(bench) == {}
 
@@ -268,8 +251,7 @@ def test_end_of_a_transaction_commits_or_drops_its_offsets_unless_a_later_one_co
     assert [*shard.tables.written.rows(Row.PENDING, "g")] == [("t", 1, 8)]
 
 
-def test_topic_created_anew_has_no_offset_of_the_old_one() -> None:
-    bench = Bench()
+def test_topic_created_anew_has_no_offset_of_the_old_one(bench: Bench) -> None:
     bench.ask(commit(1))
 
     bench.topics.create("t", 4)
@@ -286,8 +268,7 @@ def test_delete_offsets_of_an_unknown_group() -> None:
     assert Bench().answer(OffsetDelete(group_id="", topics=())).code is ErrorCode.INVALID_GROUP_ID
 
 
-def test_delete_offsets_of_a_simple_group() -> None:
-    bench = Bench()
+def test_delete_offsets_of_a_simple_group(bench: Bench) -> None:
     bench.ask(commit(1))
     bench.ask(commit(2, topic="u"))
 
@@ -302,16 +283,14 @@ def test_delete_offsets_of_a_simple_group() -> None:
     assert len(bench.log) == 3
 
 
-def test_delete_offsets_of_members_that_are_no_consumers() -> None:
-    bench = Bench()
+def test_delete_offsets_of_members_that_are_no_consumers(bench: Bench) -> None:
     stable(bench, "a", protocol_type="connect")
 
     assert bench.answer(DELETE).code is ErrorCode.NON_EMPTY_GROUP
 
 
 @pytest.mark.parametrize("phase", ["Stable", "CompletingRebalance", "PreparingRebalance"])
-def test_delete_offsets_of_a_subscribed_topic(phase: str) -> None:
-    bench = Bench()
+def test_delete_offsets_of_a_subscribed_topic(bench: Bench, phase: str) -> None:
     bench.ask(commit(1))
     bench.ask(commit(1, topic="u"))
     members = (joined if phase == "CompletingRebalance" else stable)(bench, "a")
@@ -327,8 +306,7 @@ def test_delete_offsets_of_a_subscribed_topic(phase: str) -> None:
     assert fetched(bench) == {("t", 0): 1}
 
 
-def test_delete_offsets_where_subscriptions_cannot_be_read() -> None:
-    bench = Bench()
+def test_delete_offsets_where_subscriptions_cannot_be_read(bench: Bench) -> None:
     bench.ask(commit(1))
     stable(bench, "a", protocols=(RANGE[0]._replace(metadata=b"?"),))
 

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import struct
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -78,24 +78,22 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return opened
 
 
-def run(tmp_path: Path, test: Callable[[Host], Awaitable[None]]) -> None:
-    async def main() -> None:
-        host = Host(tmp_path)
-        Metadata(host.manager.roles).apply(
-            feature(),
-            broker(1, *host.directories),
-            topic(),
-            partition_record((1,), (host.directory(0),)),
-            partition_record((1,), (host.directory(0),), index=1),
-        )
-        await host.online()
-        await host.online(OTHER)
-        try:
-            await test(host)
-        finally:
-            await host.stop()
-
-    asyncio.run(main())
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    host = Host(tmp_path)
+    Metadata(host.manager.roles).apply(
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        partition_record((1,), (host.directory(0),)),
+        partition_record((1,), (host.directory(0),), index=1),
+    )
+    await host.online()
+    await host.online(OTHER)
+    try:
+        yield host
+    finally:
+        await host.stop()
 
 
 async def results(*futures: asyncio.Future[list[AppendResult]]) -> list[tuple[ErrorCode, int]]:
@@ -103,107 +101,89 @@ async def results(*futures: asyncio.Future[list[AppendResult]]) -> list[tuple[Er
     return [(each.error_code, each.base_offset) for (each,) in answers]
 
 
-def test_batches_behind_one_whose_check_takes_long_keep_their_order(
-    tmp_path: Path, gate: Gate
+async def test_batches_behind_one_whose_check_takes_long_keep_their_order(
+    host: Host, gate: Gate
 ) -> None:
-    async def test(host: Host) -> None:
-        futures = [
-            host.produce(plain(0)),
-            host.produce(compressed(1)),
-            host.produce(plain(2)),
-            host.produce(plain(3, count=3_000)),
-            host.produce(compressed(3_003)),
-        ]
-        # Another partition does not wait.
-        assert await results(host.produce(plain(0), topic_partition=OTHER)) == [(0, 0)]
-        assert await results(futures[0]) == [(0, 0)]
-        assert not any(future.done() for future in futures[1:])
+    futures = [
+        host.produce(plain(0)),
+        host.produce(compressed(1)),
+        host.produce(plain(2)),
+        host.produce(plain(3, count=3_000)),
+        host.produce(compressed(3_003)),
+    ]
+    # Another partition does not wait.
+    assert await results(host.produce(plain(0), topic_partition=OTHER)) == [(0, 0)]
+    assert await results(futures[0]) == [(0, 0)]
+    assert not any(future.done() for future in futures[1:])
 
-        gate.set()
+    gate.set()
 
-        assert await results(*futures[1:]) == [(0, 1), (0, 2), (0, 3), (0, 3_003)]
-        # The line is gone: what comes now is appended at once.
-        partition = await host.online()
-        future = host.produce(plain(3_004))
-        assert partition.log is not None
-        assert partition.log.end_offset == 3_005
-        assert await results(future) == [(0, 3_004)]
-
-    run(tmp_path, test)
+    assert await results(*futures[1:]) == [(0, 1), (0, 2), (0, 3), (0, 3_003)]
+    # The line is gone: what comes now is appended at once.
+    partition = await host.online()
+    future = host.produce(plain(3_004))
+    assert partition.log is not None
+    assert partition.log.end_offset == 3_005
+    assert await results(future) == [(0, 3_004)]
 
 
-def test_batch_that_turns_out_bad_is_refused_and_those_behind_it_go_on(
-    tmp_path: Path, gate: Gate
+async def test_batch_that_turns_out_bad_is_refused_and_those_behind_it_go_on(
+    host: Host, gate: Gate
 ) -> None:
-    async def test(host: Host) -> None:
-        futures = [
-            host.produce(compressed(0)),
-            host.produce(compressed(9, body=b"rubbish")),
-            host.produce(plain(1)),
-        ]
-        gate.set()
+    futures = [
+        host.produce(compressed(0)),
+        host.produce(compressed(9, body=b"rubbish")),
+        host.produce(plain(1)),
+    ]
+    gate.set()
 
-        assert await results(*futures) == [(0, 0), (ErrorCode.INVALID_RECORD, -1), (0, 1)]
-
-    run(tmp_path, test)
+    assert await results(*futures) == [(0, 0), (ErrorCode.INVALID_RECORD, -1), (0, 1)]
 
 
-def test_batches_keep_their_order_when_their_log_is_held_after_the_check(
-    tmp_path: Path, gate: Gate
+async def test_batches_keep_their_order_when_their_log_is_held_after_the_check(
+    host: Host, gate: Gate
 ) -> None:
-    async def test(host: Host) -> None:
-        partition = await host.online()
-        futures = [host.produce(compressed(0)), host.produce(plain(1))]
-        partition.hold()
-        gate.set()
-        done = host.produce(plain(0), topic_partition=OTHER)
-        assert await results(done) == [(0, 0)]
-        await until(lambda: not host.manager.appends._lines)
-        futures.append(host.produce(plain(2)))
-        assert not any(future.done() for future in futures)
+    partition = await host.online()
+    futures = [host.produce(compressed(0)), host.produce(plain(1))]
+    partition.hold()
+    gate.set()
+    done = host.produce(plain(0), topic_partition=OTHER)
+    assert await results(done) == [(0, 0)]
+    await until(lambda: not host.manager.appends._lines)
+    futures.append(host.produce(plain(2)))
+    assert not any(future.done() for future in futures)
 
-        partition.release()
+    partition.release()
 
-        assert await results(*futures) == [(0, 0), (0, 1), (0, 2)]
-
-    run(tmp_path, test)
+    assert await results(*futures) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_replica_that_is_gone_after_the_check_refuses(tmp_path: Path, gate: Gate) -> None:
-    async def test(host: Host) -> None:
-        future = host.produce(compressed(0))
-        partition = await host.online()
-        partition.go_offline("the disk died")
-        gate.set()
+async def test_replica_that_is_gone_after_the_check_refuses(host: Host, gate: Gate) -> None:
+    future = host.produce(compressed(0))
+    partition = await host.online()
+    partition.go_offline("the disk died")
+    gate.set()
 
-        assert await results(future) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
-
-    run(tmp_path, test)
+    assert await results(future) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
 
 
-def test_what_is_still_to_be_checked_at_the_end_is_refused(tmp_path: Path, gate: Gate) -> None:
-    async def test(host: Host) -> None:
-        futures = [host.produce(compressed(number)) for number in range(CHECK_THREADS + 1)]
-        await until(lambda: gate.reached == CHECK_THREADS)
-        host.manager.appends.close()
-        gate.set()
+async def test_what_is_still_to_be_checked_at_the_end_is_refused(host: Host, gate: Gate) -> None:
+    futures = [host.produce(compressed(number)) for number in range(CHECK_THREADS + 1)]
+    await until(lambda: gate.reached == CHECK_THREADS)
+    host.manager.appends.close()
+    gate.set()
 
-        answers = await results(*futures)
+    answers = await results(*futures)
 
-        assert answers[:-1] == [(0, number) for number in range(CHECK_THREADS)]
-        assert answers[-1] == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-
-    run(tmp_path, test)
+    assert answers[:-1] == [(0, number) for number in range(CHECK_THREADS)]
+    assert answers[-1] == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-def test_header_is_judged_at_once_and_by_a_leader_only(tmp_path: Path) -> None:
-    async def test(host: Host) -> None:
-        damaged = bytearray(compressed(0))
-        damaged[-1] ^= 1
-        refused = host.produce(bytes(damaged))
-        assert refused.done()
-        assert await results(refused) == [(ErrorCode.CORRUPT_MESSAGE, -1)]
-        missing = host.produce(bytes(damaged), topic_partition=TopicPartition(str(TOPIC_ID), 0))
-        assert (await results(missing))[0][0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    run(tmp_path, test)
+async def test_header_is_judged_at_once_and_by_a_leader_only(host: Host) -> None:
+    damaged = bytearray(compressed(0))
+    damaged[-1] ^= 1
+    refused = host.produce(bytes(damaged))
+    assert refused.done()
+    assert await results(refused) == [(ErrorCode.CORRUPT_MESSAGE, -1)]
+    missing = host.produce(bytes(damaged), topic_partition=TopicPartition(str(TOPIC_ID), 0))
+    assert (await results(missing))[0][0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

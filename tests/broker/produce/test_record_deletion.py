@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -80,129 +80,99 @@ class Leader:
         return result.error_code, result.low_watermark
 
 
-def run(tmp_path: Path, test: Callable[[Leader], Awaitable[None]]) -> None:
-    async def main() -> None:
-        leader = Leader(tmp_path)
-        await leader.start()
-        try:
-            await asyncio.wait_for(test(leader), 2 * DEADLINE_S)
-        finally:
-            await leader.host.stop()
-
-    asyncio.run(main())
+@pytest.fixture
+async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
+    leader = Leader(tmp_path)
+    await leader.start()
+    try:
+        yield leader
+    finally:
+        await leader.host.stop()
 
 
-def test_answer_waits_until_the_follower_begins_behind_what_was_deleted(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        answer = leader.delete(7)
-        await turns()
-        assert leader.log_start == 7
-        leader.fetched(6)
-        await turns()
-        assert not answer.done()
+async def test_answer_waits_until_the_follower_begins_behind_what_was_deleted(
+    leader: Leader,
+) -> None:
+    answer = leader.delete(7)
+    await turns()
+    assert leader.log_start == 7
+    leader.fetched(6)
+    await turns()
+    assert not answer.done()
 
-        leader.fetched(7)
+    leader.fetched(7)
 
-        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
-        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
-
-    run(tmp_path, test)
-
-
-def test_minus_one_deletes_up_to_the_high_watermark(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.fetched(10)
-        assert await leader.deleted(-1) == (ErrorCode.NONE, 10)
-        assert leader.log_start == 10
-
-    run(tmp_path, test)
+    (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
 
 
-def test_what_is_gone_already_is_answered_at_once(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.fetched(7)
-        assert await leader.deleted(7) == (ErrorCode.NONE, 7)
-        assert await leader.deleted(3) == (ErrorCode.NONE, 7)
-        assert leader.log_start == 7
-
-    run(tmp_path, test)
+async def test_minus_one_deletes_up_to_the_high_watermark(leader: Leader) -> None:
+    leader.fetched(10)
+    assert await leader.deleted(-1) == (ErrorCode.NONE, 10)
+    assert leader.log_start == 10
 
 
-def test_only_committed_records_can_be_deleted(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.host.produced(batch(5), acks=1)
-        for offset in (11, 15, 100, -2):
-            assert await leader.deleted(offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
-        assert leader.log_start == 0
-
-    run(tmp_path, test)
+async def test_what_is_gone_already_is_answered_at_once(leader: Leader) -> None:
+    leader.fetched(7)
+    assert await leader.deleted(7) == (ErrorCode.NONE, 7)
+    assert await leader.deleted(3) == (ErrorCode.NONE, 7)
+    assert leader.log_start == 7
 
 
-def test_a_follower_that_cannot_be_reached_is_not_waited_for(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        answer = leader.delete(7)
-        await turns()
-        leader.metadata.apply(directories_left(2, directory_id(21)), change(isr=(1,)))
-        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
-        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
-
-    run(tmp_path, test)
+async def test_only_committed_records_can_be_deleted(leader: Leader) -> None:
+    await leader.host.produced(batch(5), acks=1)
+    for offset in (11, 15, 100, -2):
+        assert await leader.deleted(offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert leader.log_start == 0
 
 
-def test_a_follower_that_says_nothing_runs_the_time_out(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        assert await leader.deleted(7, timeout_ms=1) == (ErrorCode.REQUEST_TIMED_OUT, -1)
-        assert leader.log_start == 7
+async def test_a_follower_that_cannot_be_reached_is_not_waited_for(leader: Leader) -> None:
+    answer = leader.delete(7)
+    await turns()
+    leader.metadata.apply(directories_left(2, directory_id(21)), change(isr=(1,)))
+    (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
 
-    run(tmp_path, test)
+
+async def test_a_follower_that_says_nothing_runs_the_time_out(leader: Leader) -> None:
+    assert await leader.deleted(7, timeout_ms=1) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert leader.log_start == 7
 
 
-def test_a_leader_that_leads_no_more_says_so_at_once(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        answer = leader.delete(7)
-        await turns()
+async def test_a_leader_that_leads_no_more_says_so_at_once(leader: Leader) -> None:
+    answer = leader.delete(7)
+    await turns()
+    leader.metadata.apply(change(leader=2))
+    (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+    assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await leader.deleted(8) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    other = TopicPartition(TOPIC, 9)
+    unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert await leader.deleted(8, topic_partition=other) == unknown
+
+
+async def test_compacted_topics_lose_no_records(leader: Leader) -> None:
+    leader.metadata.apply(config("cleanup.policy", "compact"))
+    assert await leader.deleted(7) == (ErrorCode.POLICY_VIOLATION, -1)
+
+
+async def test_a_deletion_waits_for_a_replica_that_changes_its_directory(leader: Leader) -> None:
+    leader.fetched(7)
+    leader.partition.hold()
+    answer = leader.delete(7)
+    await turns()
+    assert leader.log_start == 0
+    leader.partition.release()
+    (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+    assert result.low_watermark == 7
+
+
+async def test_producers_are_described_by_any_replica(leader: Leader) -> None:
+    await leader.host.produced(batch(3, producer_id=44, epoch=2, sequence=0), acks=1)
+    for _ in range(2):
+        ((producer_id, entry),) = leader.host.manager.registry.usable_log(TP).producers.entries
+        assert (producer_id, entry.epoch, entry.last_sequence) == (44, 2, 2)
+        assert isinstance(entry, ProducerEntry)
         leader.metadata.apply(change(leader=2))
-        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
-        assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert await leader.deleted(8) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-        other = TopicPartition(TOPIC, 9)
-        unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
-        assert await leader.deleted(8, topic_partition=other) == unknown
-
-    run(tmp_path, test)
-
-
-def test_compacted_topics_lose_no_records(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.metadata.apply(config("cleanup.policy", "compact"))
-        assert await leader.deleted(7) == (ErrorCode.POLICY_VIOLATION, -1)
-
-    run(tmp_path, test)
-
-
-def test_a_deletion_waits_for_a_replica_that_changes_its_directory(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        leader.fetched(7)
-        leader.partition.hold()
-        answer = leader.delete(7)
-        await turns()
-        assert leader.log_start == 0
-        leader.partition.release()
-        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
-        assert result.low_watermark == 7
-
-    run(tmp_path, test)
-
-
-def test_producers_are_described_by_any_replica(tmp_path: Path) -> None:
-    async def test(leader: Leader) -> None:
-        await leader.host.produced(batch(3, producer_id=44, epoch=2, sequence=0), acks=1)
-        for _ in range(2):
-            ((producer_id, entry),) = leader.host.manager.registry.usable_log(TP).producers.entries
-            assert (producer_id, entry.epoch, entry.last_sequence) == (44, 2, 2)
-            assert isinstance(entry, ProducerEntry)
-            leader.metadata.apply(change(leader=2))
-        with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            leader.host.manager.registry.usable_log(TopicPartition(TOPIC, 9))
-
-    run(tmp_path, test)
+    with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        leader.host.manager.registry.usable_log(TopicPartition(TOPIC, 9))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from broker.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
 from broker.produce.redirected_producers import (
     RedirectedProducers,
@@ -29,9 +31,12 @@ def is_resending(
     return redirected.is_resending(sender, partition, records, now_s)
 
 
-def test_who_was_not_redirected_is_not_resending() -> None:
-    redirected = RedirectedProducers()
+@pytest.fixture
+def redirected() -> RedirectedProducers:
+    return RedirectedProducers()
 
+
+def test_who_was_not_redirected_is_not_resending(redirected: RedirectedProducers) -> None:
     assert not redirected
     assert not is_resending(redirected, A, P0, batch(), 0)
 
@@ -68,8 +73,7 @@ def test_what_was_under_way_with_the_first_refused_batch_is_refused_as_well() ->
     assert is_resending(redirected, A, P0, second, 0.3)
 
 
-def test_every_client_is_told_of_every_partition_by_itself() -> None:
-    redirected = RedirectedProducers()
+def test_every_client_is_told_of_every_partition_by_itself(redirected: RedirectedProducers) -> None:
     redirected.refused(A, P0, batch(), 0)
 
     assert not is_resending(redirected, B, P0, batch(), 1)
@@ -101,8 +105,7 @@ def test_a_connection_whose_first_batch_came_back_over_another_one_is_told_anew(
     assert is_resending(redirected, A, P0, batch(b"2"), 3)
 
 
-def test_after_some_time_a_client_is_told_again() -> None:
-    redirected = RedirectedProducers()
+def test_after_some_time_a_client_is_told_again(redirected: RedirectedProducers) -> None:
     redirected.refused(A, P0, batch(), 0)
     redirected.refused(A, P0, batch(), REDIRECTS_REMEMBERED_S / 2)
     assert is_resending(redirected, A, P0, batch(), REDIRECTS_REMEMBERED_S - 1)
@@ -155,8 +158,7 @@ def test_nobody_is_known_after_some_time_in_which_nobody_came_back() -> None:
     assert not redirected
 
 
-def test_of_too_many_the_oldest_are_forgotten() -> None:
-    redirected = RedirectedProducers()
+def test_of_too_many_the_oldest_are_forgotten(redirected: RedirectedProducers) -> None:
     for number in range(REDIRECTS_REMEMBERED_MAX + 1):
         redirected.refused(A, TopicPartition("t", number), batch(), 0)
 
@@ -165,8 +167,7 @@ def test_of_too_many_the_oldest_are_forgotten() -> None:
     assert is_resending(redirected, A, TopicPartition("t", REDIRECTS_REMEMBERED_MAX), batch(), 1)
 
 
-def test_who_is_told_again_does_not_keep_others_longer() -> None:
-    redirected = RedirectedProducers()
+def test_who_is_told_again_does_not_keep_others_longer(redirected: RedirectedProducers) -> None:
     for partition, now_s in ((P0, 0), (P1, 1)):
         redirected.refused(A, partition, batch(), now_s)
         assert is_resending(redirected, A, partition, batch(), now_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,8 @@ from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerEpoch
-from tests.broker.disks import CrampedDisk, make_log_dir, run
-from tests.broker.following.test_following import Node, Pair
-from tests.broker.following.test_following import run as run_pair
+from tests.broker.disks import CrampedDisk, make_log_dir
+from tests.broker.following.test_following import Node, paired
 from tests.broker.logs import TOPIC_ID, Hosted, no_checkpoints, topic_partition
 from tests.broker.replica.test_full_directories import ROOM, look, watch
 from tests.broker.replicas import (
@@ -202,7 +201,7 @@ async def work(box: Box) -> None:
 
 
 @pytest.mark.parametrize("is_torn", [False, True])
-def test_wherever_the_disk_takes_no_more_the_log_is_what_was_appended(
+async def test_wherever_the_disk_takes_no_more_the_log_is_what_was_appended(
     tmp_path: Path, is_torn: bool
 ) -> None:
     errors = NO_ROOM + SHORTAGES
@@ -226,29 +225,18 @@ def test_wherever_the_disk_takes_no_more_the_log_is_what_was_appended(
         box.log_dir.stop()
         return disk.taken - begun
 
-    counts: list[int] = []
-
-    async def whole() -> None:
-        counts.append(await at(None))
-
-    run(whole)
-    assert counts[0] > 40
+    count = await at(None)
+    assert count > 40
     # Each place is torn or refused whole: every second one here, the others in the other case.
-    for position in range(int(is_torn), counts[0], 2):
-
-        async def cramped(position: int = position) -> None:
-            await at(position)
-
-        run(cramped)
+    for position in range(int(is_torn), count, 2):
+        await at(position)
 
 
-def boxed(tmp_path: Path, test: Callable[[Box], Awaitable[None]]) -> None:
-    async def body() -> None:
-        box = await Box.create(tmp_path / "box", CrampedDisk())
-        await test(box)
-        box.log_dir.stop()
-
-    run(body)
+@pytest.fixture
+async def box(tmp_path: Path) -> AsyncIterator[Box]:
+    box = await Box.create(tmp_path / "box", CrampedDisk())
+    yield box
+    box.log_dir.stop()
 
 
 async def blocked(box: Box, count: int = 3) -> None:
@@ -258,221 +246,189 @@ async def blocked(box: Box, count: int = 3) -> None:
     await until(lambda: box.log.is_blocked)
 
 
-def test_what_waits_for_room_is_confirmed_to_nobody_until_it_is_written(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(2)
-        await box.log.written()
-        ends: list[int] = []
-        box.log.on_written = lambda: ends.append(box.log.written_end)
-        await blocked(box)
-        box.append()
-        await box.log.written()
-        assert (box.log.written_end, box.log.end_offset) == (4, 12)
-        assert not box.log.is_settled
-        assert not ends
+async def test_what_waits_for_room_is_confirmed_to_nobody_until_it_is_written(box: Box) -> None:
+    box.append(2)
+    await box.log.written()
+    ends: list[int] = []
+    box.log.on_written = lambda: ends.append(box.log.written_end)
+    await blocked(box)
+    box.append()
+    await box.log.written()
+    assert (box.log.written_end, box.log.end_offset) == (4, 12)
+    assert not box.log.is_settled
+    assert not ends
 
-        # Tried again, and again refused.
-        refused = box.disk.refused
-        set_forward(FULL_RETRY_S)
-        await until(lambda: box.disk.refused > refused)
-        assert not ends
+    # Tried again, and again refused.
+    refused = box.disk.refused
+    set_forward(FULL_RETRY_S)
+    await until(lambda: box.disk.refused > refused)
+    assert not ends
 
-        await box.make_room()
-        assert ends[-1] == 12
-        await box.check()
-
-    boxed(tmp_path, test)
+    await box.make_room()
+    assert ends[-1] == 12
+    await box.check()
 
 
-def test_a_directory_stays_full_while_a_log_waits_whatever_the_probe_writes(
-    tmp_path: Path,
-) -> None:
-    async def test(box: Box) -> None:
-        await blocked(box)
-        space, disk = box.log_dir.space, box.log_dir.space.disk
-        space.written(box.log_dir.environment.monotonic_s())
-        assert disk.denial is not None
+async def test_a_directory_stays_full_while_a_log_waits_whatever_the_probe_writes(box: Box) -> None:
+    await blocked(box)
+    space, disk = box.log_dir.space, box.log_dir.space.disk
+    space.written(box.log_dir.environment.monotonic_s())
+    assert disk.denial is not None
 
-        await box.make_room()
-        assert disk.denial is None
-        await blocked(box)
-        box.log.writer.give_up(box.log.files)
-        await until(lambda: not box.log.is_blocked)
-        space.written(box.log_dir.environment.monotonic_s() + disk_space.DENIAL_S)
-        assert disk.denial is None
-
-    boxed(tmp_path, test)
+    await box.make_room()
+    assert disk.denial is None
+    await blocked(box)
+    box.log.writer.give_up(box.log.files)
+    await until(lambda: not box.log.is_blocked)
+    space.written(box.log_dir.environment.monotonic_s() + disk_space.DENIAL_S)
+    assert disk.denial is None
 
 
-def test_other_logs_go_on(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        other = Box(box.disk, box.log_dir, await Box.new_log(box.log_dir, box.log.writer, 1))
-        await blocked(box)
-        # Enough for this one, which has to write its first leader epoch as well.
-        box.disk.left = 3
-        other.append()
-        await other.log.written()
-        assert other.log.written_end == 2
-        assert box.log.is_blocked
-        assert not other.log.is_blocked
+async def test_other_logs_go_on(box: Box) -> None:
+    other = Box(box.disk, box.log_dir, await Box.new_log(box.log_dir, box.log.writer, 1))
+    await blocked(box)
+    # Enough for this one, which has to write its first leader epoch as well.
+    box.disk.left = 3
+    other.append()
+    await other.log.written()
+    assert other.log.written_end == 2
+    assert box.log.is_blocked
+    assert not other.log.is_blocked
 
-        await box.make_room()
-        await box.check()
-        await other.check()
-
-    boxed(tmp_path, test)
+    await box.make_room()
+    await box.check()
+    await other.check()
 
 
-def test_retention_makes_room_for_the_log_that_waits(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.written()
-        folder, first = box.log.files.directory, box.log.state.segments.base_offsets[0]
-        await blocked(box, 20)
-        kept = box.log.state.segments.base_offsets
+async def test_retention_makes_room_for_the_log_that_waits(box: Box) -> None:
+    box.append(20)
+    await box.log.written()
+    folder, first = box.log.files.directory, box.log.state.segments.base_offsets[0]
+    await blocked(box, 20)
+    kept = box.log.state.segments.base_offsets
 
-        box.log.config = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_bytes=1)
-        box.disk.renames = True
-        assert box.log.retain(0, box.log.written_end)
-        box.log.drop_below(box.log.start_offset, 0)
-        await box.log.barrier()
-        await turns()
+    box.log.config = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_bytes=1)
+    box.disk.renames = True
+    assert box.log.retain(0, box.log.written_end)
+    box.log.drop_below(box.log.start_offset, 0)
+    await box.log.barrier()
+    await turns()
 
-        assert box.log.is_blocked
-        assert box.log.state.segments.base_offsets != kept
-        assert not (folder / f"{first:020}.log").exists()
-        assert (folder / f"{first:020}.log.deleted").exists()
-        start = box.log.start_offset
-        assert start > 0
-        await box.make_room()
-        assert box.log.written_end == 80
-        assert box.log_dir.is_online
-        got = box.log.files.read(box.log.state.segments.ranges(start), start, 1 << 20)
-        assert read_header(got).base_offset == start
-
-    boxed(tmp_path, test)
+    assert box.log.is_blocked
+    assert box.log.state.segments.base_offsets != kept
+    assert not (folder / f"{first:020}.log").exists()
+    assert (folder / f"{first:020}.log.deleted").exists()
+    start = box.log.start_offset
+    assert start > 0
+    await box.make_room()
+    assert box.log.written_end == 80
+    assert box.log_dir.is_online
+    got = box.log.files.read(box.log.state.segments.ranges(start), start, 1 << 20)
+    assert read_header(got).base_offset == start
 
 
-def test_a_cut_waits_its_turn_and_can_be_given_up_meanwhile(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(5)
-        await box.log.written()
-        # It is looked up behind a write that the loop does not know to be stuck.
-        box.disk.left = 0
-        box.append(3)
-        with pytest.raises(WaitsForRoomError):
-            await box.log.truncate(4)
-        with pytest.raises(WaitsForRoomError):
-            await box.log.truncate(12)
-        cutting = asyncio.ensure_future(box.log.truncate(4))
-        await asyncio.sleep(0)
-        cutting.cancel()
-        await asyncio.gather(cutting, return_exceptions=True)
-        # It leads again.
-        box.log.assign_epoch(3)
-        assert box.log.end_offset == 16
+async def test_a_cut_waits_its_turn_and_can_be_given_up_meanwhile(box: Box) -> None:
+    box.append(5)
+    await box.log.written()
+    # It is looked up behind a write that the loop does not know to be stuck.
+    box.disk.left = 0
+    box.append(3)
+    with pytest.raises(WaitsForRoomError):
+        await box.log.truncate(4)
+    with pytest.raises(WaitsForRoomError):
+        await box.log.truncate(12)
+    cutting = asyncio.ensure_future(box.log.truncate(4))
+    await asyncio.sleep(0)
+    cutting.cancel()
+    await asyncio.gather(cutting, return_exceptions=True)
+    # It leads again.
+    box.log.assign_epoch(3)
+    assert box.log.end_offset == 16
 
-        await box.make_room()
-        box.append(2, epoch=3)
-        await box.log.written()
-        await box.check()
-        await box.truncate(6)
-        await box.log.written()
-        await box.check()
-
-    boxed(tmp_path, test)
+    await box.make_room()
+    box.append(2, epoch=3)
+    await box.log.written()
+    await box.check()
+    await box.truncate(6)
+    await box.log.written()
+    await box.check()
 
 
-def test_a_log_that_begins_anew_does_so_behind_what_waits(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(10)
-        await box.log.written()
-        await blocked(box)
-        await box.log.restart_at(100)
-        assert box.log.end_offset == 100
-        box.append(2)
+async def test_a_log_that_begins_anew_does_so_behind_what_waits(box: Box) -> None:
+    box.append(10)
+    await box.log.written()
+    await blocked(box)
+    await box.log.restart_at(100)
+    assert box.log.end_offset == 100
+    box.append(2)
 
-        await box.make_room()
-        assert box.log.is_settled
-        assert box.log_dir.is_online
-        assert box.log.state.segments.base_offsets == (100,)
-        files = sorted(each.name for each in box.log.files.directory.glob("*.log"))
-        assert files == [f"{100:020}.log"]
-
-    boxed(tmp_path, test)
+    await box.make_room()
+    assert box.log.is_settled
+    assert box.log_dir.is_online
+    assert box.log.state.segments.base_offsets == (100,)
+    files = sorted(each.name for each in box.log.files.directory.glob("*.log"))
+    assert files == [f"{100:020}.log"]
 
 
-def test_a_directory_that_fails_ends_what_waits(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        await blocked(box)
-        box.log_dir.go_offline("pulled out")
-        set_forward(FULL_RETRY_S)
-        await until(lambda: bool(box.failures))
-        assert isinstance(box.failures[0], LogDirError)
-        assert len(box.failures) == 1
-
-    boxed(tmp_path, test)
+async def test_a_directory_that_fails_ends_what_waits(box: Box) -> None:
+    await blocked(box)
+    box.log_dir.go_offline("pulled out")
+    set_forward(FULL_RETRY_S)
+    await until(lambda: bool(box.failures))
+    assert isinstance(box.failures[0], LogDirError)
+    assert len(box.failures) == 1
 
 
-def test_a_disk_that_cannot_even_undo_half_a_write_has_failed(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append()
-        await box.log.written()
+async def test_a_disk_that_cannot_even_undo_half_a_write_has_failed(box: Box) -> None:
+    box.append()
+    await box.log.written()
 
-        box.disk.is_torn = True
-        box.disk.left = 0
-        box.append()
-        await until(lambda: bool(box.failures))
-        assert "cannot be truncated" in str(box.failures[0])
-
-    boxed(tmp_path, test)
+    box.disk.is_torn = True
+    box.disk.left = 0
+    box.append()
+    await until(lambda: bool(box.failures))
+    assert "cannot be truncated" in str(box.failures[0])
 
 
-def test_no_recovery_point_passes_what_waits(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(10)
-        await box.log.written()
-        await blocked(box, 10)
-        request = box.log.state.sync_request(with_active=True)
-        await box.log.barrier()
-        with pytest.raises(WaitsForRoomError):
-            await box.log.sync(request)
-        assert box.log.state.recovery_point == 0
+async def test_no_recovery_point_passes_what_waits(box: Box) -> None:
+    box.append(10)
+    await box.log.written()
+    await blocked(box, 10)
+    request = box.log.state.sync_request(with_active=True)
+    await box.log.barrier()
+    with pytest.raises(WaitsForRoomError):
+        await box.log.sync(request)
+    assert box.log.state.recovery_point == 0
 
-        await box.make_room()
-        await box.log.sync(box.log.state.sync_request(with_active=True))
-        await turns()
-        assert box.log.state.recovery_point == 40
-
-    boxed(tmp_path, test)
+    await box.make_room()
+    await box.log.sync(box.log.state.sync_request(with_active=True))
+    await turns()
+    assert box.log.state.recovery_point == 40
 
 
-def test_a_directory_with_something_that_waits_is_not_marked_as_clean(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(10)
-        await box.log.written()
-        await blocked(box, 10)
-        box.log.writer.stop()
-        box.disk.left = None
-        hosted = Hosted()
-        hosted.logs["d1"] = [LogInUse(box.log, 20)]
-        log_dirs = LogDirs([box.log_dir], metadata_dir=box.log_dir, on_fatal=lambda _: None)
+async def test_a_directory_with_something_that_waits_is_not_marked_as_clean(box: Box) -> None:
+    box.append(10)
+    await box.log.written()
+    await blocked(box, 10)
+    box.log.writer.stop()
+    box.disk.left = None
+    hosted = Hosted()
+    hosted.logs["d1"] = [LogInUse(box.log, 20)]
+    log_dirs = LogDirs([box.log_dir], metadata_dir=box.log_dir, on_fatal=lambda _: None)
 
-        assert not await close_log_dirs(log_dirs, hosted, BrokerEpoch(1), hang_deadline_s=10)
+    assert not await close_log_dirs(log_dirs, hosted, BrokerEpoch(1), hang_deadline_s=10)
 
-        assert not (box.log_dir.path / ".kafka_cleanshutdown").exists()
-        loaded = DirectLog.load(
-            PosixFileSystem(),
-            box.log.files.directory,
-            CONFIG,
-            clean=False,
-            recovery_point=0,
-            log_start_offset=0,
-        )
-        assert loaded.log_end_offset == 20
-        loaded.abandon()
-
-    boxed(tmp_path, test)
+    assert not (box.log_dir.path / ".kafka_cleanshutdown").exists()
+    loaded = DirectLog.load(
+        PosixFileSystem(),
+        box.log.files.directory,
+        CONFIG,
+        clean=False,
+        recovery_point=0,
+        log_start_offset=0,
+    )
+    assert loaded.log_end_offset == 20
+    loaded.abandon()
 
 
 # With replicas
@@ -490,68 +446,62 @@ async def led(tmp_path: Path, disk: CrampedDisk) -> Host:
     return host
 
 
-def test_a_produce_request_is_answered_when_its_batch_is_written_and_written_once(
+async def test_a_produce_request_is_answered_when_its_batch_is_written_and_written_once(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        disk = CrampedDisk()
-        host = await led(tmp_path, disk)
-        assert (await host.produced(batch(producer_id=5, sequence=0))).base_offset == 0
-        disk.left = 0
-        waiting = host.produce(batch(producer_id=5, sequence=1))
-        log = (await host.online()).log
-        assert log is not None
-        await until(lambda: log.is_blocked)
-        # The client gave up and asks again.
-        again = host.produce(batch(producer_id=5, sequence=1))
-        await quiet(host.dirs)
-        assert not waiting.done()
-        assert not again.done()
-        behind = host.produce(batch(producer_id=5, sequence=2))
-        await quiet(host.dirs)
-        assert not behind.done()
-        assert host.dirs[0].is_online
+    disk = CrampedDisk()
+    host = await led(tmp_path, disk)
+    assert (await host.produced(batch(producer_id=5, sequence=0))).base_offset == 0
+    disk.left = 0
+    waiting = host.produce(batch(producer_id=5, sequence=1))
+    log = (await host.online()).log
+    assert log is not None
+    await until(lambda: log.is_blocked)
+    # The client gave up and asks again.
+    again = host.produce(batch(producer_id=5, sequence=1))
+    await quiet(host.dirs)
+    assert not waiting.done()
+    assert not again.done()
+    behind = host.produce(batch(producer_id=5, sequence=2))
+    await quiet(host.dirs)
+    assert not behind.done()
+    assert host.dirs[0].is_online
 
-        disk.left = None
-        for future in (waiting, again):
-            (result,) = await asyncio.wait_for(future, 10)
-            assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 1)
-        # As the monitor does that notices the room.
-        host.manager.roles.log_dir_condition_changed(host.dirs[0])
-        (result,) = await asyncio.wait_for(behind, 10)
-        assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 2)
-        assert log.written_end == log.end_offset == 3
-        await host.stop()
-
-    run(body)
+    disk.left = None
+    for future in (waiting, again):
+        (result,) = await asyncio.wait_for(future, 10)
+        assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 1)
+    # As the monitor does that notices the room.
+    host.manager.roles.log_dir_condition_changed(host.dirs[0])
+    (result,) = await asyncio.wait_for(behind, 10)
+    assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 2)
+    assert log.written_end == log.end_offset == 3
+    await host.stop()
 
 
-def test_a_replica_that_waits_for_room_can_be_deleted(tmp_path: Path) -> None:
-    async def body() -> None:
-        disk = CrampedDisk()
-        host = await led(tmp_path, disk)
-        await host.produced(batch())
-        partition = await host.online()
-        log = partition.log
-        assert log is not None
-        disk.left = 0
-        host.produce(batch())
-        await until(lambda: log.is_blocked)
+async def test_a_replica_that_waits_for_room_can_be_deleted(tmp_path: Path) -> None:
+    disk = CrampedDisk()
+    host = await led(tmp_path, disk)
+    await host.produced(batch())
+    partition = await host.online()
+    log = partition.log
+    assert log is not None
+    disk.left = 0
+    host.produce(batch())
+    await until(lambda: log.is_blocked)
 
-        partition.delete(None)
-        host.manager.placement.delete(TP, log)
-        await quiet(host.dirs)
-        assert not log.is_blocked, "nobody waits for it any more"
-        assert host.dirs[0].space.disk.denial, "what was given up tells nothing of the disk"
-        assert not host.removed, "a rename may take room as well"
-        assert host.dirs[0].is_online
+    partition.delete(None)
+    host.manager.placement.delete(TP, log)
+    await quiet(host.dirs)
+    assert not log.is_blocked, "nobody waits for it any more"
+    assert host.dirs[0].space.disk.denial, "what was given up tells nothing of the disk"
+    assert not host.removed, "a rename may take room as well"
+    assert host.dirs[0].is_online
 
-        disk.left = None
-        await until(lambda: bool(host.removed))
-        assert host.removed[0].name.endswith("-delete")
-        await host.stop()
-
-    run(body)
+    disk.left = None
+    await until(lambda: bool(host.removed))
+    assert host.removed[0].name.endswith("-delete")
+    await host.stop()
 
 
 @pytest.fixture
@@ -573,10 +523,9 @@ async def room_again(node: Node, disk: CrampedDisk, condition: Callable[[], bool
 
 
 @pytest.mark.usefixtures("believed_at_once")
-def test_a_follower_that_waits_for_room_catches_up(tmp_path: Path) -> None:
+async def test_a_follower_that_waits_for_room_catches_up(tmp_path: Path) -> None:
     disk = CrampedDisk()
-
-    async def test(pair: Pair) -> None:
+    async with paired(tmp_path, disks={2: disk}) as pair:
         await pair.produced(pair.one, batch(2))
         disk.left = 0
         produced = pair.one.host.produce(batch(3))
@@ -592,14 +541,13 @@ def test_a_follower_that_waits_for_room_catches_up(tmp_path: Path) -> None:
         assert (await produced)[0].error_code is ErrorCode.NONE
         assert pair.two.content() == pair.one.content()
 
-    run_pair(tmp_path, test, disks={2: disk})
-
 
 @pytest.mark.usefixtures("believed_at_once")
-def test_a_leader_that_waits_for_room_becomes_a_follower_without_its_tail(tmp_path: Path) -> None:
+async def test_a_leader_that_waits_for_room_becomes_a_follower_without_its_tail(
+    tmp_path: Path,
+) -> None:
     disk = CrampedDisk()
-
-    async def test(pair: Pair) -> None:
+    async with paired(tmp_path, disks={1: disk}) as pair:
         await pair.produced(pair.one, batch(2))
         disk.left = 0
         lost = pair.one.host.produce(batch(value=b"lost"))
@@ -618,5 +566,3 @@ def test_a_leader_that_waits_for_room_becomes_a_follower_without_its_tail(tmp_pa
         await room_again(pair.one, disk, lambda: log.written_end == 5)
         assert pair.one.content() == pair.two.content()
         assert pair.one.host.dirs[0].is_online
-
-    run_pair(tmp_path, test, disks={1: disk})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from jbodlab.storage.log.instructions import WriteEpochs
 from jbodlab.storage.log.leader_epochs import read_leader_epochs
 from jbodlab.storage.log.loaded_log import LoadedLog, create_log
 from jbodlab.storage.log.log_config import LogConfig
-from tests.broker.disks import eventually, make_log_dir, run
+from tests.broker.disks import eventually, make_log_dir
 from tests.broker.logs import TOPIC_ID, read_direct, topic_partition
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
@@ -86,299 +86,255 @@ class Box:
         return loaded
 
 
-def boxed(tmp_path: Path, test: Callable[[Box], Awaitable[None]]) -> None:
-    async def body() -> None:
-        log_dir = make_log_dir(tmp_path / "d1", 1)
-        created: LoadedLog = await log_dir.run(
-            lambda: create_log(
-                log_dir.fs, log_dir.path, topic_partition(0), TOPIC_ID, CONFIG, log_dir.files
-            )
+@pytest.fixture
+async def box(tmp_path: Path) -> AsyncIterator[Box]:
+    log_dir = make_log_dir(tmp_path / "d1", 1)
+    created: LoadedLog = await log_dir.run(
+        lambda: create_log(
+            log_dir.fs, log_dir.path, topic_partition(0), TOPIC_ID, CONFIG, log_dir.files
         )
-        log: PartitionLog
+    )
+    log: PartitionLog
 
-        async def write_checkpoints(_log_dir: object) -> None:
-            state = log.state
-            recovery, committed = checkpointed.recovery_point(state), state.disk.below_cut(1 << 60)
-            box.checkpoints.append((recovery, committed, log.end_offset))
-            await box.checkpoints_written.wait()
+    async def write_checkpoints(_log_dir: object) -> None:
+        state = log.state
+        recovery, committed = checkpointed.recovery_point(state), state.disk.below_cut(1 << 60)
+        box.checkpoints.append((recovery, committed, log.end_offset))
+        await box.checkpoints_written.wait()
 
-        log = PartitionLog(created, DirectoryWriter(log_dir, write_checkpoints), TailCacheBudget())
-        box = Box(log, log_dir)
-        await test(box)
-        log_dir.stop()
-
-    run(body)
-
-
-def test_cut_is_complete_for_everybody_at_once_and_in_order_for_the_disk(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.truncate(26)
-        assert box.log.end_offset == box.log.written_end == 26
-        box.log.assign_epoch(5)
-        box.append(3, epoch=5)
-        await box.check()
-        assert box.log.epochs.entries == ((0, 0), (5, 26))
-
-    boxed(tmp_path, test)
+    log = PartitionLog(created, DirectoryWriter(log_dir, write_checkpoints), TailCacheBudget())
+    box = Box(log, log_dir)
+    yield box
+    log_dir.stop()
 
 
-def test_checkpoints_name_nothing_behind_a_cut_before_it_is_made(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.written()
-        await box.log.sync(box.log.state.sync_request(with_active=True))
-        assert checkpointed.recovery_point(box.log.state) > 10
-
-        box.checkpoints_written.clear()
-        cutting = asyncio.ensure_future(box.log.truncate(10))
-        await eventually(lambda: box.checkpoints)
-        ((recovery_point, high_watermark, end_offset),) = box.checkpoints
-        assert recovery_point <= 10
-        assert high_watermark == 10
-        assert end_offset == 40, "nothing is cut before it is written"
-        # Nor does a sync that ends meanwhile raise what the next checkpoint says.
-        await box.log.sync(box.log.state.sync_request(with_active=True))
-        assert checkpointed.recovery_point(box.log.state) <= 10
-        box.checkpoints_written.set()
-        assert await cutting
-        await box.check()
-        assert box.log.end_offset == 10
-        assert box.log.state.disk.below_cut(40) == 40
-
-    boxed(tmp_path, test)
+async def test_cut_is_complete_for_everybody_at_once_and_in_order_for_the_disk(box: Box) -> None:
+    box.append(20)
+    await box.log.truncate(26)
+    assert box.log.end_offset == box.log.written_end == 26
+    box.log.assign_epoch(5)
+    box.append(3, epoch=5)
+    await box.check()
+    assert box.log.epochs.entries == ((0, 0), (5, 26))
 
 
-def test_cut_above_the_high_watermark_in_the_active_segment_writes_no_checkpoint(
-    tmp_path: Path,
+async def test_checkpoints_name_nothing_behind_a_cut_before_it_is_made(box: Box) -> None:
+    box.append(20)
+    await box.log.written()
+    await box.log.sync(box.log.state.sync_request(with_active=True))
+    assert checkpointed.recovery_point(box.log.state) > 10
+
+    box.checkpoints_written.clear()
+    cutting = asyncio.ensure_future(box.log.truncate(10))
+    await eventually(lambda: box.checkpoints)
+    ((recovery_point, high_watermark, end_offset),) = box.checkpoints
+    assert recovery_point <= 10
+    assert high_watermark == 10
+    assert end_offset == 40, "nothing is cut before it is written"
+    # Nor does a sync that ends meanwhile raise what the next checkpoint says.
+    await box.log.sync(box.log.state.sync_request(with_active=True))
+    assert checkpointed.recovery_point(box.log.state) <= 10
+    box.checkpoints_written.set()
+    assert await cutting
+    await box.check()
+    assert box.log.end_offset == 10
+    assert box.log.state.disk.below_cut(40) == 40
+
+
+async def test_cut_above_the_high_watermark_in_the_active_segment_writes_no_checkpoint(
+    box: Box,
 ) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        end = box.log.end_offset
-        assert box.log.state.active.base_offset < end - 2
-        assert await box.log.truncate(end - 2, committed=end - 2)
-        assert not box.checkpoints
-        assert await box.log.truncate(end - 4, committed=end - 2)
-        assert [high_watermark for _, high_watermark, _ in box.checkpoints] == [end - 4]
-
-    boxed(tmp_path, test)
+    box.append(20)
+    end = box.log.end_offset
+    assert box.log.state.active.base_offset < end - 2
+    assert await box.log.truncate(end - 2, committed=end - 2)
+    assert not box.checkpoints
+    assert await box.log.truncate(end - 4, committed=end - 2)
+    assert [high_watermark for _, high_watermark, _ in box.checkpoints] == [end - 4]
 
 
-def test_cut_that_is_not_wanted_any_more_gives_the_checkpoints_free(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        follows = True
-        box.checkpoints_written.clear()
-        cutting = asyncio.ensure_future(box.log.truncate(10, is_wanted=lambda: follows))
-        await eventually(lambda: box.checkpoints)
-        follows = False
-        box.checkpoints_written.set()
-        assert not await cutting
-        assert box.log.end_offset == 40
-        assert box.log.state.disk.below_cut(40) == 40
-
-    boxed(tmp_path, test)
+async def test_cut_that_is_not_wanted_any_more_gives_the_checkpoints_free(box: Box) -> None:
+    box.append(20)
+    follows = True
+    box.checkpoints_written.clear()
+    cutting = asyncio.ensure_future(box.log.truncate(10, is_wanted=lambda: follows))
+    await eventually(lambda: box.checkpoints)
+    follows = False
+    box.checkpoints_written.set()
+    assert not await cutting
+    assert box.log.end_offset == 40
+    assert box.log.state.disk.below_cut(40) == 40
 
 
-def test_cut_that_is_given_up_leaves_the_checkpoints_lowered_for_another(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.written()
-        await box.log.sync(box.log.state.sync_request(with_active=True))
-        follows = True
-        resume_former = box.stall()
-        former = asyncio.ensure_future(box.log.truncate(6, is_wanted=lambda: follows))
-        await eventually(lambda: box.checkpoints)
-        # The next leader epoch begins with a cut as well, before the former one is made.
-        follows = False
-        box.checkpoints_written.clear()
-        later = asyncio.ensure_future(box.log.truncate(10))
-        await eventually(lambda: len(box.checkpoints) == 2)
-        resume_former.set()
-        assert not await former
-        assert checkpointed.recovery_point(box.log.state) <= 10
-        assert box.log.state.disk.below_cut(40) == 10
-        box.checkpoints_written.set()
-        assert await later
-        assert box.log.state.disk.below_cut(40) == 40
-        await box.check()
-
-    boxed(tmp_path, test)
+async def test_cut_that_is_given_up_leaves_the_checkpoints_lowered_for_another(box: Box) -> None:
+    box.append(20)
+    await box.log.written()
+    await box.log.sync(box.log.state.sync_request(with_active=True))
+    follows = True
+    resume_former = box.stall()
+    former = asyncio.ensure_future(box.log.truncate(6, is_wanted=lambda: follows))
+    await eventually(lambda: box.checkpoints)
+    # The next leader epoch begins with a cut as well, before the former one is made.
+    follows = False
+    box.checkpoints_written.clear()
+    later = asyncio.ensure_future(box.log.truncate(10))
+    await eventually(lambda: len(box.checkpoints) == 2)
+    resume_former.set()
+    assert not await former
+    assert checkpointed.recovery_point(box.log.state) <= 10
+    assert box.log.state.disk.below_cut(40) == 10
+    box.checkpoints_written.set()
+    assert await later
+    assert box.log.state.disk.below_cut(40) == 40
+    await box.check()
 
 
-def test_role_change_while_the_place_of_a_cut_is_looked_up_leaves_the_log_whole(
-    tmp_path: Path,
+async def test_role_change_while_the_place_of_a_cut_is_looked_up_leaves_the_log_whole(
+    box: Box,
 ) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.written()
-        resume = box.stall()
-        follows = True
-        cutting = asyncio.ensure_future(box.log.truncate(20, is_wanted=lambda: follows))
-        await asyncio.sleep(0.01)
-        follows = False
-        box.log.assign_epoch(2)
-        box.append(2, epoch=2)
-        resume.set()
+    box.append(20)
+    await box.log.written()
+    resume = box.stall()
+    follows = True
+    cutting = asyncio.ensure_future(box.log.truncate(20, is_wanted=lambda: follows))
+    await asyncio.sleep(0.01)
+    follows = False
+    box.log.assign_epoch(2)
+    box.append(2, epoch=2)
+    resume.set()
 
-        assert not await cutting
+    assert not await cutting
 
-        assert box.log.end_offset == 44
-        assert box.log.epochs.entries == ((0, 0), (2, 40))
-        loaded = await box.check()
-        assert loaded.epochs.entries == ((0, 0), (2, 40))
-
-    boxed(tmp_path, test)
+    assert box.log.end_offset == 44
+    assert box.log.epochs.entries == ((0, 0), (2, 40))
+    loaded = await box.check()
+    assert loaded.epochs.entries == ((0, 0), (2, 40))
 
 
-def test_cancelled_truncation_leaves_file_and_state_as_they_were(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.written()
-        resume = box.stall()
-        cutting = asyncio.ensure_future(box.log.truncate(20))
-        await asyncio.sleep(0.01)
-        cutting.cancel()
-        await asyncio.gather(cutting, return_exceptions=True)
-        resume.set()
+async def test_cancelled_truncation_leaves_file_and_state_as_they_were(box: Box) -> None:
+    box.append(20)
+    await box.log.written()
+    resume = box.stall()
+    cutting = asyncio.ensure_future(box.log.truncate(20))
+    await asyncio.sleep(0.01)
+    cutting.cancel()
+    await asyncio.gather(cutting, return_exceptions=True)
+    resume.set()
 
-        assert box.log.end_offset == 40
-        await box.check()
-        box.append(2)
-        await box.check()
-
-    boxed(tmp_path, test)
+    assert box.log.end_offset == 40
+    await box.check()
+    box.append(2)
+    await box.check()
 
 
-def test_cut_whose_place_another_cut_took_away_looks_for_it_again(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.written()
-        resume = box.stall()
-        first = asyncio.ensure_future(box.log.truncate(10))
-        second = asyncio.ensure_future(box.log.truncate(20))
-        await asyncio.sleep(0.01)
-        resume.set()
-        assert await first
-        # The place that was found for it lies behind the end.
-        assert await second
-        assert box.log.end_offset == 10
-        await box.check()
-        box.append(2)
-        await box.check()
-
-    boxed(tmp_path, test)
+async def test_cut_whose_place_another_cut_took_away_looks_for_it_again(box: Box) -> None:
+    box.append(20)
+    await box.log.written()
+    resume = box.stall()
+    first = asyncio.ensure_future(box.log.truncate(10))
+    second = asyncio.ensure_future(box.log.truncate(20))
+    await asyncio.sleep(0.01)
+    resume.set()
+    assert await first
+    # The place that was found for it lies behind the end.
+    assert await second
+    assert box.log.end_offset == 10
+    await box.check()
+    box.append(2)
+    await box.check()
 
 
-def test_cut_behind_appends_on_their_way_takes_them_along(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        resume = box.stall()
-        box.append(20)
-        cutting = asyncio.ensure_future(box.log.truncate(10))
-        await asyncio.sleep(0.01)
-        assert box.log.written_end == 0
-        resume.set()
-        await cutting
-        assert box.log.end_offset == 10
-        assert box.log.written_end <= 10
-        box.append(1)
-        await box.check()
-        assert box.log.end_offset == 12
-
-    boxed(tmp_path, test)
+async def test_cut_behind_appends_on_their_way_takes_them_along(box: Box) -> None:
+    resume = box.stall()
+    box.append(20)
+    cutting = asyncio.ensure_future(box.log.truncate(10))
+    await asyncio.sleep(0.01)
+    assert box.log.written_end == 0
+    resume.set()
+    await cutting
+    assert box.log.end_offset == 10
+    assert box.log.written_end <= 10
+    box.append(1)
+    await box.check()
+    assert box.log.end_offset == 12
 
 
-def test_news_of_written_batches_come_once_for_each_call_to_the_disk(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        told: list[int] = []
-        box.log.on_written = lambda: told.append(box.log.written_end)
-        box.append(5)
-        await box.log.written()
-        assert told == [10]
-
-    boxed(tmp_path, test)
+async def test_news_of_written_batches_come_once_for_each_call_to_the_disk(box: Box) -> None:
+    told: list[int] = []
+    box.log.on_written = lambda: told.append(box.log.written_end)
+    box.append(5)
+    await box.log.written()
+    assert told == [10]
 
 
-def test_news_of_what_is_written_again_behind_a_cut_come_as_well(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        told: list[int] = []
-        box.log.on_written = lambda: told.append(box.log.written_end)
-        box.append(5)
-        await box.log.written()
-        await box.log.truncate(6)
-        box.append(2)
-        await box.log.written()
-        assert told == [10, 10]
-
-    boxed(tmp_path, test)
+async def test_news_of_what_is_written_again_behind_a_cut_come_as_well(box: Box) -> None:
+    told: list[int] = []
+    box.log.on_written = lambda: told.append(box.log.written_end)
+    box.append(5)
+    await box.log.written()
+    await box.log.truncate(6)
+    box.append(2)
+    await box.log.written()
+    assert told == [10, 10]
 
 
-def test_what_is_written_before_a_failure_is_told_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_written_before_a_failure_is_told_first(
+    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(box: Box) -> None:
-        told: list[object] = []
-        box.log.on_written = lambda: told.append(box.log.written_end)
-        box.log.on_failed = lambda error: told.append(type(error))
+    told: list[object] = []
+    box.log.on_written = lambda: told.append(box.log.written_end)
+    box.log.on_failed = lambda error: told.append(type(error))
 
-        def lost(*_: object) -> None:
-            raise ReplicaLostError(tmp_path)
+    def lost(*_: object) -> None:
+        raise ReplicaLostError(tmp_path)
 
-        monkeypatch.setattr(box.log.files, "sync", lost)
-        resume = box.stall()
-        box.append(2)
-        epochs = WriteEpochs(box.log.epochs.entries)
-        box.log.change((epochs,), sync=box.log.state.sync_request(with_active=True))
-        resume.set()
-        await eventually(lambda: box.log.failed)
-        assert told == [4, ReplicaLostError]
-
-    boxed(tmp_path, test)
+    monkeypatch.setattr(box.log.files, "sync", lost)
+    resume = box.stall()
+    box.append(2)
+    epochs = WriteEpochs(box.log.epochs.entries)
+    box.log.change((epochs,), sync=box.log.state.sync_request(with_active=True))
+    resume.set()
+    await eventually(lambda: box.log.failed)
+    assert told == [4, ReplicaLostError]
 
 
-def test_assigning_an_epoch_syncs_nothing(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        synced: list[str] = []
-        disk = box.log_dir.disk
-        for name in ("fsync_file", "fsync_dir"):
-            real = getattr(disk, name)
-            setattr(
-                disk,
-                name,
-                lambda path, real=real: (synced.append(path.name), real(path)),  # type: ignore[misc]
-            )
-        box.append(1)
-        for epoch in range(1, 9):
-            box.log.assign_epoch(epoch)
-        await box.log.written()
-        assert synced == []
-        path = box.log.files.directory / "leader-epoch-checkpoint"
-        assert read_leader_epochs(PosixFileSystem(), path).latest_epoch == 8
+async def test_assigning_an_epoch_syncs_nothing(box: Box) -> None:
+    synced: list[str] = []
+    disk = box.log_dir.disk
+    for name in ("fsync_file", "fsync_dir"):
+        real = getattr(disk, name)
+        setattr(
+            disk,
+            name,
+            lambda path, real=real: (synced.append(path.name), real(path)),  # type: ignore[misc]
+        )
+    box.append(1)
+    for epoch in range(1, 9):
+        box.log.assign_epoch(epoch)
+    await box.log.written()
+    assert synced == []
+    path = box.log.files.directory / "leader-epoch-checkpoint"
+    assert read_leader_epochs(PosixFileSystem(), path).latest_epoch == 8
 
-        # But before the recovery point passes them they are on the disk.
-        box.append(20, epoch=8)
-        request = box.log.state.sync_request(with_active=False)
-        await box.log.barrier()
-        await box.log.sync(request)
-        assert "leader-epoch-checkpoint" in synced
-        assert box.log.state.recovery_point == box.log.state.active.base_offset
-
-    boxed(tmp_path, test)
+    # But before the recovery point passes them they are on the disk.
+    box.append(20, epoch=8)
+    request = box.log.state.sync_request(with_active=False)
+    await box.log.barrier()
+    await box.log.sync(request)
+    assert "leader-epoch-checkpoint" in synced
+    assert box.log.state.recovery_point == box.log.state.active.base_offset
 
 
-def test_sync_of_what_was_cut_meanwhile_moves_no_recovery_point(tmp_path: Path) -> None:
-    async def test(box: Box) -> None:
-        box.append(20)
-        await box.log.written()
-        resume = threading.Event()
-        box.log_dir.upkeep(lambda: resume.wait(20))
-        syncing = box.log.sync(box.log.state.sync_request(with_active=True))
-        await box.log.truncate(10)
-        box.append(20)
-        resume.set()
-        await syncing
-        await asyncio.sleep(0)
-        assert box.log.state.recovery_point == 0
-        await box.check()
-
-    boxed(tmp_path, test)
+async def test_sync_of_what_was_cut_meanwhile_moves_no_recovery_point(box: Box) -> None:
+    box.append(20)
+    await box.log.written()
+    resume = threading.Event()
+    box.log_dir.upkeep(lambda: resume.wait(20))
+    syncing = box.log.sync(box.log.state.sync_request(with_active=True))
+    await box.log.truncate(10)
+    box.append(20)
+    resume.set()
+    await syncing
+    await asyncio.sleep(0)
+    assert box.log.state.recovery_point == 0
+    await box.check()

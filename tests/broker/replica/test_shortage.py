@@ -15,7 +15,7 @@ from broker.replica.directory_writer import DirectoryWriter
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.broker.disks import make_log_dir, run
+from tests.broker.disks import make_log_dir
 from tests.broker.logs import no_checkpoints
 from tests.broker.replica import test_no_room
 from tests.broker.replica.test_no_room import Box
@@ -83,57 +83,53 @@ async def boxes(tmp_path: Path, disk: ShortDisk) -> tuple[Box, Box]:
 
 
 @pytest.mark.parametrize("shortage", SHORTAGES)
-def test_a_change_without_descriptors_waits_and_no_log_is_offline(
+async def test_a_change_without_descriptors_waits_and_no_log_is_offline(
     tmp_path: Path, shortage: Callable[[], BaseException]
 ) -> None:
-    async def body() -> None:
-        disk = ShortDisk()
-        short, other = await boxes(tmp_path, disk)
-        disk.shortage, disk.left, disk.below = shortage, None, short.log.files.directory
-        short.append(6)
-        other.append(6)
-        await other.log.written()
-        await until(lambda: short.log.is_blocked)
+    disk = ShortDisk()
+    short, other = await boxes(tmp_path, disk)
+    disk.shortage, disk.left, disk.below = shortage, None, short.log.files.directory
+    short.append(6)
+    other.append(6)
+    await other.log.written()
+    await until(lambda: short.log.is_blocked)
 
-        assert not other.log.is_blocked
-        assert not short.failures
-        assert not short.log_dir.space.disk.is_full
-        disk.left = 0
-        while short.log.is_blocked:
-            set_forward(TRY_AGAIN_S)
-            await short.log.barrier()
-            await turns()
-        await short.check()
-        await other.check()
-        short.log_dir.stop()
-
-    run(body)
+    assert not other.log.is_blocked
+    assert not short.failures
+    assert not short.log_dir.space.disk.is_full
+    disk.left = 0
+    while short.log.is_blocked:
+        set_forward(TRY_AGAIN_S)
+        await short.log.barrier()
+        await turns()
+    await short.check()
+    await other.check()
+    short.log_dir.stop()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_files_that_are_kept_open_are_closed_for_another_one(tmp_path: Path, number: int) -> None:
-    async def body() -> None:
-        disk = ShortDisk()
-        short, other = await boxes(tmp_path, disk)
-        for box in (short, other):
-            box.append(2)
-            await box.log.written()
-        disk.shortage, disk.left = (lambda: OSError(number, os.strerror(number))), 1
-        short.append(6)
-        await short.log.written()
+async def test_files_that_are_kept_open_are_closed_for_another_one(
+    tmp_path: Path, number: int
+) -> None:
+    disk = ShortDisk()
+    short, other = await boxes(tmp_path, disk)
+    for box in (short, other):
+        box.append(2)
+        await box.log.written()
+    disk.shortage, disk.left = (lambda: OSError(number, os.strerror(number))), 1
+    short.append(6)
+    await short.log.written()
 
-        assert disk.refused == 1
-        assert not short.log.is_blocked
-        await short.check()
-        await other.check()
-        short.log_dir.stop()
-
-    run(body)
+    assert disk.refused == 1
+    assert not short.log.is_blocked
+    await short.check()
+    await other.check()
+    short.log_dir.stop()
 
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("shortage", SHORTAGES)
-def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_before(
+async def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_before(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     shortage: Callable[[], BaseException],
@@ -142,46 +138,40 @@ def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_before(
     """Nor is what the same call has written, and not synced, written again."""
     monkeypatch.setattr(test_no_room, "CONFIG", LogConfig(flush_messages=1, retention_ms=-1))
 
-    async def body() -> None:
-        disk = ShortDisk()
-        short, _ = await boxes(tmp_path, disk)
-        short.append(1)
-        await short.log.written()
-        disk.shortage, disk.left = shortage, None
-        short.append(count)
-        await until(lambda: short.log.is_blocked)
-        assert (short.log.written_end, short.log.state.recovery_point) == (2, 2)
+    disk = ShortDisk()
+    short, _ = await boxes(tmp_path, disk)
+    short.append(1)
+    await short.log.written()
+    disk.shortage, disk.left = shortage, None
+    short.append(count)
+    await until(lambda: short.log.is_blocked)
+    assert (short.log.written_end, short.log.state.recovery_point) == (2, 2)
 
-        disk.left = 0
-        while short.log.is_blocked:
-            set_forward(TRY_AGAIN_S)
-            await short.log.barrier()
-            await turns()
-        end = 2 + 2 * count
-        assert (short.log.written_end, short.log.state.recovery_point) == (end, end)
-        (file,) = short.log.files.directory.glob("*.log")
-        assert file.stat().st_size == short.log.state.segments.size_bytes
-        assert not short.failures
-        await short.check()
-        short.log_dir.stop()
-
-    run(body)
+    disk.left = 0
+    while short.log.is_blocked:
+        set_forward(TRY_AGAIN_S)
+        await short.log.barrier()
+        await turns()
+    end = 2 + 2 * count
+    assert (short.log.written_end, short.log.state.recovery_point) == (end, end)
+    (file,) = short.log.files.directory.glob("*.log")
+    assert file.stat().st_size == short.log.state.segments.size_bytes
+    assert not short.failures
+    await short.check()
+    short.log_dir.stop()
 
 
 @pytest.mark.parametrize("shortage", SHORTAGES)
-def test_a_call_without_descriptors_fails_so_that_clients_repeat_it(
+async def test_a_call_without_descriptors_fails_so_that_clients_repeat_it(
     tmp_path: Path, shortage: Callable[[], BaseException]
 ) -> None:
-    async def body() -> None:
-        log_dir = make_log_dir(tmp_path / "d1", 1)
+    log_dir = make_log_dir(tmp_path / "d1", 1)
 
-        def fail() -> None:
-            raise shortage()
+    def fail() -> None:
+        raise shortage()
 
-        with pytest.raises(ShortageError) as raised:
-            await log_dir.run(fail)
-        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert log_dir.is_online
-        log_dir.stop()
-
-    run(body)
+    with pytest.raises(ShortageError) as raised:
+        await log_dir.run(fail)
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert log_dir.is_online
+    log_dir.stop()

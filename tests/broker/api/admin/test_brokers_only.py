@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from importlib import import_module
 from typing import Any
 
 import pytest
-import uvloop
 
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchResult
@@ -21,50 +19,44 @@ from tests.broker.api.data.test_fetch import fetch
 
 
 @pytest.mark.parametrize("listener_of_brokers", [LISTENER, "BROKERS"])
-def test_own_apis_are_told_to_nobody_and_served_at_the_listener_of_brokers(
+async def test_own_apis_are_told_to_nobody_and_served_at_the_listener_of_brokers(
     listener_of_brokers: str,
 ) -> None:
-    async def main() -> None:
-        cluster = Cluster(cache=MetadataCache(US, listener_of_brokers))
-        async with serving(cluster, auto_create_topics=False):
-            connection = await cluster.connect()
-            kio = import_module("kio.schema.api_versions.v3.request")
-            told = await connection.call(
-                ApiKey.API_VERSIONS,
-                3,
-                kio.ApiVersionsRequest(client_software_name="t", client_software_version="1"),
-            )
-            connection.close()
-            assert max(each.api_key for each in told.api_keys) < 1000
-            if listener_of_brokers == LISTENER:
+    cluster = Cluster(cache=MetadataCache(US, listener_of_brokers))
+    async with serving(cluster, auto_create_topics=False):
+        connection = await cluster.connect()
+        kio = import_module("kio.schema.api_versions.v3.request")
+        told = await connection.call(
+            ApiKey.API_VERSIONS,
+            3,
+            kio.ApiVersionsRequest(client_software_name="t", client_software_version="1"),
+        )
+        connection.close()
+        assert max(each.api_key for each in told.api_keys) < 1000
+        if listener_of_brokers == LISTENER:
+            await describe_log_dir_states("127.0.0.1", cluster.port, 10)
+        else:
+            with pytest.raises(KafkaError) as raised:
                 await describe_log_dir_states("127.0.0.1", cluster.port, 10)
-            else:
-                with pytest.raises(KafkaError) as raised:
-                    await describe_log_dir_states("127.0.0.1", cluster.port, 10)
-                assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-                refused = await revive_log_dir("127.0.0.1", cluster.port, "/disk-1", 10)
-                assert refused.error_code == 31
-                assert refused.error_message == (
-                    "listener CLIENTS does not serve this request; use the listener of "
-                    "inter.broker.listener.name"
-                )
-
-    uvloop.run(asyncio.wait_for(main(), 30))
+            assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            refused = await revive_log_dir("127.0.0.1", cluster.port, "/disk-1", 10)
+            assert refused.error_code == 31
+            assert refused.error_message == (
+                "listener CLIENTS does not serve this request; use the listener of "
+                "inter.broker.listener.name"
+            )
 
 
 @pytest.mark.parametrize(("listener_of_brokers", "asks_as"), [(LISTENER, 2), ("BROKERS", -1)])
-def test_a_broker_follows_by_the_listener_of_brokers_only(
+async def test_a_broker_follows_by_the_listener_of_brokers_only(
     listener_of_brokers: str, asks_as: int
 ) -> None:
-    async def main() -> None:
-        cluster = Cluster(cache=MetadataCache(US, listener_of_brokers))
-        found: Any = FetchResult(topic_partition=TopicPartition("t", 0), topic_id=None)
-        cluster.replicas.results["fetch"] = [found]
-        async with serving(cluster, auto_create_topics=False):
-            connection = await cluster.connect()
-            await connection.call(ApiKey.FETCH, 12, fetch(12, ("t", [0]), replica_id=2))
-            connection.close()
-        ((_, params, _),) = cluster.replicas.calls
-        assert params.replica_id == asks_as
-
-    uvloop.run(asyncio.wait_for(main(), 30))
+    cluster = Cluster(cache=MetadataCache(US, listener_of_brokers))
+    found: Any = FetchResult(topic_partition=TopicPartition("t", 0), topic_id=None)
+    cluster.replicas.results["fetch"] = [found]
+    async with serving(cluster, auto_create_topics=False):
+        connection = await cluster.connect()
+        await connection.call(ApiKey.FETCH, 12, fetch(12, ("t", [0]), replica_id=2))
+        connection.close()
+    ((_, params, _),) = cluster.replicas.calls
+    assert params.replica_id == asks_as

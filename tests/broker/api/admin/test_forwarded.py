@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -59,95 +58,84 @@ def created(topic_id: TopicId) -> requests.CreateTopicsResponse:
 
 
 @pytest.mark.parametrize("version", [2, 4, 5, 7])
-def test_creation_goes_to_the_controller_and_its_words_come_back(
-    run: Callable[..., None], version: int
+async def test_creation_goes_to_the_controller_and_its_words_come_back(
+    cluster: Any, client: Any, version: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        topic_id = cluster.publish_topic("t")
-        cluster.controller.results["CreateTopics"] = created(topic_id)
+    topic_id = cluster.publish_topic("t")
+    cluster.controller.results["CreateTopics"] = created(topic_id)
 
-        response = await client.call(CREATE, version, create(version))
+    response = await client.call(CREATE, version, create(version))
 
-        assert cluster.controller.calls == [
-            requests.CreateTopicsRequest(
-                topics=(
-                    requests.NewTopic(
-                        name="t",
-                        assignments=((0, (BrokerId(2), BrokerId(1))),),
-                        configs=(("retention.ms", "5"),),
-                    ),
-                    requests.NewTopic(name="old", num_partitions=3, replication_factor=2),
+    assert cluster.controller.calls == [
+        requests.CreateTopicsRequest(
+            topics=(
+                requests.NewTopic(
+                    name="t",
+                    assignments=((0, (BrokerId(2), BrokerId(1))),),
+                    configs=(("retention.ms", "5"),),
                 ),
-                timeout_ms=5000,
-                mutator=requests.Mutator(client_id="test", is_strict=version >= 6),
-            )
+                requests.NewTopic(name="old", num_partitions=3, replication_factor=2),
+            ),
+            timeout_ms=5000,
+            mutator=requests.Mutator(client_id="test", is_strict=version >= 6),
+        )
+    ]
+    new, old = response.topics
+    assert (new.name, int(new.error_code), new.error_message) == ("t", 0, None)
+    assert (old.name, int(old.error_code)) == ("old", 36)
+    assert old.error_message == "Topic 'old' already exists."
+    if version >= 5:
+        assert (new.num_partitions, new.replication_factor) == (1, 2)
+        assert [(c.name, c.value, c.config_source) for c in new.configs] == [
+            ("retention.ms", "5", 1)
         ]
-        new, old = response.topics
-        assert (new.name, int(new.error_code), new.error_message) == ("t", 0, None)
-        assert (old.name, int(old.error_code)) == ("old", 36)
-        assert old.error_message == "Topic 'old' already exists."
-        if version >= 5:
-            assert (new.num_partitions, new.replication_factor) == (1, 2)
-            assert [(c.name, c.value, c.config_source) for c in new.configs] == [
-                ("retention.ms", "5", 1)
-            ]
-        if version >= 7:
-            assert new.topic_id == topic_id
-
-    run(scenario)
+    if version >= 7:
+        assert new.topic_id == topic_id
 
 
-def test_creation_is_answered_when_this_broker_knows_the_topic(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        topic_id = cluster.publish_topic("t")
-        cluster.delete_topic("t")
-        cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
+async def test_creation_is_answered_when_this_broker_knows_the_topic(
+    cluster: Any, client: Any
+) -> None:
+    topic_id = cluster.publish_topic("t")
+    cluster.delete_topic("t")
+    cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
 
-        call = asyncio.ensure_future(client.call(CREATE, 7, create()))
-        await called(cluster.controller.calls)
-        assert not call.done()
-        cluster.publish_topic("t")
-        assert int((await call).topics[0].error_code) == 0
-
-    run(scenario)
+    call = asyncio.ensure_future(client.call(CREATE, 7, create()))
+    await called(cluster.controller.calls)
+    assert not call.done()
+    cluster.publish_topic("t")
+    assert int((await call).topics[0].error_code) == 0
 
 
 @pytest.mark.parametrize(
     "request_entity", [create(timeout_ms=60), create(timeout_ms=0), create(validate_only=True)]
 )
-def test_creation_is_answered_in_time_though_the_topic_never_shows(
-    run: Callable[..., None], request_entity: Any
+async def test_creation_is_answered_in_time_though_the_topic_never_shows(
+    cluster: Any, client: Any, request_entity: Any
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        topic_id = cluster.publish_topic("t")
-        cluster.delete_topic("t")
-        cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
-        response = await client.call(CREATE, 7, request_entity, timeout_s=4)
-        assert int(response.topics[0].error_code) == 0
-        assert cluster.controller.calls[0].validate_only == request_entity.validate_only
-
-    run(scenario)
+    topic_id = cluster.publish_topic("t")
+    cluster.delete_topic("t")
+    cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
+    response = await client.call(CREATE, 7, request_entity, timeout_s=4)
+    assert int(response.topics[0].error_code) == 0
+    assert cluster.controller.calls[0].validate_only == request_entity.validate_only
 
 
-def test_silent_controller_makes_the_client_try_again(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.controller.available = False
-        response = await client.call(CREATE, 7, create(timeout_ms=250))
-        assert [int(topic.error_code) for topic in response.topics] == [41, 41]
-
-    run(scenario)
+async def test_silent_controller_makes_the_client_try_again(cluster: Any, client: Any) -> None:
+    cluster.controller.available = False
+    response = await client.call(CREATE, 7, create(timeout_ms=250))
+    assert [int(topic.error_code) for topic in response.topics] == [41, 41]
 
 
-def test_a_controller_that_is_away_for_a_moment_is_asked_again(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        topic_id = cluster.publish_topic("t")
-        cluster.controller.results["CreateTopics"] = created(topic_id)
-        cluster.controller.unanswered = 2
-        response = await client.call(CREATE, 7, create())
-        assert [int(topic.error_code) for topic in response.topics] == [0, 36]
-        assert len(cluster.controller.calls) == 3
-
-    run(scenario)
+async def test_a_controller_that_is_away_for_a_moment_is_asked_again(
+    cluster: Any, client: Any
+) -> None:
+    topic_id = cluster.publish_topic("t")
+    cluster.controller.results["CreateTopics"] = created(topic_id)
+    cluster.controller.unanswered = 2
+    response = await client.call(CREATE, 7, create())
+    assert [int(topic.error_code) for topic in response.topics] == [0, 36]
+    assert len(cluster.controller.calls) == 3
 
 
 def test_a_deleted_topic_is_known_until_neither_its_name_nor_its_id_finds_it() -> None:
@@ -167,162 +155,150 @@ def test_a_deleted_topic_is_known_until_neither_its_name_nor_its_id_finds_it() -
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])
-def test_deletion_waits_until_the_topic_is_gone_here(
-    run: Callable[..., None], version: int
+async def test_deletion_waits_until_the_topic_is_gone_here(
+    cluster: Any, client: Any, version: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = import_module(f"kio.schema.delete_topics.v{version}.request")
-        topic_id = TopicId(cluster.publish_topic("t"))
-        cluster.controller.results["DeleteTopics"] = requests.DeleteTopicsResponse(
-            responses=(
-                requests.DeletedTopic(name="t", topic_id=None),
-                requests.DeletedTopic(
-                    name="u", topic_id=None, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                ),
-            )
-        )
-        names = (
-            {
-                "topics": (
-                    kio.DeleteTopicState(name="t", topic_id=None),
-                    kio.DeleteTopicState(name=None, topic_id=topic_id),
-                )
-            }
-            if version >= 6
-            else {"topic_names": ("t", "u")}
-        )
-        call = asyncio.ensure_future(
-            client.call(
-                DELETE,
-                version,
-                kio.DeleteTopicsRequest(timeout=datetime.timedelta(seconds=5), **names),
-            )
-        )
-        await called(cluster.controller.calls)
-        assert not call.done()
-        cluster.delete_topic("t")
-        response = await call
-        assert [(r.name, int(r.error_code)) for r in response.responses] == [("t", 0), ("u", 3)]
-        second = (
-            requests.TopicToDelete(topic_id=topic_id)
-            if version >= 6
-            else requests.TopicToDelete(name="u")
-        )
-        assert cluster.controller.calls == [
-            requests.DeleteTopicsRequest(
-                topics=(requests.TopicToDelete(name="t"), second),
-                timeout_ms=5000,
-                mutator=requests.Mutator(client_id="test", is_strict=version >= 5),
-            )
-        ]
-
-    run(scenario)
-
-
-def test_new_partitions_are_waited_for(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = import_module("kio.schema.create_partitions.v3.request")
-        cluster.publish_topic("t")
-        cluster.controller.results["CreatePartitions"] = requests.CreatePartitionsResponse(
-            results=(
-                requests.CreatePartitionsResult(name="t"),
-                requests.CreatePartitionsResult(
-                    name="u", error_code=ErrorCode.INVALID_PARTITIONS, error_message="fewer"
-                ),
-            )
-        )
-        request = kio.CreatePartitionsRequest(
-            topics=(
-                kio.CreatePartitionsTopic(
-                    name="t",
-                    count=2,
-                    assignments=(kio.CreatePartitionsAssignment(broker_ids=(2,)),),
-                ),
-                kio.CreatePartitionsTopic(name="u", count=1, assignments=None),
+    kio = import_module(f"kio.schema.delete_topics.v{version}.request")
+    topic_id = TopicId(cluster.publish_topic("t"))
+    cluster.controller.results["DeleteTopics"] = requests.DeleteTopicsResponse(
+        responses=(
+            requests.DeletedTopic(name="t", topic_id=None),
+            requests.DeletedTopic(
+                name="u", topic_id=None, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ),
-            timeout=datetime.timedelta(seconds=5),
-            validate_only=False,
         )
-        call = asyncio.ensure_future(client.call(ADD_PARTITIONS, 3, request))
-        await called(cluster.controller.calls)
-        assert not call.done()
-        cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
-        response = await call
-        assert [(r.name, int(r.error_code), r.error_message) for r in response.results] == [
-            ("t", 0, None),
-            ("u", 37, "fewer"),
-        ]
-        (sent,) = cluster.controller.calls
-        assert sent.topics == (
-            requests.PartitionsToAdd(name="t", count=2, assignments=((BrokerId(2),),)),
-            requests.PartitionsToAdd(name="u", count=1),
-        )
-        assert sent.mutator == requests.Mutator(client_id="test", is_strict=True)
-
-    run(scenario)
-
-
-def test_elections_are_waited_for_by_the_leader_epoch(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = import_module("kio.schema.elect_leaders.v2.request")
-        cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
-        cluster.controller.results["ElectLeaders"] = requests.ElectLeadersResponse(
-            results=(
-                requests.ElectionResult(topic="t", partition=0),
-                requests.ElectionResult(
-                    topic="t", partition=1, error_code=ErrorCode.ELECTION_NOT_NEEDED
-                ),
+    )
+    names = (
+        {
+            "topics": (
+                kio.DeleteTopicState(name="t", topic_id=None),
+                kio.DeleteTopicState(name=None, topic_id=topic_id),
             )
+        }
+        if version >= 6
+        else {"topic_names": ("t", "u")}
+    )
+    call = asyncio.ensure_future(
+        client.call(
+            DELETE,
+            version,
+            kio.DeleteTopicsRequest(timeout=datetime.timedelta(seconds=5), **names),
         )
-        request = kio.ElectLeadersRequest(
-            election_type=1,
-            topic_partitions=(kio.TopicPartitions(topic="t", partitions=(0, 1)),),
-            timeout=datetime.timedelta(seconds=5),
+    )
+    await called(cluster.controller.calls)
+    assert not call.done()
+    cluster.delete_topic("t")
+    response = await call
+    assert [(r.name, int(r.error_code)) for r in response.responses] == [("t", 0), ("u", 3)]
+    second = (
+        requests.TopicToDelete(topic_id=topic_id)
+        if version >= 6
+        else requests.TopicToDelete(name="u")
+    )
+    assert cluster.controller.calls == [
+        requests.DeleteTopicsRequest(
+            topics=(requests.TopicToDelete(name="t"), second),
+            timeout_ms=5000,
+            mutator=requests.Mutator(client_id="test", is_strict=version >= 5),
         )
-        call = asyncio.ensure_future(client.call(ELECT, 2, request))
-        await called(cluster.controller.calls)
-        assert not call.done()
-        cluster.publish_topic("t", cluster.partition(1, leader_epoch=4), cluster.partition(2))
-        response = await call
-        (topic,) = response.replica_election_results
-        assert [(p.partition_id, int(p.error_code)) for p in topic.partition_result] == [
-            (0, 0),
-            (1, 84),
-        ]
-        assert cluster.controller.calls == [
-            requests.ElectLeadersRequest(
-                election_type=1, topic_partitions=(("t", 0), ("t", 1)), timeout_ms=5000
-            )
-        ]
-
-    run(scenario)
+    ]
 
 
-def test_more_topics_than_the_controller_takes_at_once_are_refused_without_it(
-    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+async def test_new_partitions_are_waited_for(cluster: Any, client: Any) -> None:
+    kio = import_module("kio.schema.create_partitions.v3.request")
+    cluster.publish_topic("t")
+    cluster.controller.results["CreatePartitions"] = requests.CreatePartitionsResponse(
+        results=(
+            requests.CreatePartitionsResult(name="t"),
+            requests.CreatePartitionsResult(
+                name="u", error_code=ErrorCode.INVALID_PARTITIONS, error_message="fewer"
+            ),
+        )
+    )
+    request = kio.CreatePartitionsRequest(
+        topics=(
+            kio.CreatePartitionsTopic(
+                name="t",
+                count=2,
+                assignments=(kio.CreatePartitionsAssignment(broker_ids=(2,)),),
+            ),
+            kio.CreatePartitionsTopic(name="u", count=1, assignments=None),
+        ),
+        timeout=datetime.timedelta(seconds=5),
+        validate_only=False,
+    )
+    call = asyncio.ensure_future(client.call(ADD_PARTITIONS, 3, request))
+    await called(cluster.controller.calls)
+    assert not call.done()
+    cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
+    response = await call
+    assert [(r.name, int(r.error_code), r.error_message) for r in response.results] == [
+        ("t", 0, None),
+        ("u", 37, "fewer"),
+    ]
+    (sent,) = cluster.controller.calls
+    assert sent.topics == (
+        requests.PartitionsToAdd(name="t", count=2, assignments=((BrokerId(2),),)),
+        requests.PartitionsToAdd(name="u", count=1),
+    )
+    assert sent.mutator == requests.Mutator(client_id="test", is_strict=True)
+
+
+async def test_elections_are_waited_for_by_the_leader_epoch(cluster: Any, client: Any) -> None:
+    kio = import_module("kio.schema.elect_leaders.v2.request")
+    cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
+    cluster.controller.results["ElectLeaders"] = requests.ElectLeadersResponse(
+        results=(
+            requests.ElectionResult(topic="t", partition=0),
+            requests.ElectionResult(
+                topic="t", partition=1, error_code=ErrorCode.ELECTION_NOT_NEEDED
+            ),
+        )
+    )
+    request = kio.ElectLeadersRequest(
+        election_type=1,
+        topic_partitions=(kio.TopicPartitions(topic="t", partitions=(0, 1)),),
+        timeout=datetime.timedelta(seconds=5),
+    )
+    call = asyncio.ensure_future(client.call(ELECT, 2, request))
+    await called(cluster.controller.calls)
+    assert not call.done()
+    cluster.publish_topic("t", cluster.partition(1, leader_epoch=4), cluster.partition(2))
+    response = await call
+    (topic,) = response.replica_election_results
+    assert [(p.partition_id, int(p.error_code)) for p in topic.partition_result] == [
+        (0, 0),
+        (1, 84),
+    ]
+    assert cluster.controller.calls == [
+        requests.ElectLeadersRequest(
+            election_type=1, topic_partitions=(("t", 0), ("t", 1)), timeout_ms=5000
+        )
+    ]
+
+
+async def test_more_topics_than_the_controller_takes_at_once_are_refused_without_it(
+    cluster: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.api.admin.forwarding.RECORDS_PER_REQUEST_MAX", 4)
 
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = import_module("kio.schema.create_topics.v7.request")
-        topics = tuple(
-            kio.CreatableTopic(
-                name=f"t{n}", num_partitions=1, replication_factor=1, assignments=(), configs=()
-            )
-            for n in range(3)
+    kio = import_module("kio.schema.create_topics.v7.request")
+    topics = tuple(
+        kio.CreatableTopic(
+            name=f"t{n}", num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
-        asked = kio.CreateTopicsRequest(
-            topics=topics, timeout=datetime.timedelta(seconds=5), validate_only=False
-        )
-        response = await client.call(CREATE, 7, asked)
-        assert {t.error_code.value for t in response.topics} == {ErrorCode.POLICY_VIOLATION}
-        assert {t.error_message for t in response.topics} == {requests.TOO_LARGE}
+        for n in range(3)
+    )
+    asked = kio.CreateTopicsRequest(
+        topics=topics, timeout=datetime.timedelta(seconds=5), validate_only=False
+    )
+    response = await client.call(CREATE, 7, asked)
+    assert {t.error_code.value for t in response.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert {t.error_message for t in response.topics} == {requests.TOO_LARGE}
 
-        kio = import_module("kio.schema.delete_topics.v5.request")
-        names = tuple(f"t{n}" for n in range(5))
-        asked = kio.DeleteTopicsRequest(topic_names=names, timeout=datetime.timedelta(seconds=5))
-        response = await client.call(DELETE, 5, asked)
-        assert {r.error_code.value for r in response.responses} == {ErrorCode.POLICY_VIOLATION}
-        assert cluster.controller.calls == []
-
-    run(scenario)
+    kio = import_module("kio.schema.delete_topics.v5.request")
+    names = tuple(f"t{n}" for n in range(5))
+    asked = kio.DeleteTopicsRequest(topic_names=names, timeout=datetime.timedelta(seconds=5))
+    response = await client.call(DELETE, 5, asked)
+    assert {r.error_code.value for r in response.responses} == {ErrorCode.POLICY_VIOLATION}
+    assert cluster.controller.calls == []

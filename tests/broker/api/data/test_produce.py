@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -50,220 +49,190 @@ def partitions(response: Any) -> Any:
     return topic.partition_responses
 
 
-def test_batches_reach_the_replicas_as_they_came(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.replicas.results["append"] = [
-            AppendResult(topic_partition=T0, base_offset=7, log_start_offset=2),
-            AppendResult(
-                topic_partition=T1,
-                error_code=ErrorCode.CORRUPT_MESSAGE,
-                error_message="no records",
-            ),
-        ]
+async def test_batches_reach_the_replicas_as_they_came(cluster: Any, client: Any) -> None:
+    cluster.replicas.results["append"] = [
+        AppendResult(topic_partition=T0, base_offset=7, log_start_offset=2),
+        AppendResult(
+            topic_partition=T1,
+            error_code=ErrorCode.CORRUPT_MESSAGE,
+            error_message="no records",
+        ),
+    ]
 
-        response = await client.call(PRODUCE, 12, produce())
+    response = await client.call(PRODUCE, 12, produce())
 
-        assert cluster.replicas.calls == [
-            (
-                "append",
-                [
-                    AppendEntry(topic_partition=T0, records=BATCH),
-                    AppendEntry(topic_partition=T1, records=None),
-                ],
-                -1,
-                1500,
-            )
-        ]
-        first, second = partitions(response)
-        assert (first.index, int(first.error_code), first.base_offset) == (0, 0, 7)
-        assert first.log_start_offset == 2
-        assert (second.index, int(second.error_code), second.base_offset) == (1, 2, -1)
-        assert second.error_message == "no records"
-
-    run(scenario)
+    assert cluster.replicas.calls == [
+        (
+            "append",
+            [
+                AppendEntry(topic_partition=T0, records=BATCH),
+                AppendEntry(topic_partition=T1, records=None),
+            ],
+            -1,
+            1500,
+        )
+    ]
+    first, second = partitions(response)
+    assert (first.index, int(first.error_code), first.base_offset) == (0, 0, 7)
+    assert first.log_start_offset == 2
+    assert (second.index, int(second.error_code), second.base_offset) == (1, 2, -1)
+    assert second.error_message == "no records"
 
 
 @pytest.mark.parametrize("code", [6, 74, 56])
-def test_client_that_was_sent_away_is_told_the_new_leader(
-    run: Callable[..., None], code: int
+async def test_client_that_was_sent_away_is_told_the_new_leader(
+    cluster: Any, client: Any, code: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic(
-            "t", cluster.partition(2, (1, 2), leader_epoch=9), cluster.partition(1, (1, 2))
-        )
-        failed = ErrorCode(code)
-        cluster.replicas.results["append"] = [
-            AppendResult(topic_partition=T0, error_code=failed),
-            AppendResult(topic_partition=T1, error_code=failed),
-        ]
+    cluster.publish_topic(
+        "t", cluster.partition(2, (1, 2), leader_epoch=9), cluster.partition(1, (1, 2))
+    )
+    failed = ErrorCode(code)
+    cluster.replicas.results["append"] = [
+        AppendResult(topic_partition=T0, error_code=failed),
+        AppendResult(topic_partition=T1, error_code=failed),
+    ]
 
-        response = await client.call(PRODUCE, 10, produce(10))
+    response = await client.call(PRODUCE, 10, produce(10))
 
-        first, second = partitions(response)
-        assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == (2, 9)
-        assert second.current_leader.leader_id == -1, "this broker itself is no hint"
-        (endpoint,) = response.node_endpoints
-        assert (endpoint.node_id, endpoint.host, endpoint.port) == (2, "host-2", 9092)
-        assert endpoint.rack == "rack-2"
-
-    run(scenario)
+    first, second = partitions(response)
+    assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == (2, 9)
+    assert second.current_leader.leader_id == -1, "this broker itself is no hint"
+    (endpoint,) = response.node_endpoints
+    assert (endpoint.node_id, endpoint.host, endpoint.port) == (2, "host-2", 9092)
+    assert endpoint.rack == "rack-2"
 
 
-def test_hint_of_the_replicas_wins_over_the_cache_and_a_fenced_leader_is_none(
-    run: Callable[..., None],
+async def test_hint_of_the_replicas_wins_over_the_cache_and_a_fenced_leader_is_none(
+    cluster: Any, client: Any
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.publish_topic("t", cluster.partition(1, (1, 2)), cluster.partition(3, (1, 3)))
-        hint = LeaderHint(leader=BrokerId(2), leader_epoch=LeaderEpoch(4))
-        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        cluster.replicas.results["append"] = [
-            AppendResult(topic_partition=T0, error_code=code, leader_hint=hint),
-            AppendResult(topic_partition=T1, error_code=code),
-        ]
+    cluster.publish_topic("t", cluster.partition(1, (1, 2)), cluster.partition(3, (1, 3)))
+    hint = LeaderHint(leader=BrokerId(2), leader_epoch=LeaderEpoch(4))
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.replicas.results["append"] = [
+        AppendResult(topic_partition=T0, error_code=code, leader_hint=hint),
+        AppendResult(topic_partition=T1, error_code=code),
+    ]
 
-        response = await client.call(PRODUCE, 12, produce())
+    response = await client.call(PRODUCE, 12, produce())
 
-        first, second = partitions(response)
-        assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == (2, 4)
-        assert second.current_leader.leader_id == -1
-        assert [endpoint.node_id for endpoint in response.node_endpoints] == [2]
-
-    run(scenario)
+    first, second = partitions(response)
+    assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == (2, 4)
+    assert second.current_leader.leader_id == -1
+    assert [endpoint.node_id for endpoint in response.node_endpoints] == [2]
 
 
 @pytest.mark.parametrize(
     ("request_entity", "code"),
     [(produce(acks=2), 21), (produce(acks=-2), 21), (produce(transactional_id="x"), 35)],
 )
-def test_request_that_cannot_be_served_is_refused_before_the_replicas_see_it(
-    run: Callable[..., None], request_entity: Any, code: int
+async def test_request_that_cannot_be_served_is_refused_before_the_replicas_see_it(
+    cluster: Any, client: Any, request_entity: Any, code: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        response = await client.call(PRODUCE, 12, request_entity)
+    response = await client.call(PRODUCE, 12, request_entity)
 
-        assert [int(p.error_code) for p in partitions(response)] == [code, code]
-        assert cluster.replicas.calls == []
-
-    run(scenario)
+    assert [int(p.error_code) for p in partitions(response)] == [code, code]
+    assert cluster.replicas.calls == []
 
 
 @pytest.mark.parametrize("client_id", ["test", "__admin_client"])
-def test_topic_of_coordinators_is_written_by_brokers_only(
-    run: Callable[..., None], client_id: str
+async def test_topic_of_coordinators_is_written_by_brokers_only(
+    cluster: Any, client: Any, client_id: str
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = import_module("kio.schema.produce.v12.request")
-        topics = ("t", "__consumer_offsets", "u")
-        request = kio.ProduceRequest(
-            transactional_id=None,
-            acks=-1,
-            timeout=datetime.timedelta(milliseconds=1500),
-            topic_data=tuple(
-                kio.TopicProduceData(
-                    name=name, partition_data=(kio.PartitionProduceData(index=0, records=BATCH),)
-                )
-                for name in topics
-            ),
-        )
-        taken = [name for name in topics if name != "__consumer_offsets"]
-        cluster.replicas.results["append"] = [
-            AppendResult(topic_partition=TopicPartition(name, 0), base_offset=7) for name in taken
-        ]
-        connection = await KafkaConnection.open(
-            "127.0.0.1", cluster.port, client_id=client_id, timeout_s=10
-        )
+    kio = import_module("kio.schema.produce.v12.request")
+    topics = ("t", "__consumer_offsets", "u")
+    request = kio.ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout=datetime.timedelta(milliseconds=1500),
+        topic_data=tuple(
+            kio.TopicProduceData(
+                name=name, partition_data=(kio.PartitionProduceData(index=0, records=BATCH),)
+            )
+            for name in topics
+        ),
+    )
+    taken = [name for name in topics if name != "__consumer_offsets"]
+    cluster.replicas.results["append"] = [
+        AppendResult(topic_partition=TopicPartition(name, 0), base_offset=7) for name in taken
+    ]
+    connection = await KafkaConnection.open(
+        "127.0.0.1", cluster.port, client_id=client_id, timeout_s=10
+    )
 
-        answer = await connection.call(PRODUCE, 12, request)
+    answer = await connection.call(PRODUCE, 12, request)
 
-        connection.close()
-        assert [
-            (topic.name, int(each.error_code), each.base_offset)
-            for topic in answer.responses
-            for each in topic.partition_responses
-        ] == [("t", 0, 7), ("__consumer_offsets", 17, -1), ("u", 0, 7)]
-        (call,) = cluster.replicas.calls
-        assert [entry.topic_partition.topic for entry in call[1]] == taken
-
-    run(scenario)
+    connection.close()
+    assert [
+        (topic.name, int(each.error_code), each.base_offset)
+        for topic in answer.responses
+        for each in topic.partition_responses
+    ] == [("t", 0, 7), ("__consumer_offsets", 17, -1), ("u", 0, 7)]
+    (call,) = cluster.replicas.calls
+    assert [entry.topic_partition.topic for entry in call[1]] == taken
 
 
 @pytest.mark.parametrize(("version", "codec", "code"), [(6, 4, 76), (7, 4, 0), (6, 3, 0)])
-def test_zstd_is_refused_in_versions_that_do_not_know_it(
-    run: Callable[..., None], version: int, codec: int, code: int
+async def test_zstd_is_refused_in_versions_that_do_not_know_it(
+    cluster: Any, client: Any, version: int, codec: int, code: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.replicas.results["append"] = [
-            AppendResult(topic_partition=T0),
-            AppendResult(topic_partition=T1),
-        ]
-        batch = bytearray(build_batch([(None, b"v")], timestamp_ms=0))
-        batch[22] = codec
+    cluster.replicas.results["append"] = [
+        AppendResult(topic_partition=T0),
+        AppendResult(topic_partition=T1),
+    ]
+    batch = bytearray(build_batch([(None, b"v")], timestamp_ms=0))
+    batch[22] = codec
 
-        response = await client.call(PRODUCE, version, produce(version, records=bytes(batch)))
+    response = await client.call(PRODUCE, version, produce(version, records=bytes(batch)))
 
-        assert [int(p.error_code) for p in partitions(response)] == [code, code]
-
-    run(scenario)
+    assert [int(p.error_code) for p in partitions(response)] == [code, code]
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [(LogDirError("/d1", None, "EIO"), 6), (ZeroDivisionError(), -1)],  # type: ignore[arg-type]
 )
-def test_exception_becomes_the_code_of_every_partition(
-    run: Callable[..., None], error: Exception, code: int
+async def test_exception_becomes_the_code_of_every_partition(
+    cluster: Any, client: Any, error: Exception, code: int
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        waiting = asyncio.get_running_loop().create_future()
-        cluster.replicas.results["append"] = waiting
-        call = asyncio.ensure_future(client.call(PRODUCE, 12, produce()))
-        await called(cluster.replicas.calls)
-        waiting.set_exception(error)
-        assert [int(p.error_code) for p in partitions(await call)] == [code, code]
+    waiting = asyncio.get_running_loop().create_future()
+    cluster.replicas.results["append"] = waiting
+    call = asyncio.ensure_future(client.call(PRODUCE, 12, produce()))
+    await called(cluster.replicas.calls)
+    waiting.set_exception(error)
+    assert [int(p.error_code) for p in partitions(await call)] == [code, code]
 
-        cluster.replicas.results["append"] = error
-        response = await client.call(PRODUCE, 12, produce())
-        assert [int(p.error_code) for p in partitions(response)] == [code, code]
-
-    run(scenario)
+    cluster.replicas.results["append"] = error
+    response = await client.call(PRODUCE, 12, produce())
+    assert [int(p.error_code) for p in partitions(response)] == [code, code]
 
 
-def test_acks_0_has_no_response(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.replicas.results["append"] = [
-            AppendResult(topic_partition=T0, base_offset=1),
-            AppendResult(topic_partition=T1, base_offset=1),
-        ]
-        with pytest.raises(TimeoutError):
-            await client.call(PRODUCE, 12, produce(acks=0), timeout_s=0.1)
-        assert len(cluster.replicas.calls) == 1
-
-    run(scenario)
+async def test_acks_0_has_no_response(cluster: Any, client: Any) -> None:
+    cluster.replicas.results["append"] = [
+        AppendResult(topic_partition=T0, base_offset=1),
+        AppendResult(topic_partition=T1, base_offset=1),
+    ]
+    with pytest.raises(TimeoutError):
+        await client.call(PRODUCE, 12, produce(acks=0), timeout_s=0.1)
+    assert len(cluster.replicas.calls) == 1
 
 
-def test_acks_0_that_fails_closes_the_connection(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        cluster.replicas.results["append"] = [
-            AppendResult(topic_partition=T0, base_offset=1),
-            AppendResult(topic_partition=T1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        ]
-        with pytest.raises(ConnectionError):
-            await client.call(PRODUCE, 12, produce(acks=0))
-
-    run(scenario)
+async def test_acks_0_that_fails_closes_the_connection(cluster: Any, client: Any) -> None:
+    cluster.replicas.results["append"] = [
+        AppendResult(topic_partition=T0, base_offset=1),
+        AppendResult(topic_partition=T1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ]
+    with pytest.raises(ConnectionError):
+        await client.call(PRODUCE, 12, produce(acks=0))
 
 
-def test_append_that_waits_is_given_up_when_the_client_goes_away(
-    run: Callable[..., None],
+async def test_append_that_waits_is_given_up_when_the_client_goes_away(
+    cluster: Any, client: Any
 ) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        waiting = asyncio.get_running_loop().create_future()
-        cluster.replicas.results["append"] = waiting
-        with pytest.raises(TimeoutError):
-            await client.call(PRODUCE, 12, produce(), timeout_s=0.05)
-        async with asyncio.timeout(10):
-            while not waiting.done():  # noqa: ASYNC110 - nothing to wait on
-                await asyncio.sleep(0.001)
-        assert waiting.cancelled()
-
-    run(scenario)
+    waiting = asyncio.get_running_loop().create_future()
+    cluster.replicas.results["append"] = waiting
+    with pytest.raises(TimeoutError):
+        await client.call(PRODUCE, 12, produce(), timeout_s=0.05)
+    async with asyncio.timeout(10):
+        while not waiting.done():  # noqa: ASYNC110 - nothing to wait on
+            await asyncio.sleep(0.001)
+    assert waiting.cancelled()

@@ -13,8 +13,7 @@ def sizes(rig: Rig) -> list[int]:
     return sorted(len(each.assigned) for each in rig.group().current.values())
 
 
-def test_848_join_leave() -> None:
-    rig = Rig()
+def test_848_join_leave(rig: Rig) -> None:
     for member_id in "abc":
         rig.join(member_id)
     rig.settle()
@@ -26,8 +25,7 @@ def test_848_join_leave() -> None:
     assert sizes(rig) == [6, 6]
 
 
-def test_848_slow_revoker() -> None:
-    rig = Rig()
+def test_848_slow_revoker(rig: Rig) -> None:
     rig.join("slow")
     rig.join("b")
     rig.join("c")
@@ -46,8 +44,7 @@ def test_848_slow_revoker() -> None:
     assert sizes(rig) == [6, 6]
 
 
-def test_848_lost_answer() -> None:
-    rig = Rig()
+def test_848_lost_answer(rig: Rig) -> None:
     first = rig.join("a")
     assert rig.join("a") == first
 
@@ -63,8 +60,7 @@ def test_848_lost_answer() -> None:
     assert sizes(rig) == [12]
 
 
-def test_848_failover_mid_reconcile() -> None:
-    rig = Rig()
+def test_848_failover_mid_reconcile(rig: Rig) -> None:
     rig.join("a")
     rig.join("b")
     told = rig.beat("a").assignment
@@ -77,8 +73,7 @@ def test_848_failover_mid_reconcile() -> None:
     assert len(rig.beat("b", 2).assignment) == 6
 
 
-def test_848_static() -> None:
-    rig = Rig()
+def test_848_static(rig: Rig) -> None:
     rig.join("a", instance_id="i")
     rig.join("b")
     rig.settle()

@@ -63,8 +63,7 @@ def test_member_that_has_not_come_since_the_last_target_is_not_there_yet() -> No
     assert describe(rig).group_state == "Reconciling"
 
 
-def test_unknown_and_classic_groups_are_not_found() -> None:
-    rig = Rig()
+def test_unknown_and_classic_groups_are_not_found(rig: Rig) -> None:
     rig.ask(classic_join(version=3))
 
     for group_id in (GROUP, "other"):
@@ -73,31 +72,27 @@ def test_unknown_and_classic_groups_are_not_found() -> None:
         assert group_id in (group.error_message or "")
 
 
-def test_member_of_the_classic_protocol_is_shown_as_one() -> None:
-    rig = Rig()
+def test_member_of_the_classic_protocol_is_shown_as_one(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k")
 
     assert [each.member_type for each in describe(rig).members] == [1, 0]
 
 
-def test_expression_is_shown() -> None:
-    rig = Rig()
+def test_expression_is_shown(rig: Rig) -> None:
     rig.join("a", subscribed_topic_regex="t.*")
 
     assert describe(rig).members[0].subscribed_topic_regex == "t.*"
 
 
-def test_topics_that_are_gone_are_not_shown() -> None:
-    rig = Rig()
+def test_topics_that_are_gone_are_not_shown(rig: Rig) -> None:
     rig.join("a")
     rig.topics.delete("t")
 
     assert describe(rig).members[0].assignment.topic_partitions == ()
 
 
-def test_what_is_not_committed_is_not_described() -> None:
-    rig = Rig()
+def test_what_is_not_committed_is_not_described(rig: Rig) -> None:
     rig.join("a")
     rig.shard.committed_up_to(0)
     other = Rig(rig.topics)

@@ -85,6 +85,14 @@ def sync(rig: Rig, member_id: str) -> Any:
     return assigned(response.assignment)
 
 
+@pytest.fixture
+def mixed_rig(rig: Rig) -> Rig:
+    """A group of `a`, which has the new protocol, and `k`, which has the classic one."""
+    rig.join("a")
+    rig.classic_join("k")
+    return rig
+
+
 def test_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets() -> None:
     rig = Rig(consumer_migration_policy="disabled")
     classic_group(rig, k=(0,))
@@ -145,8 +153,7 @@ def test_what_a_cooperative_member_has_yet_to_give_up_stays_its_own() -> None:
     assert rig.beat("a").assignment == rig.ids(1)
 
 
-def test_classic_member_that_was_removed_owns_nothing_any_longer() -> None:
-    rig = Rig()
+def test_classic_member_that_was_removed_owns_nothing_any_longer(rig: Rig) -> None:
     rig.join("a")
 
     assert rig.classic_join("k", owned={"t": (0,)}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -184,15 +191,13 @@ def test_classic_group_that_cannot_be_upgraded_stays_what_it_is(
     assert kind(rig) is GroupKind.CLASSIC
 
 
-def test_heartbeat_to_a_classic_group_finds_no_consumer_group() -> None:
-    rig = Rig()
+def test_heartbeat_to_a_classic_group_finds_no_consumer_group(rig: Rig) -> None:
     classic_group(rig, k=(0,))
 
     assert rig.beat("a", 3) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_parked_joins_are_told_to_join_again() -> None:
-    rig = Rig()
+def test_parked_joins_are_told_to_join_again(rig: Rig) -> None:
     join = rig.ask(classic_join(version=3, client_id="k"))
     rig.advance(0)
     assert rig.answers[join].generation_id == 1
@@ -216,8 +221,7 @@ def test_partition_that_a_classic_assignor_gave_to_two_has_one_holder() -> None:
     assert len(held) == len(set(held))
 
 
-def test_classic_member_needs_an_id_first() -> None:
-    rig = Rig()
+def test_classic_member_needs_an_id_first(rig: Rig) -> None:
     rig.join("a")
 
     required = rig.classic_join()
@@ -257,17 +261,14 @@ def test_wrong_joins_of_classic_members_are_refused(
     assert rig.group().members.keys() == {"a"}
 
 
-def test_classic_members_share_a_protocol() -> None:
-    rig = Rig()
-    rig.join("a")
-    rig.classic_join("k")
+def test_classic_members_share_a_protocol(mixed_rig: Rig) -> None:
     other = (JoinProtocol("sticky", subscription("t")),)
 
-    refused = rig.classic_join("l", protocols=other)
+    refused = mixed_rig.classic_join("l", protocols=other)
 
     assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     both = (JoinProtocol("sticky", subscription("t")), JoinProtocol("range", subscription("t")))
-    assert rig.classic_join("l", protocols=both).protocol_name == "sticky"
+    assert mixed_rig.classic_join("l", protocols=both).protocol_name == "sticky"
 
 
 def test_classic_member_takes_part_in_the_reconciliation() -> None:
@@ -321,9 +322,8 @@ def test_classic_member_hears_by_its_sync_what_it_is_to_give_up() -> None:
     ],
 )
 def test_wrong_syncs_and_heartbeats_of_classic_members_are_refused(
-    member: str, behind: int, fields: dict[str, Any], error: ErrorCode
+    rig: Rig, member: str, behind: int, fields: dict[str, Any], error: ErrorCode
 ) -> None:
-    rig = Rig()
     rig.join("a", instance_id="i")
     rig.classic_join("k")
     generation = rig.current("k").epoch - behind
@@ -333,46 +333,36 @@ def test_wrong_syncs_and_heartbeats_of_classic_members_are_refused(
         assert rig.classic_beat(member, generation, **fields) == error
 
 
-def test_sync_of_an_old_generation_is_told_of_a_newer_target() -> None:
-    rig = Rig()
-    rig.join("a")
-    rig.classic_join("k")
-    rig.join("b")
+def test_sync_of_an_old_generation_is_told_of_a_newer_target(mixed_rig: Rig) -> None:
+    mixed_rig.join("b")
 
-    assert sync(rig, "k") == ErrorCode.REBALANCE_IN_PROGRESS
+    assert sync(mixed_rig, "k") == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_silent_classic_member_is_removed_at_the_end_of_its_own_session() -> None:
-    rig = Rig()
-    rig.join("a")
-    rig.classic_join("k")
-    sync(rig, "k")
-    rig.advance(9_999)
-    assert "k" in rig.group().members
+def test_silent_classic_member_is_removed_at_the_end_of_its_own_session(mixed_rig: Rig) -> None:
+    sync(mixed_rig, "k")
+    mixed_rig.advance(9_999)
+    assert "k" in mixed_rig.group().members
 
-    rig.advance(1)
+    mixed_rig.advance(1)
 
-    assert "k" not in rig.group().members
+    assert "k" not in mixed_rig.group().members
 
 
-def test_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None:
-    rig = Rig()
-    rig.join("a")
-    rig.classic_join("k")
-    sync(rig, "k")
-    rig.join("b")
-    epoch = rig.current("k").epoch
+def test_classic_member_that_is_told_to_join_and_does_not_is_removed(mixed_rig: Rig) -> None:
+    sync(mixed_rig, "k")
+    mixed_rig.join("b")
+    epoch = mixed_rig.current("k").epoch
     for _ in range(3):
-        assert rig.classic_beat("k", epoch) == ErrorCode.REBALANCE_IN_PROGRESS
-        rig.advance(9_000)
-    rig.classic_beat("k", epoch)
-    rig.advance(3_000)
+        assert mixed_rig.classic_beat("k", epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+        mixed_rig.advance(9_000)
+    mixed_rig.classic_beat("k", epoch)
+    mixed_rig.advance(3_000)
 
-    assert "k" not in rig.group().members
+    assert "k" not in mixed_rig.group().members
 
 
-def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed() -> None:
-    rig = Rig()
+def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", session_timeout_ms=60_000)
     sync(rig, "k")
@@ -384,20 +374,16 @@ def test_classic_member_that_is_told_by_its_sync_to_join_and_does_not_is_removed
     assert "k" not in rig.group().members
 
 
-def test_session_of_a_classic_member_is_its_own_after_a_load_too() -> None:
-    rig = Rig()
-    rig.join("a")
-    rig.classic_join("k")
-    rig.load()
+def test_session_of_a_classic_member_is_its_own_after_a_load_too(mixed_rig: Rig) -> None:
+    mixed_rig.load()
 
-    rig.advance(9_999)
-    assert "k" in rig.group().members
-    rig.advance(1)
-    assert rig.group().members.keys() == {"a"}
+    mixed_rig.advance(9_999)
+    assert "k" in mixed_rig.group().members
+    mixed_rig.advance(1)
+    assert mixed_rig.group().members.keys() == {"a"}
 
 
-def test_classic_member_is_answered_in_the_version_of_its_subscription() -> None:
-    rig = Rig()
+def test_classic_member_is_answered_in_the_version_of_its_subscription(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", metadata=subscription("t", version=1))
 
@@ -425,8 +411,7 @@ def test_assignment_is_written_by_topic_in_the_version_of_the_subscription() -> 
     assert written(7)[:2] == b"\0\3"
 
 
-def test_time_to_sync_begins_with_the_join() -> None:
-    rig = Rig()
+def test_time_to_sync_begins_with_the_join(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", session_timeout_ms=60_000)
     sync(rig, "k")
@@ -441,8 +426,7 @@ def test_time_to_sync_begins_with_the_join() -> None:
     assert "k" in rig.group().members
 
 
-def test_classic_member_that_never_syncs_is_removed() -> None:
-    rig = Rig()
+def test_classic_member_that_never_syncs_is_removed(rig: Rig) -> None:
     rig.join("a")
     rig.classic_join("k", session_timeout_ms=60_000)
 
@@ -465,8 +449,7 @@ def test_static_classic_member_takes_the_place_of_one_of_the_new_protocol() -> N
     assert "a" not in rig.group().members
 
 
-def test_static_classic_member_is_replaced_by_one_of_the_new_protocol() -> None:
-    rig = Rig()
+def test_static_classic_member_is_replaced_by_one_of_the_new_protocol(rig: Rig) -> None:
     rig.join("b")
     k = rig.classic_join(group_instance_id="i").member_id
 
@@ -478,8 +461,7 @@ def test_static_classic_member_is_replaced_by_one_of_the_new_protocol() -> None:
     assert not [key for key in rig.timers if k in key]
 
 
-def test_members_leave_in_a_batch() -> None:
-    rig = Rig()
+def test_members_leave_in_a_batch(rig: Rig) -> None:
     rig.join("a", instance_id="i")
     rig.join("b")
     rig.classic_join("k")
@@ -561,8 +543,7 @@ def test_last_member_of_the_new_protocol_is_removed_by_its_session() -> None:
     assert kind(rig) is GroupKind.CLASSIC
 
 
-def test_last_member_of_the_new_protocol_is_replaced_by_a_classic_one() -> None:
-    rig = Rig()
+def test_last_member_of_the_new_protocol_is_replaced_by_a_classic_one(rig: Rig) -> None:
     rig.join("a", instance_id="i")
     rig.classic_join("k")
     sync(rig, "k")
@@ -585,8 +566,7 @@ def test_group_that_may_not_be_downgraded_stays(settings: dict[str, Any]) -> Non
     assert rig.group().members.keys() == {"k", "l"}
 
 
-def test_empty_consumer_group_becomes_a_classic_one() -> None:
-    rig = Rig()
+def test_empty_consumer_group_becomes_a_classic_one(rig: Rig) -> None:
     rig.join("a")
     rig.beat("a", -1)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from broker.groups.consumer import regexes
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.bench import FakeTopics
@@ -16,6 +18,14 @@ def topics_of(rig: Rig, regex: str) -> tuple[str, ...]:
 
 def assigned(rig: Rig, member_id: str) -> set[str | None]:
     return {rig.topics.topic_name(each.topic_id) for each in rig.current(member_id).assigned}
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A group whose member `a` has the expression `a.*`, which is not resolved yet."""
+    rig = Rig(FakeTopics(aa=1))
+    join(rig, "a", "a.*")
+    return rig
 
 
 def test_expression_matches_nothing_until_it_is_resolved() -> None:
@@ -39,9 +49,7 @@ def test_whole_name_must_match() -> None:
     assert topics_of(rig, "a") == ("a",)
 
 
-def test_new_topic_is_found_within_ten_seconds() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_new_topic_is_found_within_ten_seconds(rig: Rig) -> None:
     rig.advance(0)
     rig.topics.create("ab", 1)
 
@@ -66,9 +74,7 @@ def test_resolutions_of_a_group_are_ten_seconds_apart() -> None:
     assert topics_of(rig, "b.*") == ("b",)
 
 
-def test_expressions_are_resolved_again_after_the_refresh_interval() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_expressions_are_resolved_again_after_the_refresh_interval(rig: Rig) -> None:
     rig.advance(0)
     first = rig.group().regexes["a.*"].timestamp
     for _ in range(15):
@@ -79,9 +85,7 @@ def test_expressions_are_resolved_again_after_the_refresh_interval() -> None:
     assert rig.group().regexes["a.*"].timestamp == first + 600_000
 
 
-def test_same_topics_change_no_epoch() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_same_topics_change_no_epoch(rig: Rig) -> None:
     rig.advance(0)
     epoch = rig.group().epoch
     rig.topics.create("other", 1)
@@ -106,9 +110,7 @@ def test_expression_that_is_known_is_used_at_once() -> None:
     assert assigned(rig, "b") == {"aa"}
 
 
-def test_expression_that_nobody_has_any_longer_is_forgotten() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_expression_that_nobody_has_any_longer_is_forgotten(rig: Rig) -> None:
     rig.advance(0)
 
     rig.beat("a", subscribed_topic_regex="")
@@ -117,9 +119,7 @@ def test_expression_that_nobody_has_any_longer_is_forgotten() -> None:
     assert rig.group().members["a"].subscribed_topic_regex is None
 
 
-def test_expression_goes_with_the_last_member_that_has_it() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_expression_goes_with_the_last_member_that_has_it(rig: Rig) -> None:
     join(rig, "b", "a.*")
     rig.advance(0)
     rig.beat("a", -1)
@@ -139,9 +139,7 @@ def test_names_and_expression_count_together() -> None:
     assert assigned(rig, "a") == {"aa", "t"}
 
 
-def test_older_metadata_do_not_take_a_newer_result_back() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_older_metadata_do_not_take_a_newer_result_back(rig: Rig) -> None:
     rig.advance(0)
     rig.topics.delete("aa")
     rig.topics.version = rig.topics.names_version = 0
@@ -174,18 +172,14 @@ def test_pattern_that_python_could_match_for_ever_takes_no_time() -> None:
     assert topics_of(rig, "(a*)*b") == ()
 
 
-def test_wrong_expression_of_a_member_changes_nothing() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_wrong_expression_of_a_member_changes_nothing(rig: Rig) -> None:
     before = len(rig.records)
 
     assert rig.beat("a", subscribed_topic_regex="[") == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert len(rig.records) == before
 
 
-def test_resolution_outlives_a_failover() -> None:
-    rig = Rig(FakeTopics(aa=1))
-    join(rig, "a", "a.*")
+def test_resolution_outlives_a_failover(rig: Rig) -> None:
     rig.load()
     rig.beat("a")
 

@@ -9,8 +9,7 @@ from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.consumer.rig import REBALANCE_MS, Rig
 
 
-def test_silent_member_is_removed_at_the_end_of_its_session() -> None:
-    rig = Rig()
+def test_silent_member_is_removed_at_the_end_of_its_session(rig: Rig) -> None:
     rig.join("a")
     rig.join("b")
     rig.advance(44_999)
@@ -23,8 +22,7 @@ def test_silent_member_is_removed_at_the_end_of_its_session() -> None:
     assert rig.beat("a", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_heartbeats_begin_the_session_anew() -> None:
-    rig = Rig()
+def test_heartbeats_begin_the_session_anew(rig: Rig) -> None:
     rig.join("a")
     for _ in range(5):
         rig.advance(40_000)
@@ -33,8 +31,7 @@ def test_heartbeats_begin_the_session_anew() -> None:
     assert "a" in rig.group().members
 
 
-def test_static_member_that_is_away_is_removed_at_the_end_of_its_session() -> None:
-    rig = Rig()
+def test_static_member_that_is_away_is_removed_at_the_end_of_its_session(rig: Rig) -> None:
     rig.join("a", instance_id="i")
     rig.beat("a", -2, instance_id="i")
 
@@ -43,8 +40,7 @@ def test_static_member_that_is_away_is_removed_at_the_end_of_its_session() -> No
     assert not rig.group().members
 
 
-def test_member_that_confirms_nothing_is_removed_at_its_rebalance_timeout() -> None:
-    rig = Rig()
+def test_member_that_confirms_nothing_is_removed_at_its_rebalance_timeout(rig: Rig) -> None:
     rig.join("a")
     rig.join("b")
     rig.beat("a")
@@ -59,8 +55,7 @@ def test_member_that_confirms_nothing_is_removed_at_its_rebalance_timeout() -> N
     assert rig.beat("b").assignment == rig.ids(*range(12))
 
 
-def test_confirmation_ends_the_rebalance_timer() -> None:
-    rig = Rig()
+def test_confirmation_ends_the_rebalance_timer(rig: Rig) -> None:
     rig.join("a")
     rig.join("b")
     told = rig.beat("a").assignment
@@ -78,8 +73,7 @@ def test_confirmation_ends_the_rebalance_timer() -> None:
     assert rig.group().members.keys() == {"a", "b"}
 
 
-def test_second_order_to_give_up_begins_the_time_anew() -> None:
-    rig = Rig()
+def test_second_order_to_give_up_begins_the_time_anew(rig: Rig) -> None:
     rig.join("a")
     rig.join("b")
     told = rig.beat("a").assignment
@@ -94,6 +88,7 @@ def test_second_order_to_give_up_begins_the_time_anew() -> None:
     assert "a" not in rig.group().members
 
 
+@pytest.fixture
 def ordered() -> Rig:
     """Return a group in which `a` is to give partitions up, which is not committed."""
     rig = Rig(consumer_session_timeout_ms=10 * REBALANCE_MS)
@@ -113,49 +108,47 @@ def ask(rig: Rig, owned: tuple[OwnedPartitions, ...] | None = None) -> None:
 
 
 @pytest.mark.parametrize("waits_ms", [1, REBALANCE_MS - 1, REBALANCE_MS + 1])
-def test_time_to_give_up_begins_when_the_order_is_committed(waits_ms: int) -> None:
-    rig = ordered()
-    rig.commit_in_time_failed()
-    rig.advance(waits_ms)
-    rig.commit_in_time_failed()
-    assert "a" in rig.group().members
+def test_time_to_give_up_begins_when_the_order_is_committed(ordered: Rig, waits_ms: int) -> None:
+    ordered.commit_in_time_failed()
+    ordered.advance(waits_ms)
+    ordered.commit_in_time_failed()
+    assert "a" in ordered.group().members
 
-    rig.replicates = True
-    rig.replicate()
+    ordered.replicates = True
+    ordered.replicate()
 
-    rig.advance(REBALANCE_MS - 1)
-    assert "a" in rig.group().members
-    rig.advance(1)
-    assert "a" not in rig.group().members
-
-
-def test_order_that_is_confirmed_before_it_is_committed_begins_no_time() -> None:
-    rig = ordered()
-    ask(rig, ())
-
-    rig.replicates = True
-    rig.replicate()
-
-    assert ("consumer", "rebalance", "g", "a") not in rig.timers
+    ordered.advance(REBALANCE_MS - 1)
+    assert "a" in ordered.group().members
+    ordered.advance(1)
+    assert "a" not in ordered.group().members
 
 
-def test_order_of_a_former_coordinator_that_is_committed_late_gives_the_whole_time() -> None:
-    rig = ordered()
-    rig.load()
-    rig.advance(REBALANCE_MS + 1)
-    assert "a" in rig.group().members
+def test_order_that_is_confirmed_before_it_is_committed_begins_no_time(ordered: Rig) -> None:
+    ask(ordered, ())
 
-    rig.replicates = True
-    rig.replicate()
+    ordered.replicates = True
+    ordered.replicate()
 
-    rig.advance(REBALANCE_MS - 1)
-    assert "a" in rig.group().members
-    rig.advance(1)
-    assert "a" not in rig.group().members
+    assert ("consumer", "rebalance", "g", "a") not in ordered.timers
 
 
-def test_sessions_begin_anew_after_a_load() -> None:
-    rig = Rig()
+def test_order_of_a_former_coordinator_that_is_committed_late_gives_the_whole_time(
+    ordered: Rig,
+) -> None:
+    ordered.load()
+    ordered.advance(REBALANCE_MS + 1)
+    assert "a" in ordered.group().members
+
+    ordered.replicates = True
+    ordered.replicate()
+
+    ordered.advance(REBALANCE_MS - 1)
+    assert "a" in ordered.group().members
+    ordered.advance(1)
+    assert "a" not in ordered.group().members
+
+
+def test_sessions_begin_anew_after_a_load(rig: Rig) -> None:
     rig.join("a")
     rig.advance(40_000)
 
@@ -167,8 +160,7 @@ def test_sessions_begin_anew_after_a_load() -> None:
     assert not rig.group().members
 
 
-def test_rebalance_timer_begins_anew_after_a_load() -> None:
-    rig = Rig()
+def test_rebalance_timer_begins_anew_after_a_load(rig: Rig) -> None:
     rig.join("a")
     rig.join("b")
     rig.beat("a")
@@ -179,8 +171,7 @@ def test_rebalance_timer_begins_anew_after_a_load() -> None:
     assert rig.group().members.keys() == {"b"}
 
 
-def test_timer_that_could_not_be_written_is_tried_again() -> None:
-    rig = Rig()
+def test_timer_that_could_not_be_written_is_tried_again(rig: Rig) -> None:
     rig.join("a")
     key = ("consumer", "session", "g", "a")
     decision = rig.shard.timer(key, rig.now_ms)
@@ -192,8 +183,7 @@ def test_timer_that_could_not_be_written_is_tried_again() -> None:
     assert [(timer.key, timer.at_ms) for timer in again.timers] == [(key, rig.now_ms + 500)]
 
 
-def test_session_timeout_and_interval_of_the_group_hold_within_the_bounds() -> None:
-    rig = Rig()
+def test_session_timeout_and_interval_of_the_group_hold_within_the_bounds(rig: Rig) -> None:
     rig.configs["g"] = {
         "consumer.session.timeout.ms": "50000",
         "consumer.heartbeat.interval.ms": "99000",
@@ -206,8 +196,6 @@ def test_session_timeout_and_interval_of_the_group_hold_within_the_bounds() -> N
     assert not rig.group().members
 
 
-def test_timers_of_groups_that_are_gone_do_nothing() -> None:
-    rig = Rig()
-
+def test_timers_of_groups_that_are_gone_do_nothing(rig: Rig) -> None:
     for kind in ("session", "rebalance", "classic", "regex"):
         assert not rig.shard.timer(("consumer", kind, "g", "a"), 1).records
