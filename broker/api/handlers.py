@@ -6,10 +6,10 @@ from functools import partial
 
 from msgspec.structs import asdict
 
-from broker.api.cluster.topic_creator import TopicCreator
-from broker.api.data.producer_ids import ProducerIds
 from broker.api.measured import Measured
 from broker.api.parts import ApiParts, BrokerParts
+from broker.api.services.producer_ids import ProducerIds
+from broker.api.services.topic_creator import TopicCreator
 from broker.api.table import APIS
 from broker.client_quotas import ClientQuotas
 from broker.produce.produce_forwarder import ProduceForwarder

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api.cluster.own_configs import OwnConfigs
-from broker.api.groups.coordinators import GroupCoordinators
+from broker.api.services.coordinators import GroupCoordinators
+from broker.api.services.own_configs import OwnConfigs
 from broker.client_quotas import ClientQuotas
 from broker.controller_link.channel import ControllerChannel
 from broker.disk.directory.log_dir import LogDir
@@ -28,8 +28,8 @@ from jbodlab.runtime.threads import Threads
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
-    from broker.api.cluster.topic_creator import TopicCreator
-    from broker.api.data.producer_ids import ProducerIds
+    from broker.api.services.producer_ids import ProducerIds
+    from broker.api.services.topic_creator import TopicCreator
 
 
 class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,11 +32,11 @@ from controller.decide.settings.features import levels_to_lower
 from controller.decide.state import ControllerSettings, ControllerState
 from controller.lead.activation import activation_records, registration_records
 from controller.lead.active_controller import ActiveController, OperationCounts
+from controller.lead.metadata_stream import MetadataStream
 from controller.metadata_dir import OpenedDir, replay
 from controller.quorum.log_thread import LogThread
 from controller.quorum.replicated_log import CommitListener, NewBatch, NotLeaderError
 from controller.quorum.single_voter_log import SingleVoterLog
-from controller.serve.metadata_stream import MetadataStream
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log import snapshots

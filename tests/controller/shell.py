@@ -10,9 +10,9 @@ from uuid import UUID
 
 from controller.lead.active_controller import ActiveController
 from controller.lead.leadership import Leadership
+from controller.lead.metadata_stream import MetadataStream
 from controller.metadata_dir import open_metadata_dir
 from controller.quorum.log_thread import LogThread
-from controller.serve.metadata_stream import MetadataStream
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches

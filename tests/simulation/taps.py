@@ -31,8 +31,8 @@ from broker.replica.partition import Partition
 from broker.replica.replica_state import Deleted
 from controller.decide.partitions import isr
 from controller.lead.active_controller import ActiveController
+from controller.lead.metadata_stream import MetadataStream
 from controller.serve import service
-from controller.serve.metadata_stream import MetadataStream
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from broker.api.admin.forwarding import Deadline, Forwarded, ForwardedApi
-from broker.api.cluster.own_configs import OwnConfigs, check_broker
 from broker.api.parts import ApiParts
+from broker.api.services.own_configs import OwnConfigs, check_broker
 from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import kafka_configs, key_table

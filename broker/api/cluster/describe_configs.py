@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.cluster.own_configs import OwnConfigs, check_broker
 from broker.api.parts import ApiParts
+from broker.api.services.own_configs import OwnConfigs, check_broker
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
 from jbodlab.config.value_sources import Described

@@ -10,8 +10,8 @@ from uuid import UUID
 import msgspec
 
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
-from broker.api.cluster.topic_creator import TopicCreator
 from broker.api.parts import ApiParts
+from broker.api.services.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
 from jbodlab.kafka_wire.codec import encode

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from broker.api.admin.brokers_only import BrokersOnly
+from broker.api.directories.brokers_only import BrokersOnly
 from broker.api.parts import ApiParts
 from broker.disk.directory.log_dir import LogDir
 from jbodlab.kafka_wire.api_table import ApiKey

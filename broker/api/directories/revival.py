@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.api.admin.brokers_only import BrokersOnly
+from broker.api.directories.brokers_only import BrokersOnly
 from broker.api.parts import ApiParts
 from broker.disk.life.revival import LogDirRevival
 from jbodlab.kafka_wire.api_table import ApiKey

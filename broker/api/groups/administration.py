@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.groups.coordinators import Each, GroupCoordinators, described
 from broker.api.parts import ApiParts
+from broker.api.services.coordinators import Each, GroupCoordinators, described
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext

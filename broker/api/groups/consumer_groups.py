@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.groups.coordinators import (
+from broker.api.parts import ApiParts
+from broker.api.services.coordinators import (
     Each,
     GroupCoordinators,
     check_group_id,
     client_host,
     described,
 )
-from broker.api.parts import ApiParts
 from broker.groups import requests
 from broker.groups.consumer import responses
 from broker.metadata_cache import MetadataCache

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api.cluster.topic_creator import TopicCreator
-from broker.api.groups.coordinators import GroupCoordinators
 from broker.api.parts import ApiParts
+from broker.api.services.coordinators import GroupCoordinators
+from broker.api.services.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.group_records.partitions import coordinator_partition

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from broker.api.groups.coordinators import (
+from broker.api.parts import ApiParts
+from broker.api.services.coordinators import (
     GroupCoordinators,
     check_group_id,
     client_host,
 )
-from broker.api.parts import ApiParts
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Later, RequestContext, milliseconds

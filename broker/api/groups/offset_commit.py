@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.groups.coordinators import GroupCoordinators, check_group_id
 from broker.api.parts import ApiParts
+from broker.api.services.coordinators import GroupCoordinators, check_group_id
 from broker.groups import requests
 from broker.groups.responses import PartitionResponse
 from broker.metadata_cache import MetadataCache

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.groups.coordinators import GroupCoordinators
 from broker.api.parts import ApiParts
+from broker.api.services.coordinators import GroupCoordinators
 from broker.groups import requests, responses
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey

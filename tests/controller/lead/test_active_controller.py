@@ -12,9 +12,9 @@ import pytest
 from controller.decide.brokers.brokers import heartbeat, late_heartbeat
 from controller.decide.brokers.registration import register_broker
 from controller.decide.state import ControllerResult, ControllerState
+from controller.lead.metadata_stream import MetadataStream
 from controller.limits import QUEUED_BYTES_MAX, QUEUED_OPERATIONS_MAX, STREAM_KEEP_ALIVE_S
 from controller.quorum.replicated_log import NotLeaderError
-from controller.serve.metadata_stream import MetadataStream
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     MetadataStreamRequest,
@@ -346,8 +346,8 @@ async def test_a_stream_sends_the_backlog_and_then_what_is_committed(it: Shell) 
 async def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
     it: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.serve.metadata_stream.STREAM_PIECE_BYTES", 300)
-    monkeypatch.setattr("controller.serve.metadata_stream.RECENT_BYTES_MAX", 1_000)
+    monkeypatch.setattr("controller.lead.metadata_stream.STREAM_PIECE_BYTES", 300)
+    monkeypatch.setattr("controller.lead.metadata_stream.RECENT_BYTES_MAX", 1_000)
 
     for _ in range(30):
         await it.controller.submit(no_ops(2))
@@ -367,7 +367,7 @@ async def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
 
 async def test_a_silent_log_is_confirmed(it: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert STREAM_KEEP_ALIVE_S == 1.0
-    monkeypatch.setattr("controller.serve.metadata_stream.STREAM_KEEP_ALIVE_S", 0.01)
+    monkeypatch.setattr("controller.lead.metadata_stream.STREAM_KEEP_ALIVE_S", 0.01)
 
     end = it.controller.committed_end_offset
     response = await anext(it.stream.subscribe(request(end, 1)))
@@ -414,7 +414,7 @@ async def test_a_log_with_the_same_offsets_but_other_batches_is_another_one(it: 
 async def test_who_is_too_far_behind_gets_the_snapshot_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.serve.metadata_stream.STREAM_PIECE_BYTES", 100)
+    monkeypatch.setattr("controller.lead.metadata_stream.STREAM_PIECE_BYTES", 100)
     directory = format_dir(tmp_path / "m")
 
     async with shell(directory) as it:

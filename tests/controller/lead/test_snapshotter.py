@@ -221,7 +221,7 @@ async def test_history_goes_and_a_broker_from_before_gets_the_snapshot(directory
 async def test_a_stream_that_history_overtakes_goes_on_with_the_snapshot(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.serve.metadata_stream.RECENT_BYTES_MAX", 0)
+    monkeypatch.setattr("controller.lead.metadata_stream.RECENT_BYTES_MAX", 0)
 
     async with snapshotting(directory, SMALL) as it:
         subscription = it.shell.stream.subscribe(request(0))

@@ -1,0 +1,1 @@
+"""What several handlers share: producer ids, topics made on demand, own settings, coordinators."""
