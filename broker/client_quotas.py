@@ -16,14 +16,14 @@ from collections.abc import Callable
 
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.runtime import client_quota
-from jbodlab.runtime.client_quota import CLIENTS_MAX, REQUEST_PERCENTAGE
+from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
 from jbodlab.runtime.token_bucket import TokenBucket
 from jbodlab.server.session import Session
+from jbodlab.vocabulary.limits import QUOTA_CLIENTS_MAX
 
 KEPT_S = 1.0
 THROTTLE_MAX_MS = 10_000
 """Longest time that a client is told at once; what is left over follows with its next request."""
-
 
 _Account = tuple[str, tuple[str, ...]]
 """Which quota, and who shares it."""
@@ -62,7 +62,7 @@ class ClientQuotas:
         quotas = self._quotas_now()
         if not quotas:
             return 0
-        if quotas is not self._known or len(self._of_client) > CLIENTS_MAX:
+        if quotas is not self._known or len(self._of_client) > QUOTA_CLIENTS_MAX:
             self._known = quotas
             self._of_client.clear()
             self._buckets.clear()

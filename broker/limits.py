@@ -1,6 +1,7 @@
 """The bounds of a broker, each with what it costs; `broker.resources` checks their sums.
 
-Bounds of storage are in `jbodlab.vocabulary.limits`; those that a user may set are configuration.
+Bounds of storage, connections and requests are in `jbodlab.vocabulary.limits`; those that a user
+may set are configuration.
 """
 
 # Descriptors.
@@ -183,3 +184,69 @@ COPY_WRITE_BACK_BYTES = 4 << 20
 """Bytes of the pieces in which a copy is written to the disk."""
 THROTTLE_WAIT_MAX_S = 0.25
 """Longest sleep of a throttled copy; then a changed rate counts."""
+
+
+# The controller.
+ASSIGNMENT_TIMEOUT_S = 10.0
+"""Longest wait for the answer to a report of directories."""
+MAX_ASSIGNMENTS_PER_REQUEST = 2250
+"""Replicas in one report of directories, as in Kafka."""
+SILENCE_S_MAX = 10.0
+"""Longest silence of the metadata stream; an idle controller writes a NoOp every half second."""
+UNWRITTEN_BYTES_MAX = 16 << 20
+"""Bytes of metadata that wait for the metadata directory; then the stream is not read."""
+SNAPSHOT_BYTES_MAX = 1 << 30
+"""Bytes of a snapshot that the controller sends."""
+REPLAYED_AT_ONCE_BYTES = 1 << 16
+"""Bytes of metadata that are replayed before other tasks get a turn."""
+FORWARDED_TIMEOUT_S_MAX = 300.0
+"""Longest time-out of a client's request to the controller."""
+ALLOCATE_TIMEOUT_S = 5.0
+"""Longest wait for a block of producer ids."""
+CREATIONS_MAX = 100
+"""Topics that are created on demand at a time; a client asks again for others."""
+CREATION_FAILURES_MAX = 100
+"""Topics whose failed creation is remembered."""
+CREATE_TIMEOUT_S = 15.0
+"""Longest wait for the creation of a topic on demand."""
+
+
+# Answers.
+FETCH_BYTES_MAX = 4 << 20
+"""Bytes of records in a fetch response to a client; a larger first batch is sent whole."""
+FETCHED_AT_ONCE = 200
+"""Partitions of a fetch that are read before other requests are served."""
+OFFSETS_AT_ONCE = 200
+"""Offsets that are looked up at the same time; each may wait for its disk."""
+ENCODED_KINDS_MAX = 4
+"""Versions of Metadata whose encoded topics are kept: some hundred KB each."""
+DESCRIBED_PARTITIONS_MAX = 2000
+"""Partitions in one response; Kafka's `max.request.partition.size.limit`."""
+
+
+# Groups.
+EXPIRED_AT_ONCE = 1_000
+"""Records of one step of the expiry: one batch."""
+SCANNED_AT_ONCE = 5_000
+"""Groups and offsets of one step of the expiry; no other request is served meanwhile."""
+NEW_MEMBER_TIMEOUT_MS = 300_000
+"""Longest time that the join of a new member is parked (KAFKA-7610)."""
+CHECKS_AT_ONCE = 10_000
+"""Topic names that are compared in one turn of the loop, about 20 ms."""
+COMPILED_MAX = 100
+"""Expressions that are kept compiled."""
+COMPILED_BYTES_MAX = 1 << 20
+"""Memory of one compiled expression."""
+LOADED_BYTES_AT_ONCE = 1 << 20
+"""Bytes of a coordinator's log that are read and reduced at a time."""
+LOADED_AT_ONCE = 500
+"""Records that become state before other tasks get a turn."""
+RELOAD_S_MAX = 30.0
+"""Longest pause before a coordinator is loaded anew whose steps fail."""
+
+
+# The end.
+LAST_WORD_S = 1.0
+"""Longest wait for the last heartbeat of a broker that stops."""
+LAST_APPENDS_S = 2.0
+"""Longest wait for appends in progress when a broker stops; a follower may not answer."""

@@ -24,9 +24,8 @@ from broker.limits import (
     RESERVE_PER_DIRECTORY,
     TAIL_BYTES_MAX,
 )
-from jbodlab.server.open_connections import WAITING_MAX
 from jbodlab.vocabulary.errors import ConfigError
-from jbodlab.vocabulary.limits import INDEX_BYTES_MAX, OPEN_FILES_MAX
+from jbodlab.vocabulary.limits import INDEX_BYTES_MAX, OPEN_FILES_MAX, WAITING_CONNECTIONS_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ def divide(limit: int, directories: int, connections_wanted: int) -> OpenFiles:
     reserve = min(RESERVE + directories * RESERVE_PER_DIRECTORY, limit // 2)
     logs = (limit - reserve) // 2
     sockets = limit - reserve - logs
-    waiting = min(WAITING_MAX, sockets // 8)
+    waiting = min(WAITING_CONNECTIONS_MAX, sockets // 8)
     found = OpenFiles(
         kept_per_directory=min(OPEN_FILES_MAX, logs // directories),
         connections=min(connections_wanted, sockets - 2 * waiting),

@@ -14,14 +14,13 @@ from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
 from broker.controller_link.registration_check import RegistrationCheck
 from broker.disk.directory.condition import DegradedLogDirs
 from broker.disk.life.startup import OpenedLogDirs
+from broker.limits import LAST_WORD_S
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from jbodlab.controller_api.requests import AlterPartitionRequest, AlterPartitionResponse
 from jbodlab.metadata.log.settings import metadata_log_settings
 from jbodlab.runtime.environment import Environment
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
-
-LAST_WORD_TIMEOUT_S = 1.0
 
 
 class ControllerLink:
@@ -124,7 +123,7 @@ class ControllerLink:
 
     async def leave_at_once(self) -> None:
         """Say the last word of a process that cannot go on."""
-        await self.life.leave_at_once(LAST_WORD_TIMEOUT_S)
+        await self.life.leave_at_once(LAST_WORD_S)
 
     def metadata_failures(self) -> int:
         """Return how often a follower of the metadata has failed."""

@@ -13,6 +13,7 @@ from broker.assemblies.disks import Disks
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
+from broker.limits import LAST_APPENDS_S
 from broker.metrics import BrokerMetrics
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
@@ -24,8 +25,6 @@ from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
 
-APPENDS_TIMEOUT_S = 2.0
-"""Longest wait for what is appended when the broker stops; a follower may not answer."""
 APPENDS_LOOK_S = 0.005
 
 
@@ -136,7 +135,7 @@ class Front:
         An answer counts as long as it is not sent, for whoever closes drops it.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + APPENDS_TIMEOUT_S
+        end = loop.time() + LAST_APPENDS_S
         while self._has_appends() and loop.time() < end:  # noqa: ASYNC110 - not one event
             await asyncio.sleep(APPENDS_LOOK_S)
 

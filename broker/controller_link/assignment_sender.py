@@ -9,6 +9,7 @@ from functools import partial
 
 from broker.controller_link.assignments import Assignment, AssignmentQueue
 from broker.controller_link.channel import ControllerChannel
+from broker.limits import ASSIGNMENT_TIMEOUT_S
 from jbodlab.controller_api.requests import AssignReplicasToDirsRequest, DirectoryAssignment
 from jbodlab.runtime.loop_clock import call_at_ms, loop_ms
 from jbodlab.runtime.supervised import call_each, supervised
@@ -24,8 +25,6 @@ from jbodlab.vocabulary.ids import (
 )
 
 logger = logging.getLogger(__name__)
-
-REQUEST_TIMEOUT_S = 10.0
 
 
 class AssignmentSender:
@@ -161,7 +160,7 @@ class AssignmentSender:
                 for each in taken
             ),
         )
-        response = await self._channel.call(request, REQUEST_TIMEOUT_S)
+        response = await self._channel.call(request, ASSIGNMENT_TIMEOUT_S)
         if response.error_code is not ErrorCode.NONE:
             raise ControllerUnavailableError(
                 f"{response.error_code.name}: {response.error_message}"

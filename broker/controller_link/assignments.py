@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from broker.limits import MAX_ASSIGNMENTS_PER_REQUEST
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId, TopicIdPartition
-
-MAX_ASSIGNMENTS_PER_REQUEST = 2250
 
 LINGER_MS = 5
 """Time in which assignments gather before they are sent.

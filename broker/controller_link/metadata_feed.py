@@ -31,6 +31,12 @@ from typing import Protocol, TypeVar
 
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_copy import MetadataCopy
+from broker.limits import (
+    REPLAYED_AT_ONCE_BYTES,
+    SILENCE_S_MAX,
+    SNAPSHOT_BYTES_MAX,
+    UNWRITTEN_BYTES_MAX,
+)
 from jbodlab.controller_api.requests import MetadataStreamRequest, SnapshotPiece
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -55,22 +61,10 @@ logger = logging.getLogger(__name__)
 RECONNECT_DELAY_S = 0.05
 RECONNECT_DELAY_S_MAX = 0.5
 
-SILENCE_S_MAX = 10.0
-"""An idle controller still writes a NoOp every half second; after this long the stream is dead."""
-
-UNWRITTEN_BYTES_MAX = 16 << 20
-"""What may wait for the metadata directory before the stream is read on."""
-
-SNAPSHOT_BYTES_MAX = 1 << 30
-
 DEFAULT_SETTINGS = MetadataLogSettings()
 
 NO_ROOM_S = 1.0
 """How long a copy whose disk has no room is left alone."""
-
-YIELD_EVERY_BYTES = 1 << 16
-"""How much is replayed before other tasks get a turn."""
-
 
 T = TypeVar("T")
 
@@ -316,7 +310,7 @@ class MetadataFeed:
             if delta is not None:
                 self._publish(delta)
             size += batch.size
-            if size >= YIELD_EVERY_BYTES:
+            if size >= REPLAYED_AT_ONCE_BYTES:
                 size = 0
                 await asyncio.sleep(0)
 

@@ -14,16 +14,11 @@ from typing import Generic
 
 from broker.coordination.core import Codec, Core, Record
 from broker.coordination.log_reduction import LogReduction, RawRecord
+from broker.limits import LOADED_AT_ONCE, LOADED_BYTES_AT_ONCE
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import Slice
 from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
-
-PIECE_BYTES = 1 << 20
-"""Of the log, read and reduced at a time."""
-
-RECORDS_AT_ONCE = 500
-"""Made into state before others have their turn."""
 
 ROOM_LOOK_S = 0.1
 """Between two looks at whether a full disk has taken the end of the log."""
@@ -50,7 +45,7 @@ async def load(partition: Partition, core: Core[Record], codec: Codec[Record]) -
         record = decoding.record(raw)
         if record is not None:
             core.replay(record, raw.offset, high_watermark)
-        if number % RECORDS_AT_ONCE == 0:
+        if number % LOADED_AT_ONCE == 0:
             await asyncio.sleep(0)
     for batch_end, batch in reduction.above:
         for raw in batch:
@@ -71,7 +66,7 @@ async def _read(log: PartitionLog, reduction: LogReduction) -> LogReduction:
     while offset < end_offset:
         while log.written_end <= offset:  # noqa: ASYNC110 - once in the life of a full disk
             await asyncio.sleep(ROOM_LOOK_S)
-        found = log.read(offset, PIECE_BYTES, log.written_end, at_least_one=True)
+        found = log.read(offset, LOADED_BYTES_AT_ONCE, log.written_end, at_least_one=True)
         data = b"".join(found.buffers) if isinstance(found, Slice) else await found
         next_offset = await log.log_dir.run(partial(reduction.take, data, offset))
         if next_offset == offset:

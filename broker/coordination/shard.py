@@ -33,6 +33,7 @@ from broker.coordination.core import Answer, Codec, Core, Decision, Producer, Re
 from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
 from broker.disk.directory.executor import run_aside
+from broker.limits import RELOAD_S_MAX
 from broker.produce.leader_appends import append_own
 from broker.replica.partition import Partition
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
@@ -45,8 +46,6 @@ from jbodlab.vocabulary.ids import LeaderEpoch
 logger = logging.getLogger(__name__)
 
 RELOAD_S = 0.1
-RELOAD_S_MAX = 30.0
-"""Pauses before a coordinator is loaded anew; doubled while its steps go on failing soon after."""
 
 
 class ShardState(Enum):

@@ -17,7 +17,6 @@ from broker.groups.classic.group import ClassicGroup, State
 from broker.groups.classic.groups import ClassicGroups, timers_of
 from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.decision import Decision, SoftChange
-from broker.groups.expiry import RECORDS_MAX
 from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
 from broker.groups.responses import (
     DeletableGroupResult,
@@ -31,6 +30,7 @@ from broker.groups.responses import (
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import group_tombstones, offset_tombstones
+from broker.limits import EXPIRED_AT_ONCE
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 
@@ -102,7 +102,7 @@ class GroupAdministration:
         for done, group_id in enumerate(deletion.left):
             error = self._why_not_deleted(group_id)
             if error is ErrorCode.NONE:
-                room = RECORDS_MAX - len(records)
+                room = EXPIRED_AT_ONCE - len(records)
                 tombstones = chain(
                     offset_tombstones(written, group_id), group_tombstones(written, group_id)
                 )

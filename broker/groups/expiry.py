@@ -23,16 +23,11 @@ from broker.groups.requests import NO_TOPIC_ID
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import group_tombstones, offset_tombstone
+from broker.limits import EXPIRED_AT_ONCE, SCANNED_AT_ONCE
 from jbodlab.group_records.records import GroupRecord
 
 OFFSETS_TIMER = "offsets"
 _KEY = (OFFSETS_TIMER,)
-
-RECORDS_MAX = 1_000
-"""Most records of one step of a look: they are one batch."""
-
-SCANNED_MAX = 5_000
-"""Most groups and offsets of one step; nobody else is served meanwhile."""
 
 PAUSE_MS = 5
 _REFUSED = TimerRefused(key=_KEY, retry_ms=10_000)
@@ -58,17 +53,17 @@ class OffsetExpiry:
         groups: tuple[str, ...] = self._state.soft.get(_KEY) or self._all_groups()
         records: list[GroupRecord] = []
         scanned = done = 0
-        while done < len(groups) and len(records) < RECORDS_MAX and scanned < SCANNED_MAX:
+        while done < len(groups) and len(records) < EXPIRED_AT_ONCE and scanned < SCANNED_AT_ONCE:
             records += self._outdated(groups[done], now_ms)
             scanned += 1 + len(self._state.written.rows(Row.OFFSET, groups[done]))
             done += 1
-        if len(records) > RECORDS_MAX:
+        if len(records) > EXPIRED_AT_ONCE:
             # The rest of the last group is for the next step.
             done -= 1
         left = groups[done:]
         interval = self._state.settings.offsets_retention_check_interval_ms
         return Decision(
-            records=tuple(records[:RECORDS_MAX]),
+            records=tuple(records[:EXPIRED_AT_ONCE]),
             soft=(SoftChange(_KEY, left or None),),
             timers=(Timer(_KEY, now_ms + (PAUSE_MS if left else interval)),),
             event=_REFUSED if records else None,
@@ -79,7 +74,7 @@ class OffsetExpiry:
 
         Where there are more than one batch holds, a look at once finds the others.
         """
-        records = tuple(islice(self._of_deleted(names), RECORDS_MAX))
+        records = tuple(islice(self._of_deleted(names), EXPIRED_AT_ONCE))
         if not records:
             return NOTHING
         return Decision(records=records, timers=(Timer(_KEY, 0),), event=_REFUSED)

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from jbodlab.controller_api.requests import Mutator
 from jbodlab.metadata.image.settings_image import Quotas
-from jbodlab.runtime.client_quota import ANONYMOUS, CLIENTS_MAX, MUTATION_RATE, quota_of
+from jbodlab.runtime.client_quota import ANONYMOUS, MUTATION_RATE, quota_of
 from jbodlab.runtime.token_bucket import TokenBucket
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.limits import QUOTA_CLIENTS_MAX
 
 
 class MutationQuotas(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,5 +89,5 @@ class Mutations:
         """What is left to all clients after the request; None if it changed nothing of that."""
         if self._bucket is None:
             return None
-        others = self._used.buckets if len(self._used.buckets) < CLIENTS_MAX else {}
+        others = self._used.buckets if len(self._used.buckets) < QUOTA_CLIENTS_MAX else {}
         return replace(self._used, buckets={**others, self._shared_by: self._bucket})

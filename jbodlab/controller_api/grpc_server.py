@@ -17,13 +17,11 @@ from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.transport import RpcRefusedError, RpcService
 from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.limits import CALLS_MAX
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 MESSAGE_SIZE_BYTES_MAX = 64 << 20
-CALLS_MAX = 5_000
-"""Calls in progress, streams included; above what the queue holds, so that heartbeats get past a
-full one. Others are refused with RESOURCE_EXHAUSTED."""
 
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),

@@ -17,8 +17,8 @@ from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, SIZE, FrameDecoder
 from jbodlab.kafka_wire.headers import read_response_header, request_header
 from jbodlab.runtime import tcp
 from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.limits import PEER_TIMEOUT_S
 
-DEFAULT_TIMEOUT_S = 30.0
 LAST_CORRELATION_ID = (1 << 31) - 1
 
 
@@ -64,7 +64,7 @@ class KafkaConnection:
         return self._protocol.failure is None
 
     async def call(
-        self, api_key: int, version: int, entity: Any, timeout_s: float = DEFAULT_TIMEOUT_S
+        self, api_key: int, version: int, entity: Any, timeout_s: float = PEER_TIMEOUT_S
     ) -> Any:
         """Send a request and return the kio entity of its response; raises as `call_raw`."""
         pieces: list[bytes] = []
@@ -82,7 +82,7 @@ class KafkaConnection:
         api_key: int,
         version: int,
         body: Sequence[bytes],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = PEER_TIMEOUT_S,
     ) -> memoryview:
         """Send a request body and return the body of the response, read-only.
 

@@ -14,12 +14,10 @@ from functools import partial
 from typing import Any
 
 from jbodlab.peers.client import KafkaConnection
+from jbodlab.vocabulary.limits import PEER_IDLE_S
 
 Address = tuple[str, int]
 """Host and port."""
-
-IDLE_S = 10.0
-"""How long a connection is kept that no call uses."""
 
 
 class PeerPool:
@@ -61,7 +59,7 @@ class PeerPool:
         except BaseException:
             connection.close()
             raise
-        timer = asyncio.get_running_loop().call_later(IDLE_S, partial(self._drop, connection))
+        timer = asyncio.get_running_loop().call_later(PEER_IDLE_S, partial(self._drop, connection))
         self._idle[connection] = address, timer
 
     def close(self) -> None:

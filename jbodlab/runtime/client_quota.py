@@ -29,9 +29,6 @@ WHOLE = frozenset({PRODUCER_RATE, CONSUMER_RATE, CONNECTION_RATE})
 ANONYMOUS = "ANONYMOUS"
 """The user of every client, as clients do not authenticate."""
 
-CLIENTS_MAX = 10_000
-"""Clients, or addresses, with a remembered use; if there are more, all are forgotten."""
-
 
 def quota_of(
     quotas: Quotas, key: str, user: str, client_id: str

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 TEXT = "text/plain; charset=utf-8"
-HEAD_BYTES_MAX = 8 * 1024
 
 _LINE = re.compile(r"([A-Z]{1,20}) (/[!-~]*) HTTP/1\.[01]")
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f]*?)[ \t]*")

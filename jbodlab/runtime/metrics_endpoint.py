@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterable
 
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.http_connections import HttpConnections, finish
-from jbodlab.runtime.http_message import HEAD_BYTES_MAX, answer, parse_head
+from jbodlab.runtime.http_message import answer, parse_head
 from jbodlab.runtime.metrics import Metric, render
 from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_REQUEST_S
 
 logger = logging.getLogger(__name__)
-
-REQUEST_TIMEOUT_S = 5.0
-CONNECTIONS_MAX = 16
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -49,7 +47,7 @@ class MetricsEndpoint:
         self._host, self._port = address
         self._collect = collect
         self._server: asyncio.Server | None = None
-        self._connections = HttpConnections("metrics", CONNECTIONS_MAX, self._serve)
+        self._connections = HttpConnections("metrics", HTTP_CONNECTIONS_MAX, self._serve)
 
     @property
     def port(self) -> int:
@@ -64,7 +62,7 @@ class MetricsEndpoint:
         """
         try:
             self._server = await asyncio.start_server(
-                self._connections.connected, self._host, self._port, limit=HEAD_BYTES_MAX
+                self._connections.connected, self._host, self._port, limit=HTTP_HEAD_BYTES_MAX
             )
         except OSError as error:
             where = f"{self._host}:{self._port}"
@@ -79,7 +77,7 @@ class MetricsEndpoint:
         await self._connections.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+        async with asyncio.timeout(HTTP_REQUEST_S):
             try:
                 head = await reader.readuntil(b"\r\n\r\n")
             except asyncio.LimitOverrunError:

@@ -10,24 +10,9 @@ import msgspec
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import Handler
 from jbodlab.server.resources import Resources
+from jbodlab.vocabulary.limits import MAX_REQUEST_ITEMS
 
 Parts = TypeVar("Parts")
-
-MAX_REQUEST_BYTES = 4 << 20
-"""Of a request without records: `MAX_REQUEST_ITEMS` topics with names of 80 letters.
-
-Clients of Apache Kafka may send 100 MiB; nothing but records is ever that large.
-"""
-
-MAX_REQUEST_ITEMS = 50_000
-"""Items of all arrays of a request together, nested ones included.
-
-It is what a cluster of some 10,000 partitions needs where a request names all of them with their
-replicas: one that reassigns them has a topic, a partition and three replicas for each.
-"""
-
-MAX_CHANGED_ITEMS = 20_000
-"""Of what the controller changes in one step, 10,000 partitions at most."""
 
 
 class Api(msgspec.Struct, Generic[Parts], frozen=True, kw_only=True):

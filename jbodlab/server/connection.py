@@ -34,22 +34,21 @@ from jbodlab.server.request_handler import (
 )
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.limits import (
+    CONNECTION_BYTES,
+    CONNECTION_CLOSE_S,
+    HELD_BYTES_AT_LEAST,
+    MAX_PIPELINED_BYTES,
+    MAX_PIPELINED_REQUESTS,
+    MAX_QUEUED_BYTES,
+    MAX_QUEUED_REQUESTS,
+    WRITE_HIGH_WATER_BYTES,
+)
 
 logger = logging.getLogger(__name__)
 
 MIN_REQUEST_BYTES = 8
 """API key, version and correlation id."""
-
-MAX_QUEUED_REQUESTS = 64
-MAX_QUEUED_BYTES = 2 << 20
-MAX_PIPELINED_REQUESTS = 8
-MAX_PIPELINED_BYTES = 8 << 20
-HELD_BYTES_AT_LEAST = 16 << 10
-"""Of each connection, however full the memory is: what followers ask for is no longer than that."""
-WRITE_HIGH_WATER_BYTES = 1 << 20
-CLOSE_TIMEOUT_S = 5.0
-CONNECTION_BYTES = 4 << 10
-"""What one that is silent takes, more or less."""
 
 
 class _InProgress(msgspec.Struct, frozen=True):
@@ -221,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._transport.get_write_buffer_size():
                 # A client that does not read would keep the socket for ever.
                 loop = asyncio.get_running_loop()
-                loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
+                loop.call_later(CONNECTION_CLOSE_S, self._transport.abort)
 
     def abort(self) -> None:
         """Close without sending anything more."""

@@ -11,13 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jbodlab.metadata.image.settings_image import Quotas
-from jbodlab.runtime.client_quota import CLIENTS_MAX, connection_rate, normal_ip
+from jbodlab.runtime.client_quota import connection_rate, normal_ip
 from jbodlab.runtime.token_bucket import TokenBucket
-
-KEPT_S = 10.0
-"""Seconds whose connections an address may make at once: the ten full windows of Kafka's rate."""
-
-HELD_S_MAX = 1.0
+from jbodlab.vocabulary.limits import CONNECTION_HELD_S_MAX, CONNECTIONS_KEPT_S, QUOTA_CLIENTS_MAX
 
 
 class ConnectionRate:
@@ -43,7 +39,7 @@ class ConnectionRate:
         quotas = self._quotas_now()
         if not quotas or not ip:
             return 0.0
-        if quotas is not self._known or len(self._buckets) > CLIENTS_MAX:
+        if quotas is not self._known or len(self._buckets) > QUOTA_CLIENTS_MAX:
             self._known = quotas
             self._buckets.clear()
         ip = normal_ip(ip)
@@ -51,9 +47,9 @@ class ConnectionRate:
         if rate is None:
             return 0.0
         now_s = self._now_s()
-        bucket = self._buckets.setdefault(ip, TokenBucket.full(rate, KEPT_S, now_s))
+        bucket = self._buckets.setdefault(ip, TokenBucket.full(rate, CONNECTIONS_KEPT_S, now_s))
         after = bucket.taken(1, now_s)
         debt_s = after.debt_s(now_s)
         if not debt_s:
             self._buckets[ip] = after
-        return min(debt_s, HELD_S_MAX)
+        return min(debt_s, CONNECTION_HELD_S_MAX)

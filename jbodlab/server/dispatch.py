@@ -34,7 +34,7 @@ from jbodlab.kafka_wire.headers import (
     response_header,
 )
 from jbodlab.server.answer import Answer, Handler, InParts, Later, NoAnswer, RequestContext
-from jbodlab.server.api import MAX_REQUEST_BYTES, Api
+from jbodlab.server.api import Api
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.request_handler import Buffers, CloseConnectionError, Pending
 from jbodlab.server.response import Response
@@ -48,11 +48,9 @@ from jbodlab.vocabulary.errors import (
     LogDirError,
     UnsupportedVersionError,
 )
+from jbodlab.vocabulary.limits import LARGE_REQUEST_BYTES, MAX_REQUEST_BYTES
 
 logger = logging.getLogger(__name__)
-
-LARGE_BYTES = 32 << 10
-"""Requests beyond this are worked on one at a time; a real one is larger once in a while."""
 
 _UNSUPPORTED_VERSION = struct.Struct(">iihihhh")
 
@@ -116,7 +114,7 @@ class Dispatcher:
             return _unsupported_version(header.correlation_id, api)
         context = RequestContext(header, session)
         codec = loaded(header.api_key, header.api_version)
-        is_large = len(frame) > LARGE_BYTES and not api.has_records
+        is_large = len(frame) > LARGE_REQUEST_BYTES and not api.has_records
         if is_large or codec is None:
             turn = self._turn if is_large else nullcontext()
             return _pending(self._answer_aside(api, handler, frame, context, turn))

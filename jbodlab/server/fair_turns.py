@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-SHARE_S = 0.005
-"""Requests start for so long in a turn; the last of them may take longer."""
+from jbodlab.vocabulary.limits import TURN_SHARE_S
 
 
 class FairTurns:
@@ -46,7 +45,7 @@ class FairTurns:
         return False
 
     def _begin_turn(self) -> None:
-        self._end_s = self._monotonic_s() + SHARE_S
+        self._end_s = self._monotonic_s() + TURN_SHARE_S
         self._loop.call_soon(self._next_turn)
 
     def _has_ended(self) -> bool:

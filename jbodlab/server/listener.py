@@ -8,11 +8,11 @@ import logging
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
 from jbodlab.server.request_handler import RequestHandler
+from jbodlab.vocabulary.limits import LISTENER_CLOSE_S
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 512
-CLOSE_TIMEOUT_S = 1.0
 
 
 class Listener:
@@ -88,7 +88,7 @@ class Listener:
         for connection in tuple(self._connections):
             connection.close()
         try:
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            async with asyncio.timeout(LISTENER_CLOSE_S):
                 await self._idle.wait()
         except TimeoutError:
             for connection in tuple(self._connections):

@@ -17,13 +17,9 @@ from typing import Protocol
 
 import msgspec
 
+from jbodlab.vocabulary.limits import STALLED_MS, WAITING_CONNECTIONS_MAX
+
 NO_LIMIT = 2**31 - 1
-
-WAITING_MAX = 512
-"""Most connections that wait to be served, however many files may be open."""
-
-STALLED_MS = 30_000
-"""Silence in the middle of a large request, whose room others want."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +36,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     per_ip: int = NO_LIMIT
     per_ip_overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
     max_idle_ms: int = 600_000
-    waiting: int = WAITING_MAX
+    waiting: int = WAITING_CONNECTIONS_MAX
     protected_listener: str | None = None
 
     def of_ip(self, ip: str) -> int:

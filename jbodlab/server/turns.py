@@ -14,12 +14,7 @@ from typing import Any, TypeVar
 
 from jbodlab.server.answer import InParts
 from jbodlab.server.response import Response
-
-SLICE_S = 0.005
-"""Others wait so long at most, beyond the time that one part takes."""
-
-FIRST_SLICE_S = 0.0005
-"""Many may ask at once: so much of the loop each of them has before it waits for its turn."""
+from jbodlab.vocabulary.limits import FIRST_SLICE_S, SLICE_S
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The bounds of storage and the metadata log, each with what it costs."""
+"""The bounds of storage, the metadata log, connections and requests, each with what it costs."""
 
 # Files of a directory.
 OPEN_FILES_MAX = 4_096
@@ -38,3 +38,73 @@ COPY_CHUNK_BYTES = 8 << 20
 """Bytes of one call that copies a metadata segment."""
 LONG_PIECE_S = 0.05
 """Longest pause between two pieces of a snapshot: a slow disk alone leaves enough time."""
+
+
+# Requests.
+MAX_REQUEST_BYTES = 4 << 20
+"""Bytes of a request without records: `MAX_REQUEST_ITEMS` topics with names of 80 letters. Clients
+of Apache Kafka may send 100 MiB; only records are ever that large."""
+MAX_REQUEST_ITEMS = 50_000
+"""Items of all arrays of a request together, nested ones included: what a cluster of some 10,000
+partitions needs where a request names all of them with their replicas."""
+MAX_CHANGED_ITEMS = 20_000
+"""The same for a request that the controller decides in one step: 10,000 partitions."""
+LARGE_REQUEST_BYTES = 32 << 10
+"""Bytes of a request from which on it takes turns with other large ones."""
+SLICE_S = 0.005
+"""Time of one slice of a large request; other requests wait that long, and one part longer."""
+FIRST_SLICE_S = 0.0005
+"""The same for the first slice, which needs no turn; many clients may ask at once."""
+
+
+# Connections.
+MAX_QUEUED_REQUESTS = 64
+"""Requests of a connection that wait; then its socket is not read."""
+MAX_QUEUED_BYTES = 2 << 20
+"""Bytes of these requests."""
+MAX_PIPELINED_REQUESTS = 8
+"""Produce requests of a connection in progress."""
+MAX_PIPELINED_BYTES = 8 << 20
+"""Bytes of these requests."""
+HELD_BYTES_AT_LEAST = 16 << 10
+"""Bytes of requests that each connection may hold when the memory of all is full: enough for the
+fetch of a follower."""
+WRITE_HIGH_WATER_BYTES = 1 << 20
+"""Bytes of responses that a client has not read; then its requests wait."""
+CONNECTION_CLOSE_S = 5.0
+"""Longest wait for a client to read the last responses of a connection that closes."""
+CONNECTION_BYTES = 4 << 10
+"""Memory of a silent connection, estimated."""
+CONNECTIONS_KEPT_S = 10.0
+"""Seconds whose connections an address may open at once: ten windows of Kafka's rate."""
+CONNECTION_HELD_S_MAX = 1.0
+"""Longest time that a connection above its rate is held before it is closed."""
+TURN_SHARE_S = 0.005
+"""Time in which requests start in one turn of the loop; the last of them may take longer."""
+LISTENER_CLOSE_S = 1.0
+"""Longest wait for connections to end when a listener closes."""
+WAITING_CONNECTIONS_MAX = 512
+"""Connections that wait to be served, one descriptor each."""
+STALLED_MS = 30_000
+"""Silence in the middle of a large request after which its connection is closed."""
+
+
+# Other nodes.
+PEER_TIMEOUT_S = 30.0
+"""Longest wait for the response of another broker, if the caller names no time."""
+PEER_IDLE_S = 10.0
+"""Time after which an unused connection to another broker is closed: one descriptor."""
+CALLS_MAX = 5_000
+"""Calls of brokers in progress at the controller, streams included; more than its queue holds, so
+that heartbeats get in."""
+QUOTA_CLIENTS_MAX = 10_000
+"""Clients or addresses whose use is remembered; if there are more, all are forgotten."""
+
+
+# Metrics.
+HTTP_HEAD_BYTES_MAX = 8 * 1024
+"""Bytes of the head of an HTTP request."""
+HTTP_REQUEST_S = 5.0
+"""Longest wait for an HTTP request of a connection."""
+HTTP_CONNECTIONS_MAX = 16
+"""HTTP connections, one descriptor each."""

@@ -17,8 +17,9 @@ import aiofiles
 
 from jbodlab import pages
 from jbodlab.runtime.http_connections import HttpConnections, finish
-from jbodlab.runtime.http_message import HEAD_BYTES_MAX, Request, answer, head_of_answer, parse_head
+from jbodlab.runtime.http_message import Request, answer, head_of_answer, parse_head
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.limits import HTTP_HEAD_BYTES_MAX
 from lab.errors import LabError
 from lab.ui import guards, model
 from lab.ui.published import Published
@@ -108,7 +109,7 @@ class Server:
         """
         try:
             server = await asyncio.start_server(
-                self._connections.connected, HOST, port, limit=HEAD_BYTES_MAX
+                self._connections.connected, HOST, port, limit=HTTP_HEAD_BYTES_MAX
             )
         except OSError as error:
             raise LabError(f"cannot listen at {HOST}:{port}: {error.strerror}") from error

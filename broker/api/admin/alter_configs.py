@@ -30,11 +30,12 @@ from jbodlab.controller_api.requests import (
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from jbodlab.server.api import MAX_CHANGED_ITEMS, Api
+from jbodlab.server.api import Api
 from jbodlab.server.resources import AclOperation, on_configs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId
+from jbodlab.vocabulary.limits import MAX_CHANGED_ITEMS
 
 logger = logging.getLogger(__name__)
 

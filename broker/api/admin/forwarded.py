@@ -34,11 +34,12 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.server.api import MAX_CHANGED_ITEMS, MAX_REQUEST_ITEMS, Api
+from jbodlab.server.api import Api
 from jbodlab.server.resources import AclOperation, Resource, Resources, on_cluster, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset
+from jbodlab.vocabulary.limits import MAX_CHANGED_ITEMS, MAX_REQUEST_ITEMS
 
 PREFERRED = 0
 """The only election type before version 1."""

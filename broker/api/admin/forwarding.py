@@ -21,6 +21,7 @@ import msgspec
 
 from broker.client_quotas import muted
 from broker.controller_link.channel import ControllerChannel
+from broker.limits import FORWARDED_TIMEOUT_S_MAX
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
     RECORDS_PER_REQUEST_MAX,
@@ -46,7 +47,6 @@ TIMEOUT = datetime.timedelta(seconds=20)
 IMMEDIATE_TIMEOUT_S = 5.0
 """Deadline of a call whose client does not want to wait for the effect (timeout 0)."""
 
-MAX_TIMEOUT_S = 300.0
 POLL_S = 0.005
 RETRY_S = 0.1
 """Between two attempts to reach the controller; it is back within a second of a restart."""
@@ -169,7 +169,7 @@ class Deadline:
         timeout_s = milliseconds(timeout) / 1000
         self._waits = timeout_s > 0
         self._loop = asyncio.get_running_loop()
-        allowed_s = min(timeout_s, MAX_TIMEOUT_S) if self._waits else IMMEDIATE_TIMEOUT_S
+        allowed_s = min(timeout_s, FORWARDED_TIMEOUT_S_MAX) if self._waits else IMMEDIATE_TIMEOUT_S
         self._end = self._loop.time() + allowed_s
 
     @property

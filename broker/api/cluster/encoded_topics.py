@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
+from broker.limits import ENCODED_KINDS_MAX
 from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.topics_image import TopicImage
 from jbodlab.vocabulary.ids import TopicId
-
-KINDS_MAX = 4
-"""Clients of one application speak one version; each kind may take some hundred KB."""
 
 
 class Kind(NamedTuple):
@@ -47,7 +45,7 @@ class EncodedTopics:
             self._kinds.clear()
         known = self._kinds.setdefault(kind, {})
         self._kinds.move_to_end(kind)
-        if len(self._kinds) > KINDS_MAX:
+        if len(self._kinds) > ENCODED_KINDS_MAX:
             self._kinds.popitem(last=False)
         if len(known) > len(image.topics.by_id):
             for topic_id in known.keys() - image.topics.by_id.keys():

@@ -10,6 +10,7 @@ import msgspec
 
 from broker.api.cluster.metadata import leader_or_error
 from broker.api.parts import ApiParts
+from broker.limits import DESCRIBED_PARTITIONS_MAX
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
@@ -24,9 +25,6 @@ from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
-
-MAX_PARTITIONS = 2000
-"""Partitions in one response; Kafka's `max.request.partition.size.limit`."""
 
 
 class PartitionDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +79,7 @@ class DescribeTopicPartitionsApi(FailsBySchema):
         by_name = self._cache.image.topics.by_name
         listener = context.listener_name
         live = frozenset(broker.id for broker in self._cache.live_brokers(listener))
-        left = min(max(request.response_partition_limit, 1), MAX_PARTITIONS)
+        left = min(max(request.response_partition_limit, 1), DESCRIBED_PARTITIONS_MAX)
         topics: list[TopicDescription] = []
         for name, first in _names(request, by_name):
             topic = by_name.get(name)

@@ -21,6 +21,7 @@ from broker.api.parts import ApiParts
 from broker.client_quotas import ClientQuotas
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
+from broker.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import (
     CONSUMER_ID,
@@ -53,13 +54,6 @@ NO_SESSION = 0
 FINAL_SESSION_EPOCH = -1
 """Closes a session and wants a full response, which every response here is."""
 
-MAX_BYTES_FOR_CLIENTS = 4 << 20
-"""Most bytes of records in an answer to a client, a larger first batch aside.
-
-Clients ask for 50 MB and more. What a client is slow to read lies in this broker's memory, once for
-each connection; smaller answers are asked for more often and arrive no later.
-"""
-
 ANY_REPLICA_FROM = 11
 """From here on a consumer tells its rack, and may ask any replica (KIP-392)."""
 
@@ -70,9 +64,6 @@ where an answer sends it to another replica: it asks at once who leads if it doe
 
 UNKNOWN_REPLICA = 2**31 - 1
 """No broker's id, it is hoped; who has it is asked, and names the leader."""
-
-ENTRIES_AT_ONCE = 200
-"""Partitions of a request that are read before others are answered."""
 
 T = TypeVar("T")
 
@@ -177,8 +168,8 @@ class FetchApi:
         hurry: Callable[[], None] | None = None,
     ) -> Later:
         """Fetch and respond at once, or bit by bit where the request is large."""
-        first = list(islice(entries, ENTRIES_AT_ONCE))
-        if len(first) < ENTRIES_AT_ONCE:
+        first = list(islice(entries, FETCHED_AT_ONCE))
+        if len(first) < FETCHED_AT_ONCE:
             return Later(fetch(first), lambda found: _last(respond(found)), hurry)
         work = self._answer_in_parts(fetch, chain(first, entries), respond)
         task = asyncio.get_running_loop().create_task(work, name="large fetch")
@@ -191,7 +182,7 @@ class FetchApi:
         respond: Callable[[T], Iterator[FetchResponse | None]],
     ) -> FetchResponse:
         read: list[FetchEntry] = []
-        for some in slices(entries, ENTRIES_AT_ONCE):
+        for some in slices(entries, FETCHED_AT_ONCE):
             await self._turns.next()
             read += some
         response = None
@@ -217,7 +208,7 @@ class FetchApi:
             self._count(result, by_follower=by_follower)
             told = _partition(result, hints)
             partitions.append(_sent_elsewhere(told) if redirects else told)
-            if number % ENTRIES_AT_ONCE == 0:
+            if number % FETCHED_AT_ONCE == 0:
                 yield None
         throttle_ms = 0
         if not by_follower:
@@ -295,7 +286,7 @@ def _params(request: FetchRequest, context: RequestContext, cache: MetadataCache
     max_bytes = int(request.max_bytes)
     is_consumer = replica_id == CONSUMER_ID
     if replica_id < 0:
-        max_bytes = min(max_bytes, MAX_BYTES_FOR_CLIENTS)
+        max_bytes = min(max_bytes, FETCH_BYTES_MAX)
     return FetchParams(
         replica_id=BrokerId(replica_id),
         replica_epoch=UNKNOWN if state is None else state.replica_epoch,

@@ -13,6 +13,7 @@ import msgspec
 from broker.api.followers import asking_replica
 from broker.api.parts import ApiParts
 from broker.fetch.offset_queries import OffsetQueries
+from broker.limits import OFFSETS_AT_ONCE
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from kio.schema.list_offsets.v10.request import ListOffsetsRequest
 
 READ_UNCOMMITTED = 0
-
-TOGETHER_MAX = 200
-"""Partitions that are looked up at the same time; each of them may wait for its disk."""
 
 
 class ListOffsetsPartition(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +84,9 @@ class ListOffsetsApi(FailsBySchema):
             for wanted in topic.partitions
         )
         found: list[ListOffsetsPartition] = []
-        for some in slices(queries, TOGETHER_MAX):
+        for some in slices(queries, OFFSETS_AT_ONCE):
             found += map(_partition, await self._offsets.list_offsets(some, replica_id, isolation))
-            if len(some) == TOGETHER_MAX:
+            if len(some) == OFFSETS_AT_ONCE:
                 # Also where nothing had to be waited for.
                 await self._turns.next()
         return found

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from broker.controller_link.channel import ControllerChannel
+from broker.limits import ALLOCATE_TIMEOUT_S
 from jbodlab.controller_api.requests import AllocateProducerIdsRequest
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
-ALLOCATE_TIMEOUT_S = 5.0
 PREFETCH_BELOW = 100
 """The next block is asked for when fewer ids than this are left, so that nobody waits for it."""
 

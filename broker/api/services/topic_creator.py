@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.controller_link.channel import ControllerChannel
+from broker.limits import CREATE_TIMEOUT_S, CREATION_FAILURES_MAX, CREATIONS_MAX
 from jbodlab.controller_api.requests import CreateTopicsRequest, Mutator, NewTopic
 from jbodlab.runtime.supervised import supervised
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -23,12 +24,6 @@ logger = logging.getLogger(__name__)
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 """What a topic may be called."""
-
-MAX_IN_PROGRESS = 100
-"""More names at a time are answered as unknown; the client asks again."""
-
-MAX_REMEMBERED_FAILURES = 100
-CREATE_TIMEOUT_S = 15.0
 
 
 class TopicCreator:
@@ -63,7 +58,7 @@ class TopicCreator:
             return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if name in self._failures:
             return self._failures.pop(name)
-        if name not in self._in_progress and len(self._in_progress) < MAX_IN_PROGRESS:
+        if name not in self._in_progress and len(self._in_progress) < CREATIONS_MAX:
             topic = self._internal_topic(name) if name in INTERNAL_TOPICS else NewTopic(name=name)
             if topic is not None:
                 self._in_progress[name] = supervised(
@@ -109,7 +104,7 @@ class TopicCreator:
             )
             # Who has used up its quota asks again, and is served when its time has come.
             is_final = error.code != ErrorCode.THROTTLING_QUOTA_EXCEEDED
-            if is_final and len(self._failures) < MAX_REMEMBERED_FAILURES:
+            if is_final and len(self._failures) < CREATION_FAILURES_MAX:
                 self._failures[name] = error
 
 

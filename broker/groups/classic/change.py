@@ -21,9 +21,6 @@ SESSION_TIMER = "classic session"
 JOIN_TIMER = "classic join"
 SYNC_TIMER = "classic sync"
 
-NEW_MEMBER_TIMEOUT_MS = 300_000
-"""How long a new member's join may be parked; its client may have gone meanwhile (KAFKA-7610)."""
-
 
 def soft_key(group_id: str) -> tuple[Hashable, ...]:
     """Return under which key a classic group stands beside the tables."""

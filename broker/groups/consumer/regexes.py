@@ -17,17 +17,12 @@ import re2
 from broker.groups.consumer.draft import Draft, regex_timer
 from broker.groups.consumer.group import ConsumerGroup, Member, ResolvedRegex
 from broker.groups.topics import Topics
+from broker.limits import CHECKS_AT_ONCE, COMPILED_BYTES_MAX, COMPILED_MAX
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 RESOLUTION_INTERVAL_MS = 10_000
 """At least so long between two resolutions of one group."""
-
-CHECKS_AT_ONCE = 10_000
-"""Names that are compared in one turn of the event loop, some 20 ms; one expression at least."""
-
-COMPILED_MAX = 100
-COMPILED_BYTES_MAX = 1 << 20
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False

@@ -13,11 +13,12 @@ import pytest
 
 from broker.api.cluster.describe_configs import DescribeConfigsApi
 from broker.api.cluster.metadata import MetadataApi
-from broker.api.data.fetch import ENTRIES_AT_ONCE, FetchApi
-from broker.api.data.list_offsets import TOGETHER_MAX, ListOffsetsApi
+from broker.api.data.fetch import FetchApi
+from broker.api.data.list_offsets import ListOffsetsApi
 from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.client_quotas import ClientQuotas
 from broker.dynamic_config import DynamicConfig
+from broker.limits import FETCHED_AT_ONCE, OFFSETS_AT_ONCE
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
 from broker.traffic import Traffic
@@ -108,7 +109,7 @@ class Answering:
 
 async def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> None:
     kio = messages("list_offsets", 7)
-    count, replicas = 2 * TOGETHER_MAX + 1, Answering()
+    count, replicas = 2 * OFFSETS_AT_ONCE + 1, Answering()
     partitions = tuple(
         kio.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=None)
         for n in range(count)
@@ -122,13 +123,13 @@ async def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> No
     assert isinstance(later, Later)
     found: Any = later.finish(await later.future)
 
-    assert max(replicas.asked) == TOGETHER_MAX
+    assert max(replicas.asked) == OFFSETS_AT_ONCE
     for answer in found.topics:
         assert [each.offset for each in answer.partitions] == list(range(count))
 
 
 @pytest.mark.parametrize(
-    "count", [1, ENTRIES_AT_ONCE - 1, ENTRIES_AT_ONCE, 2 * ENTRIES_AT_ONCE + 1]
+    "count", [1, FETCHED_AT_ONCE - 1, FETCHED_AT_ONCE, 2 * FETCHED_AT_ONCE + 1]
 )
 async def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
     kio = messages("fetch", 12)

@@ -417,7 +417,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
         return later()
 
     monkeypatch.setattr(PartitionLog, "read", slow)
-    monkeypatch.setattr(loading, "PIECE_BYTES", 500)
+    monkeypatch.setattr(loading, "LOADED_BYTES_AT_ONCE", 500)
     return gate
 
 

@@ -147,7 +147,7 @@ def test_deleted_group_is_gone_after_a_failover_too(bench: Bench) -> None:
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A shard whose batches hold two records; groups g and h have five and two offsets."""
-    monkeypatch.setattr("broker.groups.administration.RECORDS_MAX", 2)
+    monkeypatch.setattr("broker.groups.administration.EXPIRED_AT_ONCE", 2)
     bench = Bench(topics=FakeTopics(t=5))
     for group, count in (("g", 5), ("h", 2)):
         for partition in range(count):

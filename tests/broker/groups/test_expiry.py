@@ -205,7 +205,7 @@ def test_log_that_takes_nothing_is_tried_again(bench: Bench) -> None:
 
 
 def test_many_offsets_go_piece_by_piece(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.groups.expiry.RECORDS_MAX", 2)
+    monkeypatch.setattr("broker.groups.expiry.EXPIRED_AT_ONCE", 2)
     for partition in range(5):
         bench.ask(commit(1, partition=partition))
 
@@ -217,7 +217,7 @@ def test_many_offsets_go_piece_by_piece(bench: Bench, monkeypatch: pytest.Monkey
 
 
 def test_look_pauses_between_its_steps(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.groups.expiry.SCANNED_MAX", 4)
+    monkeypatch.setattr("broker.groups.expiry.SCANNED_AT_ONCE", 4)
     for group in "abcde":
         bench.ask(commit(1, group=group))
     bench.advance(500)
@@ -237,7 +237,7 @@ def test_look_pauses_between_its_steps(bench: Bench, monkeypatch: pytest.MonkeyP
 def test_deleted_topic_with_more_offsets_than_a_batch_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker.groups.expiry.RECORDS_MAX", 2)
+    monkeypatch.setattr("broker.groups.expiry.EXPIRED_AT_ONCE", 2)
     bench = Bench()
     for partition in range(4):
         bench.ask(commit(1, partition=partition))
@@ -253,7 +253,7 @@ def test_deleted_topic_with_more_offsets_than_a_batch_holds(
 def test_group_that_is_gone_in_the_middle_of_a_look_is_left_out(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.groups.expiry.SCANNED_MAX", 1)
+    monkeypatch.setattr("broker.groups.expiry.SCANNED_AT_ONCE", 1)
     bench.ask(commit(1, group="a"))
     bench.ask(commit(1, group="b"))
     bench.carry_out(bench.shard.timer(("offsets",), bench.now_ms))

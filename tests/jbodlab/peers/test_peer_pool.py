@@ -84,7 +84,7 @@ async def test_a_connection_is_not_used_again_after(
                 raise ValueError("not foreseen")
         assert not first.is_open
     elif how == "idle":
-        monkeypatch.setattr(peer_pool, "IDLE_S", 0.0)
+        monkeypatch.setattr(peer_pool, "PEER_IDLE_S", 0.0)
         first = await borrow(pool, node)
         while first.is_open:  # noqa: ASYNC110 - a timer of the pool
             await asyncio.sleep(0.001)

@@ -84,7 +84,7 @@ async def test_a_request_without_end_is_refused(endpoint: MetricsEndpoint) -> No
 async def test_a_slow_request_is_dropped(
     monkeypatch: pytest.MonkeyPatch, endpoint: MetricsEndpoint
 ) -> None:
-    monkeypatch.setattr(metrics_endpoint, "REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(metrics_endpoint, "HTTP_REQUEST_S", 0.05)
 
     with pytest.raises(ConnectionError):
         raise_if_closed(await ask(endpoint.port, b"GET /met"))
@@ -105,7 +105,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_too_many_connections_are_dropped_and_the_next_one_is_served(
     endpoint: MetricsEndpoint,
 ) -> None:
-    count = metrics_endpoint.CONNECTIONS_MAX
+    count = metrics_endpoint.HTTP_CONNECTIONS_MAX
     open_ones = [await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(count)]
     await until(lambda: len(endpoint._connections) == count)
     with pytest.raises(ConnectionError):

@@ -17,16 +17,16 @@ import uvloop
 from jbodlab.kafka_wire.framing import SCRATCH_BYTES, START_BYTES
 from jbodlab.runtime.machine import system_environment
 from jbodlab.server.bounds import Bounds
-from jbodlab.server.connection import (
-    HELD_BYTES_AT_LEAST,
-    MAX_PIPELINED_REQUESTS,
-    MAX_QUEUED_REQUESTS,
-)
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
 from jbodlab.server.request_handler import Buffers, CloseConnectionError, Pending
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.limits import (
+    HELD_BYTES_AT_LEAST,
+    MAX_PIPELINED_REQUESTS,
+    MAX_QUEUED_REQUESTS,
+)
 from tests.waiting import runner_on, turns
 
 DEADLINE_S = 10.0
@@ -168,7 +168,7 @@ async def test_requests_are_worked_on_one_at_a_time() -> None:
 async def test_connections_take_turns_where_there_is_no_time_for_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jbodlab.server.fair_turns.SHARE_S", 0.0)
+    monkeypatch.setattr("jbodlab.server.fair_turns.TURN_SHARE_S", 0.0)
     names = "abc"
 
     async with AsyncExitStack() as stack:

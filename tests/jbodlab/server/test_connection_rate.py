@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from jbodlab.metadata.image.settings_image import Quotas
-from jbodlab.server.connection_rate import HELD_S_MAX, KEPT_S, ConnectionRate
+from jbodlab.server.connection_rate import ConnectionRate
+from jbodlab.vocabulary.limits import CONNECTION_HELD_S_MAX, CONNECTIONS_KEPT_S
 
 KEY = "connection_creation_rate"
 
@@ -27,11 +28,11 @@ class Clock:
 
 def test_an_address_may_come_at_its_rate_and_at_once_as_often_as_in_ten_seconds() -> None:
     clock = Clock(**{"10.0.0.1": 2.0})
-    assert clock.served("10.0.0.1", 100) == 2 * KEPT_S
+    assert clock.served("10.0.0.1", 100) == 2 * CONNECTIONS_KEPT_S
     clock.now_s = 3.0
     assert clock.served("10.0.0.1", 100) == 6
     clock.now_s = 1_000.0
-    assert clock.served("10.0.0.1", 100) == 2 * KEPT_S
+    assert clock.served("10.0.0.1", 100) == 2 * CONNECTIONS_KEPT_S
 
 
 def test_one_too_many_is_held_until_it_might_have_come_for_a_second_at_most() -> None:
@@ -39,7 +40,7 @@ def test_one_too_many_is_held_until_it_might_have_come_for_a_second_at_most() ->
     clock.served("10.0.0.1", 100)
     assert clock.rate.made("10.0.0.1") == 0.25
     clock.served("10.0.0.2", 100)
-    assert clock.rate.made("10.0.0.2") == HELD_S_MAX
+    assert clock.rate.made("10.0.0.2") == CONNECTION_HELD_S_MAX
 
 
 def test_a_default_gives_each_address_a_limit_and_its_own_limit_counts_before_it() -> None:

@@ -15,14 +15,15 @@ from jbodlab.kafka_wire.headers import request_header
 from jbodlab.runtime.machine import system_environment
 from jbodlab.server import dispatch, turns
 from jbodlab.server.answer import InParts, Later, RequestContext
-from jbodlab.server.api import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS, Api
-from jbodlab.server.dispatch import LARGE_BYTES, Dispatcher
+from jbodlab.server.api import Api
+from jbodlab.server.dispatch import Dispatcher
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.request_handler import Pending
 from jbodlab.server.resources import nothing
 from jbodlab.server.response import Response
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.limits import LARGE_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from tests.waiting import DEADLINE_S
 from tests.waiting import turns as loop_turns
 
@@ -44,7 +45,7 @@ def names(count: int, letters: int = 10) -> memoryview:
 
 
 load(METADATA, VERSION, MAX_REQUEST_ITEMS)
-SMALL, LARGE = names(1), names(LARGE_BYTES // 12 + 1)
+SMALL, LARGE = names(1), names(LARGE_REQUEST_BYTES // 12 + 1)
 
 
 class MetadataResponse(Response, frozen=True, kw_only=True):

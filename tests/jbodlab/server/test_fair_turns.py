@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from jbodlab.server.fair_turns import SHARE_S, FairTurns
+from jbodlab.server.fair_turns import FairTurns
+from jbodlab.vocabulary.limits import TURN_SHARE_S
 
 
 class Turns:
@@ -31,7 +32,7 @@ class Turns:
 class Asking:
     """Has requests that take some time each, and starts what it may."""
 
-    def __init__(self, turns: Turns, name: str, count: int, each_s: float = SHARE_S) -> None:
+    def __init__(self, turns: Turns, name: str, count: int, each_s: float = TURN_SHARE_S) -> None:
         self.turns, self.name, self.left, self.each_s = turns, name, count, each_s
 
     def pump(self) -> None:
@@ -43,8 +44,8 @@ class Asking:
 
 def test_requests_start_at_once_while_there_is_time() -> None:
     turns = Turns()
-    Asking(turns, "a", 3, SHARE_S / 8).pump()
-    Asking(turns, "b", 3, SHARE_S / 8).pump()
+    Asking(turns, "a", 3, TURN_SHARE_S / 8).pump()
+    Asking(turns, "b", 3, TURN_SHARE_S / 8).pump()
 
     assert "".join(turns.done) == "aaabbb"
 
@@ -73,7 +74,7 @@ def test_who_finds_the_time_used_up_starts_in_a_later_turn_in_the_order_of_comin
 def test_who_is_first_in_line_starts_one_request_and_goes_to_the_end() -> None:
     turns = Turns()
     for name in "abc":
-        Asking(turns, name, 3, SHARE_S * 0.6).pump()
+        Asking(turns, name, 3, TURN_SHARE_S * 0.6).pump()
     assert "".join(turns.done) == "aa"
 
     for _ in range(4):

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-from jbodlab.server.open_connections import (
-    STALLED_MS,
-    WAITING_MAX,
-    ConnectionLimits,
-    OpenConnections,
-)
+from jbodlab.server.open_connections import ConnectionLimits, OpenConnections
+from jbodlab.vocabulary.limits import STALLED_MS, WAITING_CONNECTIONS_MAX
 from tests.jbodlab.server.fakes import FakeConnection
 
 
@@ -53,7 +49,7 @@ def test_who_leaves_while_it_waits_takes_nobodys_place() -> None:
 def test_only_so_many_wait() -> None:
     found = connections(total=0)
 
-    assert all(found.add(FakeConnection()) for _ in range(WAITING_MAX))
+    assert all(found.add(FakeConnection()) for _ in range(WAITING_CONNECTIONS_MAX))
     assert not found.add(FakeConnection())
 
 

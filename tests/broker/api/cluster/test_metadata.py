@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from broker.api.cluster.encoded_topics import KINDS_MAX, EncodedTopics, Kind
+from broker.api.cluster.encoded_topics import EncodedTopics, Kind
+from broker.limits import ENCODED_KINDS_MAX
 from broker.metadata_cache import MetadataCache
 from jbodlab.controller_api import requests
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -314,7 +315,7 @@ async def test_each_version_and_listener_has_bytes_of_its_own_up_to_a_bound(
 ) -> None:
     cluster.publish_topic("a", cluster.partition(1))
     image, encoded = cluster.cache.image, EncodedTopics()
-    kinds = [Kind(version, "CLIENTS", False) for version in range(KINDS_MAX + 1)]
+    kinds = [Kind(version, "CLIENTS", False) for version in range(ENCODED_KINDS_MAX + 1)]
     first, *others = (encoded.of(image, kind) for kind in kinds)
 
     assert [encoded.of(image, kind) for kind in kinds[1:]] == others
