@@ -14,10 +14,6 @@ from tests.broker.following.test_following import Pair, paired
 from tests.waiting import AdjustableLoop
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "stage(**options): what the test's fixture is made with")
-
-
 @pytest.fixture(autouse=True)
 def _threads_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Stop the threads of all directories that a test has made."""
