@@ -136,7 +136,8 @@ def throughput(make: MAKE, size_bytes: int, factor: int, total_bytes: int) -> Th
     count = total_bytes // size_bytes
     with fresh(make) as cluster, tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
         line = (b"x" * (size_bytes - 1)) + b"\n"
-        for _ in range(max(1, count // 1000)):
+        written = max(1, count // 1000) * 1000
+        for _ in range(written // 1000):
             file.write(line * 1000)
         file.flush()
         sent = Path(file.name).stat().st_size
@@ -154,8 +155,11 @@ def throughput(make: MAKE, size_bytes: int, factor: int, total_bytes: int) -> Th
             cluster,
             [
                 *("kcat", "-C", "-b", cluster.bootstrap, "-t", "load", "-o", "beginning"),
-                # Else kcat pauses a second whenever messages come faster than it prints.
-                *("-e", "-q", "-X", "queued.min.messages=1000000"),
+                # With -e kcat would wait for an empty fetch of each broker (fetch.wait.max.ms).
+                *("-c", str(written), "-q"),
+                # Else kcat pauses up to a second whenever messages come faster than it prints.
+                *("-X", "queued.min.messages=1000000"),
+                *("-X", "queued.max.messages.kbytes=2097151"),
             ],
         )
         gigabytes = sent / 1e9
