@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from lab.cluster.folders import remove_leftovers
 from tests.durations import Durations
@@ -30,6 +31,10 @@ gc.set_threshold(100_000, 50, 100)
 STARTS_PROCESSES = ("cluster", "process", "spark", "compose", "kafka", "soak")
 """Marks of the tests that may start a process; a test with none of them is marked `unit`."""
 STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"}
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("without a deadline", deadline=None)
+settings.load_profile("without a deadline")
 
 COSTLY = ("compose", "spark", "kafka", "cluster", "process")
 """In this order tests are handed out: what takes longest begins first, units fill up the end."""

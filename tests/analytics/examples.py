@@ -17,7 +17,7 @@ def examples(
     def decorate(holds: Callable[..., None]) -> Callable[[int], None]:
         @pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.soak)])
         def run(count: int) -> None:
-            settings(max_examples=count, deadline=None)(given(*strategies, **named)(holds))()
+            settings(max_examples=count)(given(*strategies, **named)(holds))()
 
         run.__name__, run.__qualname__ = holds.__name__, holds.__qualname__
         run.__module__, run.__doc__ = holds.__module__, holds.__doc__

@@ -97,7 +97,7 @@ def _layout(raw: list[bytes]) -> tuple[Any, Any, Any]:
 def test_columns_are_the_fields_of_the_plain_decoder(
     cls: type[Record], version: int, count: int
 ) -> None:
-    @settings(max_examples=count, deadline=None)
+    @settings(max_examples=count)
     @given(bodies(cls, version))
     def holds(raw: list[bytes]) -> None:
         assert_agree(cls, version, raw)

@@ -188,7 +188,7 @@ def test_without_payloads_only_these_are_missing(tmp_path: Path) -> None:
     assert in_order(row._replace(payload=None) for row in with_payload) == in_order(without)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     bounds=st.tuples(st.integers(-5, 130), st.integers(-5, 130)),
     what=st.sampled_from(["offset", "replay_offset", "time_ms", "replay_time_ms"]),

@@ -187,7 +187,7 @@ def check_possible(dirs: list[DirState], moves: list[Move]) -> None:
         assert coming <= one.room_bytes
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(dirs=brokers())
 def test_balancing_exceeds_nothing_and_makes_nothing_worse(dirs: list[DirState]) -> None:
     moves = balance(dirs)
@@ -201,7 +201,7 @@ def test_balancing_exceeds_nothing_and_makes_nothing_worse(dirs: list[DirState])
     assert all(move.size_bytes > 0 for move in moves)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(dirs=brokers(), data=st.data())
 def test_draining_moves_all_or_is_refused_for_want_of_room(
     dirs: list[DirState], data: st.DataObject

@@ -59,7 +59,7 @@ def sent(value: object) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_every_value_comes_back_as_it_was_sent(kind: type, data: st.DataObject) -> None:
     value = data.draw(any_value(kind))

@@ -219,7 +219,7 @@ def test_malformed_records_are_refused(body: str, count: int) -> None:
         list(iterate_records(with_records(bytes.fromhex(body), count=count)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(pairs, st.data())
 def test_damaged_batch_gives_a_defined_error_or_records(
     records: Pairs, draw: st.DataObject

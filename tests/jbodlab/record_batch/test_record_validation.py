@@ -20,7 +20,6 @@ def batch(records: list[tuple[bytes | None, bytes | None]]) -> bytes:
     return build_batch(records, timestamp_ms=1000)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(values, values), min_size=1, max_size=40))
 def test_well_formed_records_pass(records: list[tuple[bytes | None, bytes | None]]) -> None:
     check_records(batch(records), HEADER_SIZE, len(records))
@@ -32,7 +31,6 @@ def test_records_of_one_size_pass(count: int, size: int) -> None:
     check_records(batch([(None, b"v" * size)] * count), HEADER_SIZE, count)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(values, values), min_size=1, max_size=40), st.data())
 def test_another_count_or_length_is_found(
     records: list[tuple[bytes | None, bytes | None]], data: st.DataObject
@@ -121,7 +119,6 @@ def many_records(draw: st.DrawFn) -> list[Record]:
     return records
 
 
-@settings(deadline=None)
 @given(many_records())
 def test_records_of_every_kind_pass_and_their_timestamps_and_keys_are_found(
     records: list[Record],
@@ -134,7 +131,7 @@ def test_records_of_every_kind_pass_and_their_timestamps_and_keys_are_found(
     assert walked == (min(times), max(times), all_have_keys)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(many_records(), st.data())
 def test_records_with_a_changed_byte_pass_only_where_they_can_be_read(
     records: list[Record], data: st.DataObject
@@ -147,7 +144,6 @@ def test_records_with_a_changed_byte_pass_only_where_they_can_be_read(
     assert by_walking(bytes(body), len(records)) == by_reading(bytes(body), len(records))
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 20))
 def test_garbage_passes_only_where_it_can_be_read(body: bytes, count: int) -> None:
     assert by_walking(body, count) == by_reading(body, count)
@@ -195,7 +191,6 @@ def test_records_of_varying_size_beyond_the_first_block_of_offsets_are_checked()
         assert by_walking(bytes(changed), count) is None, at
 
 
-@settings(deadline=None)
 @given(
     st.integers(-200, 200),
     values | st.just(b"v" * 20_000),

@@ -145,7 +145,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(first=TARGETS, steps=STEPS)
 def test_whatever_happens_the_lists_fit_together(
     first: tuple[int, ...], steps: list[tuple[str, tuple[int, ...]]]

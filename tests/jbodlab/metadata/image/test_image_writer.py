@@ -180,7 +180,7 @@ numbers = st.integers(0, 1000)
 steps = st.lists(st.tuples(st.integers(0, 10), numbers, numbers), max_size=40)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(steps)
 def test_snapshot_of_any_history_gives_the_image_again(steps: list[Step]) -> None:
     image = history(steps, level=30)
@@ -189,7 +189,7 @@ def test_snapshot_of_any_history_gives_the_image_again(steps: list[Step]) -> Non
     assert losses(image) == ()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(steps, st.sampled_from([4, 6, 7, 8, 11, 14, 15, 17, 22, 23, 29]))
 def test_snapshot_at_any_level_is_stable_after_its_losses(steps: list[Step], level: int) -> None:
     image = history(steps, level)

@@ -128,7 +128,7 @@ def test_batches_that_the_metadata_log_never_has_are_refused(data: bytes) -> Non
         list(read_batches(data))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(BATCHES)), st.integers(0, 1000), st.integers(1, 255), st.booleans())
 def test_damage_is_noticed(name: str, position: int, flip: int, mend_checksum: bool) -> None:
     data = bytearray(BATCHES[name])

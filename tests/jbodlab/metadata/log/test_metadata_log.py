@@ -252,7 +252,7 @@ def test_torn_tail_is_cut(tmp_path: Path, tail: bytes, caplog: pytest.LogCapture
     again.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 400))
 def test_any_kill_leaves_a_prefix(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
     tmp_path = tmp_path_factory.mktemp("log")

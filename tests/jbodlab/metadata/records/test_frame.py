@@ -34,7 +34,7 @@ from tests.jbodlab.metadata.records.strategies import versioned_records
 TOPIC = TopicId(ONE_UUID)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(versioned_records())
 def test_every_record_comes_back_as_it_was(versioned: tuple[Record, int]) -> None:
     record, version = versioned
@@ -45,7 +45,7 @@ def test_every_record_comes_back_as_it_was(versioned: tuple[Record, int]) -> Non
     assert frame.encode(*frame.decode(memoryview(data))) == data
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(versioned_records(), st.data())
 def test_damaged_record_gives_a_defined_error_or_another_record(
     versioned: tuple[Record, int], draw: st.DataObject

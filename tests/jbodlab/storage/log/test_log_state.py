@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jbodlab.record_batch.record_batch import build_batch, read_header
@@ -126,7 +126,6 @@ CHANGES = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(CHANGES, max_size=25))
 def test_state_and_files_say_the_same_after_any_changes(
     changes: list[tuple[str, object]],
