@@ -188,7 +188,7 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
     jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
     first = (str(jar) for pattern in _JARS_OF_MOST_CLASSES for jar in jars.glob(pattern))
     return {
-        "spark.driver.extraClassPath": os.pathsep.join(first),
+        "spark.driver.defaultExtraClassPath": os.pathsep.join(first),
         "spark.driver.memory": "1g" if small else "2g",
         "spark.driver.maxResultSize": "0",
         "spark.driver.extraJavaOptions": " ".join(java_options),

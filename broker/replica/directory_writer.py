@@ -152,7 +152,6 @@ class DirectoryWriter:
             finished = [(change, error) for change in (*self._waiting, *changes)]
             self._blocked, self._waiting = {}, {}
         else:
-            assert outcome is not None
             finished, self._blocked, cause = outcome
             if self._blocked or self._waiting:
                 self._waiting.update(dict.fromkeys(changes))

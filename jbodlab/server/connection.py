@@ -177,6 +177,9 @@ class Connection(asyncio.BufferedProtocol):
         processes them as well (`org.apache.kafka.common.network.Selector`, closing channels).
         """
         self._has_ended = True
+        # A request that never becomes whole takes no memory.
+        self._decoder.close()
+        self._give_back(self._held_bytes - self._queued_bytes - self._in_progress_bytes)
         return self._appends_wait()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -259,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _room(self) -> None:
         """Go on: other clients' requests have been answered, or their connections have ended."""
-        if self._is_open() and self._decoder.is_waiting:
+        if self._is_open() and self._decoder.is_waiting and not self._has_ended:
             self._take(self._decoder.retry)
         else:
             self._pump()

@@ -86,12 +86,12 @@ class AlterConfigsApi(ForwardedApi):
             metadata_offset=response.metadata_offset,
         )
 
-    def has_arrived(
+    def arrival(
         self, request: AlterRequest, response: AlterConfigsResponse, before: MetadataImage
-    ) -> bool:
-        """Return whether the changes are in force here."""
+    ) -> Callable[[], bool]:
+        """Return a function that says whether the changes are in force here."""
         offset = response.metadata_offset
-        return offset < 0 or (self._cache.image.offset >= offset and self._is_settled())
+        return lambda: offset < 0 or (self._cache.image.offset >= offset and self._is_settled())
 
     def _refusal(self, resource: ConfigResource) -> AlteredResource | None:
         """Return why this broker does not pass a change on; None if it does."""

@@ -64,9 +64,10 @@ def _are_created(
 
 
 def _to_delete(request: Any) -> Given:
+    if hasattr(request, "topics"):
+        return {}
     # Names alone before version 6.
-    names = getattr(request, "topic_names", ())
-    return {"topics": tuple(TopicToDelete(name=name) for name in names)} if names else {}
+    return {"topics": tuple(TopicToDelete(name=name) for name in request.topic_names)}
 
 
 def _are_deleted(

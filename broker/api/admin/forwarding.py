@@ -121,10 +121,23 @@ class ForwardedApi(FailsBySchema):
         """Return the response of the controller."""
         return await deadline.call(self._controller, request)
 
-    def has_arrived(self, request: Any, response: Any, before: MetadataImage) -> bool:
-        """Return whether the metadata of this broker has what was decided."""
+    def arrival(self, request: Any, response: Any, before: MetadataImage) -> Callable[[], bool]:
+        """Return a function that says whether the metadata of this broker has what was decided."""
         arrived = self._row.arrived
-        return arrived is None or arrived(request, response, before, self._cache.image)
+        looked_at: MetadataImage | None = None
+
+        def has_arrived() -> bool:
+            nonlocal looked_at
+            image = self._cache.image
+            if arrived is None:
+                return True
+            if image is looked_at:
+                # An image never changes, and to look through a large one takes long.
+                return False
+            looked_at = image
+            return arrived(request, response, before, image)
+
+        return has_arrived
 
     async def _forward(self, request: Any, asked: Any, context: RequestContext) -> Response:
         deadline = Deadline(getattr(request, "timeout", TIMEOUT))
@@ -134,7 +147,7 @@ class ForwardedApi(FailsBySchema):
         if code != ErrorCode.NONE and self._row.failed is None:
             raise KafkaError(code, getattr(response, "error_message", ""))
         if not getattr(request, "validate_only", False):
-            await deadline.wait_for(lambda: self.has_arrived(asked, response, before))
+            await deadline.wait_for(self.arrival(asked, response, before))
         return self._told(request, response, context)
 
     def _asked(self, request: Any, context: RequestContext) -> Any:

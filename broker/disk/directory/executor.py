@@ -92,6 +92,7 @@ class DirectoryExecutor:
         self._wakeup_pending = False
         self._is_resolving = False
         """Whether callbacks of a future that has its result are still to run."""
+        self._drains = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         # The thread stops touching the disk as soon as this is set, by itself or by `abandon`.
         self._cause: str | None = None
@@ -242,7 +243,14 @@ class DirectoryExecutor:
     def _drain(self) -> None:
         """Hand finished results to their futures; on the loop."""
         self._wakeup_pending = False
-        results = self._results
+        self._hand_out(self._results)
+        if self._is_resolving:
+            # Behind the callbacks of all futures, and behind what waits for these.
+            assert self._loop is not None
+            self._drains += 1
+            self._loop.call_soon(self._resolved, self._drains)
+
+    def _hand_out(self, results: deque[tuple[object, BaseException | None]]) -> None:
         while results and not self._is_abandoned:
             result, error = results.popleft()
             if isinstance(error, _DirectoryFailure):
@@ -262,7 +270,7 @@ class DirectoryExecutor:
                     future.set_result(result)
                 else:
                     future.set_exception(error)
-                self._resolve()
+                self._is_resolving = True
         results.clear()
 
     def _call_back(self, callback: _Callback, result: object, error: BaseException | None) -> None:
@@ -276,15 +284,10 @@ class DirectoryExecutor:
             # Others wait for the results behind this one.
             logger.exception("a callback of a directory's call failed")
 
-    def _resolve(self) -> None:
-        """Note that callbacks of a future run in the next turn of the loop."""
-        if not self._is_resolving:
-            assert self._loop is not None
-            self._is_resolving = True
-            self._loop.call_soon(self._resolved)
-
-    def _resolved(self) -> None:
-        self._is_resolving = False
+    def _resolved(self, drains: int) -> None:
+        # A later drain has callbacks of its own yet to run.
+        if drains == self._drains:
+            self._is_resolving = False
 
     def _run_clean_up(self, function: Callable[[], object]) -> None:
         self._calls_started += 1

@@ -334,6 +334,23 @@ async def test_produce_requests_of_a_client_that_has_ended_are_started() -> None
         assert await client.is_closed_by_the_broker()
 
 
+async def test_half_a_request_of_a_client_that_has_ended_takes_no_memory() -> None:
+    bounds = Bounds(system_environment())
+    async with serving(bounds) as (listener, handler), connected(listener) as client:
+        client.send(request(PRODUCE, "alone"), request(PRODUCE, "!silent"))
+        client.send(struct.pack(">i", 50 << 20) + PRODUCE + bytes(100 << 10))
+        await handler.until(lambda: bool(handler.announced))
+        assert bounds.memory.used_bytes > 50 << 20
+
+        client.writer.write_eof()
+        async with asyncio.timeout(DEADLINE_S):
+            while bounds.memory.used_bytes > 1_000:  # noqa: ASYNC110 - nothing to wait on
+                await asyncio.sleep(0.001)
+        handler.answer("alone")
+
+        await handler.until(lambda: len(handler.started) == 2)
+
+
 async def test_connection_above_the_limit_waits_until_another_one_has_ended() -> None:
     async with serving(total=1) as (listener, handler):
         async with connected(listener) as first:

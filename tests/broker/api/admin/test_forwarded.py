@@ -302,3 +302,15 @@ async def test_more_topics_than_the_controller_takes_at_once_are_refused_without
     response = await client.call(DELETE, 5, asked)
     assert {r.error_code.value for r in response.responses} == {ErrorCode.POLICY_VIOLATION}
     assert cluster.controller.calls == []
+
+
+async def test_a_deletion_of_no_topics_is_asked_in_every_version(cluster: Any, client: Any) -> None:
+    for version, field in ((5, "topic_names"), (6, "topics")):
+        kio = import_module(f"kio.schema.delete_topics.v{version}.request")
+        asked = kio.DeleteTopicsRequest(timeout=datetime.timedelta(seconds=5), **{field: ()})
+        cluster.controller.results["DeleteTopics"] = requests.DeleteTopicsResponse(responses=())
+
+        response = await client.call(DELETE, version, asked)
+
+        assert response.responses == ()
+    assert [call.topics for call in cluster.controller.calls] == [(), ()]

@@ -4,10 +4,14 @@ import asyncio
 import errno
 import os
 import threading
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.disk.directory.executor import DirectoryExecutor
 from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.no_space import NoSpaceError
@@ -66,6 +70,56 @@ async def test_a_callback_gets_its_result_in_the_turn_in_which_the_result_arrive
     await last
 
     assert order == ["first", "next turn", "callback of a future"]
+
+
+def full() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class HandDriven:
+    """Threads whose calls run when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: deque[Any] = deque()
+
+    def queue(self) -> HandDriven:
+        return self
+
+    def put(self, call: Any) -> None:
+        self.calls.append(call)
+
+    def start(self, work: Callable[[], None], name: str) -> None:
+        """Start nothing."""
+
+
+async def test_a_callback_waits_for_the_callbacks_of_all_futures_before_it() -> None:
+    threads: Any = HandDriven()
+
+    def step() -> None:
+        executor._run(*threads.calls.popleft())
+
+    executor = DirectoryExecutor(
+        "a directory",
+        threads=threads,
+        monotonic_s=lambda: 0.0,
+        make_error=lambda cause: LogDirError(Path("/d"), directory_id(1), cause),
+        on_failure=lambda cause: None,
+        # The thread goes on in the middle of a drain, and while a callback runs.
+        on_no_space=lambda cause: step(),
+    )
+    heard: list[int] = []
+    first = executor.submit(lambda: 1)
+    first.add_done_callback(lambda _: (heard.append(1), step()))
+    second = executor.submit(full)
+    second.add_done_callback(lambda _: heard.append(2))
+    executor.submit_then(lambda: 3, lambda result, error: heard.append(3))
+    executor.submit_then(lambda: 4, lambda result, error: heard.append(4))
+    step()
+    step()
+    await turns()
+
+    assert heard == [1, 2, 3, 4]
+    assert isinstance(second.exception(), NoSpaceError)
 
 
 async def test_a_callback_gets_the_error_of_an_abandoned_directory() -> None:
