@@ -33,14 +33,12 @@ def run(record_type: str | None, output: Output) -> None:
     if record_type is None:
         output.rows([_summary(name) for name in RECORDS])
         return
-    if record_type.upper() not in RECORDS:
+    by_class = {cls.__name__: classes for classes in RECORDS.values() for cls in classes}
+    classes = RECORDS.get(record_type.upper()) or by_class.get(record_type)
+    if classes is None:
         raise FormatError(f"unknown record type {record_type!r}; `storage explain` lists all")
     output.rows(
-        [
-            {"record": cls.__name__, **row._asdict()}
-            for cls in RECORDS[record_type.upper()]
-            for row in field_rows(cls)
-        ],
+        [{"record": cls.__name__, **row._asdict()} for cls in classes for row in field_rows(cls)],
         "The record has no fields.",
     )
 

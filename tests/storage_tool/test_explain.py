@@ -34,6 +34,11 @@ def test_record_of_the_metadata_log_is_found_by_its_type_in_any_case() -> None:
     }
 
 
+def test_record_is_found_by_its_name_as_well() -> None:
+    assert explained("PartitionRecord") == explained("PARTITION_RECORD")
+    assert explained("OffsetCommitValue") == explained("1")
+
+
 def test_record_of_a_group_is_found_by_its_number_with_key_and_value() -> None:
     rows = {(row["record"], row["field"]): row for row in explained("1")}
 
