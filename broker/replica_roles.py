@@ -34,6 +34,7 @@ from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.vocabulary.directory_id import is_reserved
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import TopicId, TopicPartition
 
@@ -221,7 +222,9 @@ class ReplicaRoles:
                     partition.topic_partition,
                 )
             partition.no_log()
-            if self._log_dirs.any_offline:
+            is_replaced = not is_reserved(assigned) and self._log_dirs.by_id(assigned) is None
+            if self._log_dirs.any_offline or is_replaced:
+                # A log that is made when a directory accepts it lacks what was in the former one.
                 partition.note_made_anew()
             return
         partition.creation_begun()

@@ -17,7 +17,7 @@ from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
-from broker.replica.replica_state import DataLoss, Following, Leading, Offline
+from broker.replica.replica_state import Absent, DataLoss, Following, Leading, Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED
@@ -362,6 +362,20 @@ async def test_last_replica_in_sync_that_is_made_anew_must_not_lead_but_its_own_
     assert story.sender.told[0] == here
     await until(lambda: bool(list(empty.log_dir.path.glob("orders-0.*-delete"))))
     assert not (story.host.dirs[1].path / "orders-0").exists()
+
+
+async def test_last_replica_in_sync_of_a_replaced_disk_is_not_forgotten_while_all_are_cordoned(
+    story: Story,
+) -> None:
+    story.cordon(True)
+    story.metadata.apply(
+        *(feature(), broker(1, *story.host.directories), broker(2, OTHER), topic()),
+        partition_record((1, 2), (directory_id(99), OTHER)),
+        change(isr=(1,)),
+    )
+
+    assert isinstance(story.replica().state, Absent)
+    assert story.replica().data_loss is DataLoss.SUSPECTED
 
 
 async def test_replica_that_was_made_anew_must_not_lead_when_its_own_directory_comes_back_either(
