@@ -1,7 +1,7 @@
 """What a figure is: one query on the tables, the meaning of its columns, and the rows it gives.
 
-A figure is SQL as DuckDB understands it. Whoever shows a figure shows the query beside it, so that
-everybody can ask the tables again and get the same. What would count the rows of a large table asks
+A figure is SQL as DuckDB understands it. A page shows the query beside the figure, so that a reader
+can ask the tables again and get the same. A query that would count the rows of a large table reads
 a table of counts instead.
 """
 

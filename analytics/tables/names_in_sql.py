@@ -1,4 +1,4 @@
-"""Names of tables as they stand in a question."""
+"""The names of the tables that a query reads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DEFINED = re.compile(r"(?:\bWITH|,)\s+([a-z_]+) AS \(")
 
 @cache
 def names_in(sql: str) -> tuple[str, ...]:
-    """Return the names of the tables that a question reads, in the order of their first use.
+    """Return the names of the tables that a query reads, in the order of their first use.
 
-    Keywords are in capitals and names are not; each table follows a FROM or a JOIN of its own.
-    DuckDB's parser says the same in two milliseconds, and a report asks sixty questions.
+    Keywords are in capitals and names are not; each table follows its own FROM or JOIN.
+    DuckDB's parser says the same in two milliseconds, and a report asks sixty queries.
     """
     defined = set(_DEFINED.findall(sql))
     return tuple(dict.fromkeys(name for name in _READ.findall(sql) if name not in defined))

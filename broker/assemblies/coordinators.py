@@ -36,12 +36,12 @@ class Coordinators:
     """The coordinators of one broker.
 
     Attributes:
-        groups: Those of groups.
+        groups: The coordinators of groups.
 
     Args:
-        config: The broker's.
-        replicas: Theirs are told of their leaders.
-        link: To the controller.
+        config: Settings of the broker.
+        replicas: Replicas of the broker; each leader of an internal topic has a coordinator.
+        link: The broker's link to the controller.
         environment: Clocks and ids.
     """
 
@@ -93,7 +93,7 @@ class Coordinators:
 
 
 class CachedTopics:
-    """Answers from the metadata that clients are told; see `broker.groups.topics.Topics`."""
+    """Answers from the metadata that clients get; see `broker.groups.topics.Topics`."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache

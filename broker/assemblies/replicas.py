@@ -172,7 +172,7 @@ class ReplicaManager:
         self._every(PRODUCER_EXPIRATION_CHECK_S, self._expire_producers)
 
     async def stop(self) -> None:
-        """Stop to follow and to create; who still waits is told that this broker leads no more."""
+        """Stop fetchers, moves and creations; refuse the batches that are still being checked."""
         for timer in self._timers:
             timer.cancel()
         self._timers = []

@@ -80,7 +80,7 @@ class CoordinatorService(Generic[C, Record]):
             shard.committed(high_watermark)
 
     def run(self, decide: Callable[[C], Decision[Record]]) -> None:
-        """Let every core decide on an event that is no request, such as a metadata change."""
+        """Let every core decide on an event other than a request, such as a metadata change."""
         for shard in self._shards.values():
             shard.run(decide)
 

@@ -168,7 +168,7 @@ class Shard(Generic[C, Record]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def run(self, decide: Callable[[C], Decision[Record]]) -> None:
-        """Let the core decide on an event that is no request; while loading, `loaded` covers it."""
+        """Let the core decide on an event other than a request; `loaded` covers it in a load."""
         if self.state is ShardState.ACTIVE:
             self._in_order(lambda: self._run(decide))
 

@@ -51,7 +51,7 @@ from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition, TopicPartition
 SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 LATEST, EARLIEST = -1, -2
-"""Timestamps that stand for the two ends of a log in ListOffsets."""
+"""Timestamps of ListOffsets that mean the two ends of a log."""
 
 logger = logging.getLogger(__name__)
 

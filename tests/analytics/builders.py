@@ -11,7 +11,7 @@ from uuid import UUID
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.log.batches import control_batch, data_batch, read_batches
+from jbodlab.metadata.log.batches import control_batch, read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.records.cluster_records import (
     BrokerEndpoint,
@@ -45,6 +45,7 @@ from jbodlab.vocabulary.ids import (
     PartitionEpoch,
     TopicId,
 )
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import image_records, write_snapshot
 
 START_MS = 1_700_000_000_000

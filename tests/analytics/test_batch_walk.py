@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from analytics.bytes.batch_walk import Stretch, Walk, walk_batches
-from jbodlab.metadata.log.batches import data_batch
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.record_batch.record_batch import read_header, stamped_head
 from tests.analytics.builders import versioned
+from tests.metadata_batches import data_batch
 
 FILE = "00000000000000000000.log"
 

@@ -8,12 +8,12 @@ import pytest
 
 from analytics.bytes.layout import Split, read_layout
 from analytics.decode.plain_rows import SourceRow
-from jbodlab.metadata.log.batches import data_batch
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.record_batch.record_batch import build_batch
 from tests.analytics.builders import LogBuilder, partition_record, register, uid, versioned
 from tests.analytics.source_rows import decode_split
+from tests.metadata_batches import data_batch
 
 DUMPED = re.compile(r"^\| offset: (\d+) CreateTime: (\d+) .*?(?:payload: (.*))?$")
 

@@ -19,7 +19,7 @@ from analytics.errors import ReplayInputError
 from analytics.store.questions import GivenTables
 from analytics.tables import catalog as t
 from analytics.tables.derived import UNKNOWN_RECORDS
-from jbodlab.metadata.log.batches import control_batch, data_batch
+from jbodlab.metadata.log.batches import control_batch
 from jbodlab.metadata.log.snapshots import snapshot_name
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import FeatureLevelRecord, NoOpRecord
@@ -39,6 +39,7 @@ from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import partition_record, uid, versioned
 from tests.analytics.source_rows import column_rows, in_order, plain_rows
+from tests.metadata_batches import data_batch
 
 SEGMENT = "00000000000000000000.log"
 NEWER = frame.encode(partition_record(uid(1)), PartitionRecord.HIGHEST_VERSION) + b"\x07"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from jbodlab.metadata.log.batches import data_batch
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.cluster.controllers_log import ControllersLog
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import write_snapshot
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from controller.metadata_dir import open_metadata_dir
-from jbodlab.metadata.log.batches import MetadataBatch, data_batch, read_batches
+from jbodlab.metadata.log.batches import MetadataBatch, read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.quorum_state import QuorumState, read_quorum_state
 from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
@@ -28,6 +28,7 @@ from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
 from tests.builders import CLUSTER_ID, named_uuid
 from tests.controller.formatted import NODE_ID, config_of, format_dir
 from tests.controller.shell import led
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import image_records, write_snapshot
 
 

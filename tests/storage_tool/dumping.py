@@ -14,13 +14,14 @@ from typing import NamedTuple
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 
 from jbodlab.cli.program import main
-from jbodlab.metadata.log.batches import control_batch, data_batch
+from jbodlab.metadata.log.batches import control_batch
 from jbodlab.metadata.records.cluster_records import BrokerFeature, RegisterControllerRecord
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.control_records import LeaderChangeMessage, Voter
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.record_batch.record_batch import CRC_OFFSET, CRC_START, HEADER_SIZE, build_batch
+from tests.metadata_batches import data_batch
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "kafka-metadata-logs"
 LOG = "00000000000000000000.log"

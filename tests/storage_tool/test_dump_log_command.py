@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata.log.batches import data_batch
 from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.frame import VersionedRecord
+from tests.metadata_batches import data_batch
 from tests.storage_tool.dumping import LOG, TIME_MS, dump, no_ops, values, write
 
 PROGRAM = [sys.executable, "-m", "jbodlab", "storage", "dump"]

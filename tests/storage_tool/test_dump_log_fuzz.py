@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata.log.batches import data_batch
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, TopicRecord
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers
+from tests.metadata_batches import data_batch
 from tests.storage_tool.dumping import (
     TIME_MS,
     compressed,

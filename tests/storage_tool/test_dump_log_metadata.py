@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata.log.batches import control_batch, data_batch
+from jbodlab.metadata.log.batches import control_batch
 from jbodlab.metadata.records.config_records import BeginTransactionRecord
 from jbodlab.metadata.records.control_records import (
     KRaftVersionRecord,
@@ -19,6 +19,7 @@ from jbodlab.metadata.records.control_records import (
 )
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.record_batch.record_batch import CONTROL, build_batch
+from tests.metadata_batches import data_batch
 from tests.storage_tool.dumping import (
     FIXTURES,
     LOG,

@@ -1,4 +1,4 @@
-"""ACLs: as by a Kafka without an authorizer, none is kept and each request is told why.
+"""ACLs: the broker keeps none and refuses each request, as Kafka without an authorizer does.
 
 Source: `kafka.server.AclApis`.
 """

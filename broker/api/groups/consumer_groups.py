@@ -99,7 +99,7 @@ def _told(told: responses.ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartb
 
 
 def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.Assignment:
-    """Return partitions by topic; a member itself is told no name."""
+    """Return partitions by topic; the response to a member has no names of topics."""
     topics: defaultdict[TopicId, list[int]] = defaultdict(list)
     for topic_id, partition in sorted(partitions):
         topics[topic_id].append(partition)

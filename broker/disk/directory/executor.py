@@ -39,7 +39,7 @@ class _DirectoryFailure(Exception):  # noqa: N818 - a message between thread and
 
 
 class _Callback:
-    """Stands in the queue of futures for a caller that is called back."""
+    """Takes the place of a future for a caller that is called back."""
 
     __slots__ = ("then",)
 

@@ -45,7 +45,7 @@ class LogDir:
 
     Attributes:
         path: As configured.
-        environment: Clocks, ids and threads for whoever works in this directory.
+        environment: Clocks, ids and threads for the work in this directory.
         directory_id: None if it was never readable, so that its id is unknown.
         disk: The disk itself.
         fs: The disk as this life of the directory may use it, in the serving queue only; refuses

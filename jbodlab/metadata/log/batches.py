@@ -8,7 +8,7 @@ Source: `org.apache.kafka.raft.internals.BatchBuilder`, `RecordsIterator`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -53,28 +53,6 @@ class MetadataBatch(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(
             (offset, item) for offset, item in self.records if isinstance(item, VersionedRecord)
         )
-
-
-def data_batch(
-    records: Sequence[VersionedRecord], *, base_offset: int, epoch: int, timestamp_ms: int
-) -> bytes:
-    """Return one batch of data records, which readers see all at once.
-
-    Raises:
-        BatchTooLargeError: the batch would have more than 8 MiB.
-        EncodeError: a record does not fit its version.
-    """
-    batch = build_batch(
-        [(None, frame.encode(record, version)) for record, version in records],
-        base_offset=base_offset,
-        leader_epoch=epoch,
-        timestamp_ms=timestamp_ms,
-    )
-    if len(batch) > MAX_BATCH_BYTES:
-        raise BatchTooLargeError(
-            f"{len(records)} records need {len(batch)} bytes, expected at most {MAX_BATCH_BYTES}"
-        )
-    return batch
 
 
 def control_batch(

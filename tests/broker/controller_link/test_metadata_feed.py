@@ -19,7 +19,6 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.log.batches import data_batch
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshots import (
@@ -42,6 +41,7 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId, Topic
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import CrampedDisk, eventually, make_log_dirs
 from tests.broker.replicas import partition_record
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import image_records
 from tests.waiting import quiet, set_forward
 

@@ -21,7 +21,7 @@ from jbodlab.controller_api.requests import (
     MetadataStreamResponse,
     Mutator,
 )
-from jbodlab.metadata.log.batches import data_batch, read_batches
+from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.snapshots import read_snapshot
 from jbodlab.metadata.records.config_records import (
     BeginTransactionRecord,
@@ -38,6 +38,7 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import format_dir
 from tests.controller.shell import Shell, SlowFlush, replayed, shell
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import image_records, write_snapshot
 from tests.waiting import turns
 

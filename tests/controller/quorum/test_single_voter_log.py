@@ -112,7 +112,7 @@ async def test_who_does_not_lead_in_the_epoch_appends_nothing(tmp_path: Path) ->
 async def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
     it = Quorum(tmp_path)
     epoch = await it.log.elect()
-    with pytest.raises(BatchTooLargeError):
+    with pytest.raises(BatchTooLargeError, match="1 records need 8388"):
         await it.log.append(epoch, [batch(1, bytes(MAX_BATCH_BYTES))])
 
     assert it.files.end_offset == it.log.high_watermark == 1

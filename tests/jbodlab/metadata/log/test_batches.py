@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jbodlab.metadata.log.batches import (
-    BatchTooLargeError,
     MetadataBatch,
     control_batch,
-    data_batch,
     read_batches,
 )
 from jbodlab.metadata.records import frame
-from jbodlab.metadata.records.config_records import ConfigRecord, NoOpRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.control_records import KRaftVersionRecord, LeaderChangeMessage, Voter
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
@@ -26,6 +24,7 @@ from jbodlab.record_batch.record_batch import CONTROL, build_batch, read_header
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import TopicId
+from tests.metadata_batches import data_batch
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "metadata_batches.txt"
 LINES = [line for line in GOLDEN.read_text().splitlines() if line and line[0] != "#"]
@@ -82,14 +81,6 @@ def test_incomplete_last_batch_is_the_end() -> None:
     assert len(list(read_batches(one + two))) == 2
     assert len(list(read_batches(one + two[:-1]))) == 1
     assert list(read_batches(b"")) == []
-
-
-def test_batch_over_8_mib_is_refused() -> None:
-    large = VersionedRecord(ConfigRecord(name="n", value="x" * 32_000), 0)
-
-    data_batch([large] * 261, base_offset=0, epoch=1, timestamp_ms=0)
-    with pytest.raises(BatchTooLargeError, match="262 records"):
-        data_batch([large] * 262, base_offset=0, epoch=1, timestamp_ms=0)
 
 
 def with_body(body: str, *, attributes: int = 0, count: int = 1) -> bytes:

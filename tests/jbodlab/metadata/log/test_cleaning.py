@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata.log.batches import data_batch
 from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshots import parse_name, snapshot_paths
 from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.frame import VersionedRecord
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import write_snapshot
 
 RECORD = VersionedRecord(ConfigRecord(name="n", value="x" * 400), 0)

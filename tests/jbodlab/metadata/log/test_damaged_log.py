@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from jbodlab.metadata.log import clean_close
-from jbodlab.metadata.log.batches import data_batch, read_batches
+from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.storage.directory.filesystem import Buffer
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.vocabulary.errors import CorruptRecordError
+from tests.metadata_batches import data_batch
 
 BATCHES = 9
 PER_SEGMENT = 3

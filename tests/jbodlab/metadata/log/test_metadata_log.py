@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jbodlab.metadata.log.batches import data_batch, read_batches
+from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.records.config_records import ConfigRecord, NoOpRecord
 from jbodlab.metadata.records.frame import VersionedRecord
@@ -19,6 +19,7 @@ from jbodlab.storage.directory.filesystem import Buffer
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import write_snapshot
 
 NO_OP = VersionedRecord(NoOpRecord(), 0)

@@ -11,7 +11,7 @@ from uuid import UUID
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.metadata.log.batches import data_batch, read_batches
+from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
 from jbodlab.metadata.log.snapshots import (
@@ -25,6 +25,7 @@ from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset, TopicId
+from tests.metadata_batches import data_batch
 from tests.snapshot_files import image_records
 
 LEVEL = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=30), 0)
