@@ -96,3 +96,7 @@ class ReplayError(JbodlabError):
 
 class AuthenticationError(JbodlabError):
     """A login failed; the text is for the log of the server, and has no secret in it."""
+
+
+class CloseConnectionError(JbodlabError):
+    """The only possible answer is the end of the connection."""

@@ -209,7 +209,8 @@ def _credentials_failed(
     request: requests.AlterUserScramCredentialsRequest, error: KafkaError
 ) -> requests.AlterUserScramCredentialsResponse:
     """Return the error for every user."""
-    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    users = dict.fromkeys(each.name for each in request.deletions)
+    users |= dict.fromkeys(each.name for each in request.upsertions)
     return requests.AlterUserScramCredentialsResponse(
         results=tuple(
             requests.AlteredUserScramCredentials(
