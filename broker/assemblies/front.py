@@ -18,6 +18,7 @@ from broker.metadata_cache import MetadataCache
 from broker.metrics import BrokerMetrics
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
+from broker.user_sessions import UserSessions
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.runtime.environment import Environment
@@ -91,6 +92,8 @@ class Front:
             )
             for listener in config.listeners
         ]
+        self.user_sessions = UserSessions(self._listeners)
+        """Follows the metadata."""
         address = metrics_address(config.values)
         metrics = BrokerMetrics(
             log_dirs=disks.log_dirs,
