@@ -17,7 +17,8 @@ from jbodlab.cli.command_line import read_properties
 from jbodlab.config import dynamic_keys, kafka_configs, key_table
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values, parse_integer
-from jbodlab.config.node_config import NodeConfig, Voter, node_config, read_values
+from jbodlab.config.listener_security import ListenerSecurity, keys_of, listener_security
+from jbodlab.config.node_config import PROTOCOLS, NodeConfig, Voter, node_config, read_values
 from jbodlab.controller_api.requests import Listener
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
@@ -34,6 +35,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
         values: All settings, for what topics may override one by one.
         controller: The controller that this broker talks to.
         listeners, advertised_listeners: Where clients are served, and the addresses they are told.
+        security: How clients log in, by the listeners where they have to.
         log_dirs: In configured order.
         metadata_log_dir: One of them, or a separate directory.
     """
@@ -45,6 +47,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
+    security: Mapping[str, ListenerSecurity]
     socket_request_max_bytes: int
     queued_max_request_bytes: int | None
     max_connections: int
@@ -87,7 +90,10 @@ def load(path: Path) -> BrokerConfig:
         ConfigError: a setting in it is wrong.
     """
     config, unknown = from_properties(read_properties(path))
+    known = set().union(*map(keys_of, config.security))
     for name in unknown:
+        if name in known:
+            continue
         logger.warning("%s", key_table.unknown_text(kafka_configs.NODE, name))
     for key in key_table.without_effect(kafka_configs.NODE, config.values.properties):
         logger.warning("configuration %s is %s", key.name, key.meaning)
@@ -121,6 +127,11 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         listeners=node.listeners,
         advertised_listeners=node.advertised_listeners,
         inter_broker_listener_name=node.inter_broker_listener_name,
+        security={
+            each.name: listener_security(values, each.name)
+            for each in node.listeners
+            if each.security_protocol != PROTOCOLS["PLAINTEXT"]
+        },
         queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
         max_connections_per_ip_overrides=_overrides(values),
         log_dirs=tuple(map(Path, node.log_dirs)),
