@@ -270,7 +270,7 @@ def _check(
             dynamic_keys.check(configs, all_brokers=not resource.resource_name)
     except ConfigError as error:
         code = ErrorCode.INVALID_CONFIG
-        if error.reason.startswith(dynamic_keys.NOT_DYNAMIC):
+        if error.reason.startswith((dynamic_keys.NOT_DYNAMIC, dynamic_keys.ONLY_PER_LISTENER)):
             code = ErrorCode.INVALID_REQUEST
         raise KafkaError(code, config_error_text(error)) from error
     if (
