@@ -17,6 +17,8 @@ from broker.limits import LAST_APPENDS_S
 from broker.metrics import BrokerMetrics
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
+from broker.telemetry.clients import TelemetryClients
+from broker.telemetry.subscriptions import Subscriptions
 from jbodlab.config import connection_keys, dynamic_keys
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.settings_image import Quotas
@@ -50,6 +52,12 @@ class Front:
         self._disks = disks
         self._link = link
         manager = replicas.manager
+        telemetry = TelemetryClients(
+            Subscriptions(lambda: link.cache.image.configs),
+            config.values.integer("telemetry.max.bytes"),
+            environment.monotonic_ms,
+            environment.new_id,
+        )
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
@@ -75,6 +83,7 @@ class Front:
                 auto_create_topics=config.auto_create_topics_enable,
                 log_dirs=lambda: disks.log_dirs.all,
                 traffic=replicas.traffic,
+                telemetry=telemetry,
             )
         )
         self._open_files = open_files
@@ -100,6 +109,7 @@ class Front:
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
             coordinator=coordinators.groups,
+            telemetry=telemetry,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

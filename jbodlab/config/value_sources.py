@@ -22,6 +22,8 @@ SOURCE_BROKER = 2
 SOURCE_ALL_BROKERS = 3
 SOURCE_STATIC = 4
 SOURCE_DEFAULT = 5
+SOURCE_BROKER_LOGGER = 6
+SOURCE_CLIENT_METRICS = 7
 SOURCE_GROUP = 8
 """Kafka's numbers."""
 
@@ -79,6 +81,37 @@ def describe_group(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[De
     return tuple(
         _of_own(key, configs, layers, SOURCE_GROUP)
         for name, key in sorted(kafka_configs.GROUP.items())
+    )
+
+
+def describe_client_metrics(configs: Mapping[str, str]) -> tuple[Described, ...]:
+    """Return all settings of a subscription to clients' metrics, by name."""
+    found = (
+        (key, [Synonym(name=name, value=configs[name], source=SOURCE_CLIENT_METRICS)])
+        if name in configs
+        else (key, [])
+        for name, key in sorted(kafka_configs.CLIENT_METRICS.items())
+    )
+    return tuple(
+        _described(key, synonyms, configs.get(key.name, key.default), is_read_only=False)
+        for key, synonyms in found
+    )
+
+
+def describe_loggers(levels: Mapping[str, str]) -> tuple[Described, ...]:
+    """Return the levels of a broker's loggers, by name."""
+    return tuple(
+        Described(
+            name=name,
+            value=level,
+            source=SOURCE_BROKER_LOGGER,
+            is_read_only=False,
+            is_sensitive=False,
+            config_type=Kind.UNKNOWN.value,
+            documentation="",
+            synonyms=(),
+        )
+        for name, level in sorted(levels.items())
     )
 
 

@@ -23,7 +23,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Change = tuple[int, str, str | None]
 
@@ -212,13 +212,34 @@ def test_what_does_not_exist_has_no_configs() -> None:
     controller = cluster()
     assert refusal(controller, TOPIC, "bar", (SET, "segment.ms", "1"))[0] == 3
     for kind, said in (
-        (8, "broker loggers are not supported"),
-        (16, "client metrics are not supported"),
-        (99, "unknown resource type 99"),
+        (8, "Unknown resource type 8"),
+        (99, "Unknown resource type 99"),
     ):
         assert refusal(controller, kind, "1", (SET, "a", "1")) == (42, said)
     change = resource(TOPIC, "foo", (SET, "segment.ms", "1"))
     assert [each.error_code for each in alter(controller, change, change)] == [42]
+
+
+def test_subscriptions_to_client_metrics_are_records_until_their_last_setting_goes() -> None:
+    controller = cluster()
+    altered(controller, CLIENT_METRICS, "s", (SET, "interval.ms", "1000"), (SET, "metrics", "*"))
+    assert configs(controller, CLIENT_METRICS, "s") == {"interval.ms": "1000", "metrics": "*"}
+    altered(controller, CLIENT_METRICS, "s", (DELETE, "interval.ms", None))
+    altered(controller, CLIENT_METRICS, "s", (DELETE, "metrics", None))
+    assert (CLIENT_METRICS, "s") not in controller.state.image.configs.resources
+
+    for name, change, code, said in (
+        ("", (SET, "interval.ms", "1000"), 42, "Subscription name can't be empty"),
+        ("s", (SET, "nope", "1"), 42, "Unknown client metrics configuration: nope"),
+        ("s", (SET, "interval.ms", "99"), 42, "interval must be between 100 and 3600000"),
+        ("s", (SET, "interval.ms", "x"), 40, "Not a number of type INT"),
+        ("s", (SET, "match", "client_id=["), 40, "Illegal client matching pattern: client_id=["),
+        ("s", (SET, "match", "foo=bar"), 40, "Illegal client matching pattern"),
+        ("s", (SET, "match", "client_id"), 40, "Illegal client matching pattern"),
+        ("s", (APPEND, "metrics", "x"), 40, "Can't APPEND to key metrics"),
+    ):
+        found, text = refusal(controller, CLIENT_METRICS, name, change)
+        assert (found, said in text) == (code, True), text
 
 
 def test_replacing_deletes_what_is_not_named() -> None:
