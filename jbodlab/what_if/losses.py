@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
@@ -24,6 +24,8 @@ PAIRS_MAX = 10
 COUNTS = ("last_copies", "leaderless", "below_min_isr", "unclean", "leaders_moved")
 """What is counted of a loss, the worst first."""
 
+_COUNT_BITS = 32
+_COUNT_MASK = 2**_COUNT_BITS - 1
 _Counts = tuple[int, int, int, int, int]
 Pair = tuple[int, int]
 _Key = TypeVar("_Key")
@@ -76,21 +78,35 @@ class Loss:
 
     def add(self, partition: Partition, places: Sequence[int], found: Effect) -> None:
         """Count one partition with the lost replicas at places."""
+        leader, _, moves_leader, leaderless, below_min_isr, last_copy, unclean = found
         self.replicas += len(places)
-        self.last_copies += found.last_copy
-        self.leaderless += found.leaderless
-        self.below_min_isr += found.below_min_isr
-        self.unclean += found.unclean
-        if found.moves_leader:
+        self.last_copies += last_copy
+        self.leaderless += leaderless
+        self.below_min_isr += below_min_isr
+        self.unclean += unclean
+        if moves_leader:
             self.leaders_moved += 1
-            self.moved_to[partition.replicas[found.leader]] += 1
-        if not partition.sizes:
+            self.moved_to[partition.replicas[leader]] += 1
+        sizes = partition.sizes
+        if not sizes:
             self.held_bytes = self.copy_bytes = None
         elif self.held_bytes is not None and self.copy_bytes is not None:
-            size = sum(partition.sizes[place] for place in places)
-            self.held_bytes += size
-            if found.leader != NOBODY:
-                self.copy_bytes += size
+            for place in places:
+                self.held_bytes += sizes[place]
+                if leader != NOBODY:
+                    self.copy_bytes += sizes[place]
+
+    def include(self, other: Loss) -> None:
+        """Count all that another loss counts, of other replicas of the same broker."""
+        self.replicas += other.replicas
+        self.last_copies += other.last_copies
+        self.leaderless += other.leaderless
+        self.below_min_isr += other.below_min_isr
+        self.unclean += other.unclean
+        self.leaders_moved += other.leaders_moved
+        self.moved_to += other.moved_to
+        self.held_bytes = _total(self.held_bytes, other.held_bytes)
+        self.copy_bytes = _total(self.copy_bytes, other.copy_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +130,22 @@ class Effects:
     """The effects of losses; each is asked for once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Kind, tuple[int, ...]], Effect] = {}
+        self._known: dict[Kind, dict[tuple[int, ...], Effect]] = {}
+
+    def of_kind(self, kind: Kind) -> dict[tuple[int, ...], Effect]:
+        """Return what is known of a kind, by the places that are lost."""
+        known = self._known.get(kind)
+        if known is None:
+            known = {(place,): effect(kind, (place,)) for place in range(kind.replicas)}
+            self._known[kind] = known
+        return known
 
     def of(self, kind: Kind, lost: tuple[int, ...]) -> Effect:
         """Return what the loss of the replicas at places does to a partition of a kind."""
-        key = (kind, lost)
-        found = self._known.get(key)
+        known = self.of_kind(kind)
+        found = known.get(lost)
         if found is None:
-            found = self._known[key] = effect(kind, lost)
+            found = known[lost] = effect(kind, lost)
         return found
 
 
@@ -135,6 +159,7 @@ def losses(cluster: Cluster, pairs_max: int = PAIRS_MAX) -> Losses:
     counting = _Counting(cluster)
     for partition in cluster.partitions:
         counting.take(partition)
+    counting.finish()
     return Losses(
         directories=_worst_first(counting.directories),
         brokers=_worst_first(counting.brokers),
@@ -159,86 +184,117 @@ def holders(cluster: Cluster, partition: Partition) -> list[Sequence[int]]:
 
 
 class _Counting:
+    """Counts by cells: a directory, or what a broker has in none that is known and online."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._effects = Effects()
-        rack = {one.broker: one.rack for one in cluster.brokers.values()}
-        self._rack = rack
-        self.brokers = {
-            broker: Loss(name=f"broker-{broker}", racks=_named(rack[broker]))
-            for broker in cluster.brokers
-        }
-        self.directories = {
-            number: Loss(
-                name=one.name,
-                racks=_named(rack[one.broker]),
-                takes_broker=cluster.takes_broker(number),
-            )
-            for number, one in enumerate(cluster.directories)
-            if one.is_online
-        }
-        for number, loss in self.directories.items():
-            one = cluster.directories[number]
-            self.brokers[one.broker].undescribed += one.undescribed
-            loss.undescribed = one.undescribed
-        for number, loss in self.directories.items():
-            if loss.takes_broker:
-                broker = cluster.directories[number].broker
-                loss.undescribed = self.brokers[broker].undescribed
-        self.racks = {
-            name: Loss(
-                name=f"rack {name}",
-                racks=(name,),
-                undescribed=sum(self.brokers[broker].undescribed for broker in brokers),
-            )
-            for name, brokers in cluster.racks.items()
-        }
-        self.differences: dict[Pair, list[int]] = {}
-        """For pairs with partitions in both: what differs from the sum, in the order of COUNTS."""
-        self._differences: dict[tuple[Kind, int, int], list[tuple[int, int]] | None] = {}
+        self._rack = {one.broker: one.rack for one in cluster.brokers.values()}
+        self._cells: dict[int, Loss] = {}
+        self._by_cells: dict[Pair, int] = {}
+        self._by_kind: dict[Kind, list[tuple[int, int, int]]] = {}
+        self.racks = {name: Loss(name=f"rack {name}", racks=(name,)) for name in cluster.racks}
+        self.brokers: dict[int, Loss] = {}
+        self.directories: dict[int, Loss] = {}
+        self.differences: dict[Pair, int] = {}
+        """For pairs with partitions in both: what differs from the sum of both, packed."""
 
     def take(self, partition: Partition) -> None:
         """Count one partition for everything that holds a replica of it."""
-        cluster, effects = self._cluster, self._effects
-        kind = cluster.kind(partition)
-        held = holders(cluster, partition)
-        by_rack: dict[str, list[int]] = {}
-        for place, broker in enumerate(partition.replicas):
-            if broker not in self.brokers:
+        kind = self._cluster.kind(partition)
+        known = self._effects.of_kind(kind)
+        cells = [
+            self._cell(broker, own)
+            for broker, own in zip(partition.replicas, partition.directories, strict=True)
+        ]
+        for place, cell in enumerate(cells):
+            if cell is None:
                 continue
-            found = effects.of(kind, (place,))
-            self.brokers[broker].add(partition, (place,), found)
-            for number in held[place]:
-                self.directories[number].add(partition, (place,), found)
-            rack = self._rack[broker]
-            if rack is not None:
-                by_rack.setdefault(rack, []).append(place)
-        for rack, places in by_rack.items():
-            self.racks[rack].add(partition, places, effects.of(kind, tuple(places)))
-        for one, other in combinations(range(len(held)), 2):
-            difference = self._difference(kind, one, other)
-            if difference is None:
+            loss = self._cells.get(cell)
+            if loss is None:
+                loss = self._cells[cell] = Loss(name="")
+            loss.add(partition, (place,), known[place,])
+        if self.racks:
+            self._take_racks(partition, kind)
+        for one, other, difference in self._differences(kind):
+            first, second = cells[one], cells[other]
+            if first is None or second is None:
                 continue
-            for first in held[one]:
-                for second in held[other]:
-                    pair = (first, second) if first < second else (second, first)
-                    sums = self.differences.setdefault(pair, [0, 0, 0, 0, 0])
-                    for at, value in difference:
-                        sums[at] += value
+            pair = (first, second) if first < second else (second, first)
+            self._by_cells[pair] = self._by_cells.get(pair, 0) + difference
 
-    def _difference(self, kind: Kind, one: int, other: int) -> list[tuple[int, int]] | None:
-        key = (kind, one, other)
-        if key not in self._differences:
-            both = _counts(self._effects.of(kind, (one, other)))
-            first = _counts(self._effects.of(kind, (one,)))
-            second = _counts(self._effects.of(kind, (other,)))
-            values = [
-                (at, value)
-                for at in range(len(COUNTS))
-                if (value := both[at] - first[at] - second[at])
-            ]
-            self._differences[key] = values or None
-        return self._differences[key]
+    def finish(self) -> None:
+        """Make the losses of what was counted by cells."""
+        cluster = self._cluster
+        for broker in cluster.brokers:
+            loss = Loss(name=f"broker-{broker}", racks=_named(self._rack[broker]))
+            for cell in (*cluster.online[broker], _elsewhere(broker)):
+                loss.include(self._cells.get(cell, Loss(name="")))
+            self.brokers[broker] = loss
+        for directory in cluster.directories:
+            self.brokers[directory.broker].undescribed += directory.undescribed
+        for number, one in enumerate(cluster.directories):
+            if one.is_online:
+                own = replace(self._cells.get(number, Loss(name="")), undescribed=one.undescribed)
+                takes_broker = number in cluster.stoppers[one.broker]
+                self.directories[number] = replace(
+                    self.brokers[one.broker] if takes_broker else own,
+                    name=one.name,
+                    racks=_named(self._rack[one.broker]),
+                    takes_broker=takes_broker,
+                )
+        for name, brokers in cluster.racks.items():
+            self.racks[name].undescribed = sum(self.brokers[one].undescribed for one in brokers)
+        for (one_cell, other_cell), difference in self._by_cells.items():
+            for first in self._holders(one_cell):
+                for second in self._holders(other_cell):
+                    pair = (first, second) if first < second else (second, first)
+                    self.differences[pair] = self.differences.get(pair, 0) + difference
+
+    def _take_racks(self, partition: Partition, kind: Kind) -> None:
+        by_rack: dict[str, tuple[int, ...]] = {}
+        for place, broker in enumerate(partition.replicas):
+            rack = self._rack.get(broker)
+            if rack is not None:
+                by_rack[rack] = (*by_rack.get(rack, ()), place)
+        for rack, places in by_rack.items():
+            self.racks[rack].add(partition, places, self._effects.of(kind, places))
+
+    def _cell(self, broker: int, own: int) -> int | None:
+        if broker not in self._rack:
+            return None
+        if own == ANYWHERE or not self._cluster.directories[own].is_online:
+            return _elsewhere(broker)
+        return own
+
+    def _holders(self, cell: int) -> Sequence[int]:
+        if cell < 0:
+            return self._cluster.stoppers[_broker_of(cell)]
+        stoppers = self._cluster.stoppers[self._cluster.directories[cell].broker]
+        return stoppers if cell in stoppers else [cell, *stoppers]
+
+    def _differences(self, kind: Kind) -> list[tuple[int, int, int]]:
+        """Return by how much the loss of two places differs from the sum of both losses."""
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = self._by_kind[kind] = []
+            for one, other in combinations(range(kind.replicas), 2):
+                both, first, second = (
+                    _packed(_counts(self._effects.of(kind, places)))
+                    for places in ((one, other), (one,), (other,))
+                )
+                if both != first + second:
+                    found.append((one, other, both - first - second))
+        return found
+
+
+def _elsewhere(broker: int) -> int:
+    """Return the cell of the replicas of a broker that are in no online directory."""
+    return -1 - broker
+
+
+def _broker_of(cell: int) -> int:
+    return -1 - cell
 
 
 def _counts(found: Effect) -> _Counts:
@@ -262,34 +318,50 @@ def _worst_first(found: Mapping[_Key, Loss]) -> dict[_Key, Loss]:
     return dict(sorted(found.items(), key=rank))
 
 
+def _packed(counts: _Counts) -> int:
+    """Return counts as one number: sums, differences and the order are those of the counts."""
+    packed = 0
+    for count in counts:
+        packed = (packed << _COUNT_BITS) + count
+    return packed
+
+
+def _unpacked(packed: int) -> _Counts:
+    a, b, c, d, e = (
+        packed >> _COUNT_BITS * at & _COUNT_MASK for at in range(len(COUNTS) - 1, -1, -1)
+    )
+    return a, b, c, d, e
+
+
 def _pairs(cluster: Cluster, counting: _Counting, pairs_max: int) -> Iterator[tuple[Pair, Loss]]:
     """Yield the worst pairs of directories of different brokers, the worst first."""
-    single = {number: loss.counts for number, loss in counting.directories.items()}
+    single = {number: _packed(loss.counts) for number, loss in counting.directories.items()}
     broker = {number: cluster.directories[number].broker for number in single}
-    worst: list[tuple[_Counts, Pair]] = []
-
-    def consider(counts: _Counts, pair: Pair) -> None:
-        entry = (counts, (-pair[0], -pair[1]))
-        if len(worst) < pairs_max:
-            heapq.heappush(worst, entry)
-        elif entry > worst[0]:
-            heapq.heapreplace(worst, entry)
-
-    for pair, difference in counting.differences.items():
-        consider(_sum(single[pair[0]], single[pair[1]], difference), pair)
+    both = (
+        (single[pair[0]] + single[pair[1]] + difference, (-pair[0], -pair[1]))
+        for pair, difference in counting.differences.items()
+    )
+    worst = heapq.nlargest(pairs_max, both)
+    heapq.heapify(worst)
     ranked = sorted(single, key=lambda number: single[number], reverse=True)
     for at, one in enumerate(ranked):
         for other in ranked[at + 1 :]:
-            counts = _sum(single[one], single[other])
+            packed = single[one] + single[other]
             # The pairs that follow are no worse than this one.
-            if len(worst) == pairs_max and counts < worst[0][0]:
+            if len(worst) == pairs_max and packed < worst[0][0]:
                 break
             pair = (min(one, other), max(one, other))
-            if broker[one] != broker[other] and pair not in counting.differences:
-                consider(counts, pair)
-    for counts, (one, other) in sorted(worst, reverse=True):
+            if broker[one] == broker[other] or pair in counting.differences:
+                continue
+            entry = (packed, (-pair[0], -pair[1]))
+            if len(worst) < pairs_max:
+                heapq.heappush(worst, entry)
+            else:
+                heapq.heappushpop(worst, entry)
+    for packed, (first, second) in sorted(worst, reverse=True):
+        counts = _unpacked(packed)
         if any(counts[:4]):
-            yield (-one, -other), _pair(counting, (-one, -other), counts)
+            yield (-first, -second), _pair(counting, (-first, -second), counts)
 
 
 def _pair(counting: _Counting, pair: Pair, counts: _Counts) -> Loss:
@@ -307,11 +379,6 @@ def _pair(counting: _Counting, pair: Pair, counts: _Counts) -> Loss:
         unclean=counts[3],
         leaders_moved=counts[4],
     )
-
-
-def _sum(one: _Counts, other: _Counts, difference: Sequence[int] = (0, 0, 0, 0, 0)) -> _Counts:
-    a, b, c, d, e = (x + y + z for x, y, z in zip(one, other, difference, strict=True))
-    return a, b, c, d, e
 
 
 def _total(one: int | None, other: int | None) -> int | None:
