@@ -16,7 +16,8 @@ from jbodlab.cli.command_line import read_properties
 from jbodlab.config import connection_keys, dynamic_keys, kafka_configs, key_table
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
-from jbodlab.config.node_config import NodeConfig, Voter, node_config, read_values
+from jbodlab.config.listener_security import ListenerSecurity, keys_of, listener_security
+from jbodlab.config.node_config import PROTOCOLS, NodeConfig, Voter, node_config, read_values
 from jbodlab.controller_api.requests import Listener
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
@@ -33,6 +34,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
         values: All settings, for what topics may override one by one.
         controller: The controller that this broker talks to.
         listeners, advertised_listeners: Where clients are served, and the addresses they are told.
+        security: How clients log in, by the listeners where they have to.
         log_dirs: In configured order.
         metadata_log_dir: One of them, or a separate directory.
     """
@@ -44,6 +46,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
+    security: Mapping[str, ListenerSecurity]
     socket_request_max_bytes: int
     queued_max_request_bytes: int | None
     connections_max_idle_ms: int
@@ -83,7 +86,10 @@ def load(path: Path) -> BrokerConfig:
         ConfigError: a setting in it is wrong.
     """
     config, unknown = from_properties(read_properties(path))
+    known = set().union(*map(keys_of, config.security))
     for name in unknown:
+        if name in known:
+            continue
         logger.warning("%s", key_table.unknown_text(kafka_configs.NODE, name))
     for key in key_table.without_effect(kafka_configs.NODE, config.values.properties):
         logger.warning("configuration %s is %s", key.name, key.meaning)
@@ -100,14 +106,19 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         ConfigError: one of them is wrong, or they are not those of a broker.
     """
     values, unknown = read_values(found)
-    of_listeners = {name: key for name in unknown if (key := dynamic_keys.key_of(name)) is not None}
-    key_table.read(of_listeners, found)
+    limits = {
+        name: key
+        for name in unknown
+        if name.endswith(f".{connection_keys.TOTAL}")
+        and (key := dynamic_keys.key_of(name)) is not None
+    }
+    key_table.read(limits, found)
     node = node_config(values)
     if node.roles != BROKER_ROLES:
         raise ConfigError("process.roles", ",".join(sorted(node.roles)), "must contain broker")
     config = _config(values, node)
     _check(config)
-    return config, [name for name in unknown if name not in of_listeners]
+    return config, [name for name in unknown if name not in limits]
 
 
 def _config(values: Values, node: NodeConfig) -> BrokerConfig:
@@ -119,6 +130,11 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         listeners=node.listeners,
         advertised_listeners=node.advertised_listeners,
         inter_broker_listener_name=node.inter_broker_listener_name,
+        security={
+            each.name: listener_security(values, each.name)
+            for each in node.listeners
+            if each.security_protocol != PROTOCOLS["PLAINTEXT"]
+        },
         queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
         log_dirs=tuple(map(Path, node.log_dirs)),
         metadata_log_dir=Path(node.metadata_log_dir),

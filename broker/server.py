@@ -185,6 +185,7 @@ class BrokerServer:
             listeners_after_clients=[
                 self._coordinators.groups,
                 self._front.produce_forwarder,
+                self._front.user_sessions,
                 replicas.reports,
                 link.registration,
             ],

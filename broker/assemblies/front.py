@@ -14,22 +14,27 @@ from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
 from broker.limits import LAST_APPENDS_S
+from broker.metadata_cache import MetadataCache
 from broker.metrics import BrokerMetrics
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
 from broker.telemetry.clients import TelemetryClients
 from broker.telemetry.subscriptions import Subscriptions
+from broker.user_sessions import UserSessions
 from jbodlab.config import connection_keys, dynamic_keys
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
+from jbodlab.security.scram import Decoys, ScramCredential, ScramMechanism
+from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
 
 APPENDS_LOOK_S = 0.005
+DECOY_SECRET_BYTES = 32
 
 
 class Front:
@@ -90,10 +95,17 @@ class Front:
         self._bounds = _bounds(config, open_files, environment, lambda: link.cache.image.quotas)
         self._listeners = [
             Listener(
-                listener.name, listener.host, listener.port, self._apis.dispatcher, self._bounds
+                listener.name,
+                listener.host,
+                listener.port,
+                self._apis.dispatcher,
+                self._bounds,
+                _sasl(config, listener.name, link.cache, environment),
             )
             for listener in config.listeners
         ]
+        self.user_sessions = UserSessions(self._listeners)
+        """Follows the metadata."""
         address = metrics_address(config.values)
         metrics = BrokerMetrics(
             log_dirs=disks.log_dirs,
@@ -195,4 +207,34 @@ def _limits(config: BrokerConfig, open_files: OpenFiles, values: Values) -> Conn
         protected_listener=(
             config.inter_broker_listener_name if len(config.listeners) > 1 else None
         ),
+    )
+
+
+def _sasl(
+    config: BrokerConfig, listener: str, cache: MetadataCache, environment: Environment
+) -> SaslSettings | None:
+    security = config.security.get(listener)
+    if security is None:
+        return None
+
+    def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        found = cache.image.security.scram.get((user, mechanism))
+        if found is None:
+            return None
+        return ScramCredential(
+            salt=found.salt,
+            stored_key=found.stored_key,
+            server_key=found.server_key,
+            iterations=found.iterations,
+        )
+
+    return SaslSettings(
+        mechanisms=security.mechanisms,
+        passwords=security.passwords,
+        find=find,
+        decoys=Decoys(secret=environment.random_bytes(DECOY_SECRET_BYTES)),
+        random_bytes=environment.random_bytes,
+        session_s=security.session_ms / 1000,
+        failure_delay_s=security.failure_delay_ms / 1000,
+        max_receive_bytes=security.max_receive_bytes,
     )
