@@ -106,14 +106,19 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         ConfigError: one of them is wrong, or they are not those of a broker.
     """
     values, unknown = read_values(found)
-    of_listeners = {name: key for name in unknown if (key := dynamic_keys.key_of(name)) is not None}
-    key_table.read(of_listeners, found)
+    limits = {
+        name: key
+        for name in unknown
+        if name.endswith(f".{connection_keys.TOTAL}")
+        and (key := dynamic_keys.key_of(name)) is not None
+    }
+    key_table.read(limits, found)
     node = node_config(values)
     if node.roles != BROKER_ROLES:
         raise ConfigError("process.roles", ",".join(sorted(node.roles)), "must contain broker")
     config = _config(values, node)
     _check(config)
-    return config, [name for name in unknown if name not in of_listeners]
+    return config, [name for name in unknown if name not in limits]
 
 
 def _config(values: Values, node: NodeConfig) -> BrokerConfig:

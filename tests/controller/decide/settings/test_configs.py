@@ -166,6 +166,8 @@ def test_wrong_topic_configs_are_refused_by_name(
         ("1", (SET, "ssl.keystore.type", "JKS"), 42, "only per-listener using the listener prefix"),
         ("", (SET, "sasl.jaas.config", "x"), 42, "broker id must be specified: [sasl.jaas"),
         ("", (SET, "listener.name.x.ssl.keystore.type", "JKS"), 42, "broker id must be specified"),
+        ("1", (SET, "sasl.enabled.mechanisms", "PLAIN"), 42, "dynamically: [sasl.enabled"),
+        ("1", (SET, "listener.name.x.plain.sasl.jaas.config", "y"), 42, "dynamically: [listener."),
         ("", (SET, "max.connections", "0"), 40, "must be at least 1"),
         ("1", (SET, "listener.name.x.max.connections", "many"), 40, "expected an integer"),
         ("1", (SET, "max.connections.per.ip.overrides", "host:1"), 40, "ADDRESS:NUMBER"),
