@@ -9,17 +9,33 @@ from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.coordination.coordinator_service import CoordinatorService
 from broker.coordination.internal_topics import internal_topic
-from broker.coordination.shard import ShardContext
+from broker.coordination.shard import Shard, ShardContext
 from broker.groups.group_core import APPEND_ERRORS, GroupCore
 from broker.metadata_cache import MetadataCache
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.transaction_markers.marker_sender import MarkerSender
+from broker.transactions.decision import MarkersDue
+from broker.transactions.settings import TransactionSettings
+from broker.transactions.transaction_core import APPEND_ERRORS as TRANSACTION_APPEND_ERRORS
+from broker.transactions.transaction_core import COMMIT_TIMEOUT_MS, TransactionCore
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.group_records import records
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.config_records import GROUP_RESOURCE
+from jbodlab.metadata.records.features import TRANSACTION_VERSION
 from jbodlab.runtime.environment import Environment
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
+from jbodlab.transaction_records import records as transaction_records
+from jbodlab.transaction_records.records import TransactionRecord
+from jbodlab.vocabulary import ids
+from jbodlab.vocabulary.ids import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicId,
+    TopicPartition,
+)
 
 
 class GroupCoordinator(CoordinatorService[GroupCore, GroupRecord]):
@@ -32,11 +48,68 @@ class GroupCoordinator(CoordinatorService[GroupCore, GroupRecord]):
             self.run(lambda core: core.topics_deleted(names))
 
 
+class TransactionCoordinator(CoordinatorService[TransactionCore, TransactionRecord]):
+    """The transaction coordinators of one broker, and the markers that they have written.
+
+    Args:
+        registry: The replicas of this broker.
+        cache: The metadata that clients get.
+        settings: Of the broker.
+        environment: Clocks and threads.
+
+    Attributes:
+        markers: On their way to the leaders of partitions.
+    """
+
+    def __init__(
+        self,
+        registry: ReplicaRegistry,
+        cache: MetadataCache,
+        settings: TransactionSettings,
+        environment: Environment,
+    ) -> None:
+        self.markers = MarkerSender(cache)
+        context = ShardContext(
+            new_core=lambda: TransactionCore(settings, lambda: _transaction_version(cache)),
+            codec=transaction_records,
+            append_errors=TRANSACTION_APPEND_ERRORS,
+            wall_ms=environment.wall_ms,
+            commit_timeout_ms=lambda: COMMIT_TIMEOUT_MS,
+            threads=environment.threads,
+            bring_about=self._send_markers,
+        )
+        super().__init__(TRANSACTION_STATE_TOPIC, registry, cache, context)
+        self._wall_ms = environment.wall_ms
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Bring markers to those who lead now."""
+        self.markers.metadata_changed()
+
+    def leadership_ended(self, partition: Partition) -> None:
+        """End a coordinator; the next one has its markers written anew."""
+        super().leadership_ended(partition)
+        self.markers.coordinator_ended(partition.topic_partition.partition)
+
+    def _send_markers(
+        self, shard: Shard[TransactionCore, TransactionRecord], due: MarkersDue
+    ) -> None:
+        def written(due: MarkersDue, partitions: tuple[TopicPartition, ...]) -> None:
+            shard.run(lambda core: core.markers_written(due, partitions, self._wall_ms()))
+
+        index = shard.partition.topic_partition.partition
+        self.markers.send(index, shard.leader_epoch, due, written)
+
+
+def _transaction_version(cache: MetadataCache) -> int:
+    return cache.image.features.levels.get(TRANSACTION_VERSION, 0)
+
+
 class Coordinators:
     """The coordinators of one broker.
 
     Attributes:
         groups: The coordinators of groups.
+        transactions: The coordinators of transactions.
 
     Args:
         config: Settings of the broker.
@@ -54,6 +127,7 @@ class Coordinators:
     ) -> None:
         self._cache = link.cache
         self._settings = config.groups
+        self._transaction_settings = config.transactions
         topics = CachedTopics(link.cache)
         self.groups = GroupCoordinator(
             GROUP_METADATA_TOPIC,
@@ -71,22 +145,43 @@ class Coordinators:
             ),
         )
         replicas.manager.leaderships[GROUP_METADATA_TOPIC] = self.groups
+        self.transactions = TransactionCoordinator(
+            replicas.registry, link.cache, config.transactions, environment
+        )
+        replicas.manager.leaderships[TRANSACTION_STATE_TOPIC] = self.transactions
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Answer everybody who waits; coordinators end with the leadership of replicas anyway."""
         self.groups.stop()
+        self.transactions.stop()
+        await self.transactions.markers.close()
 
     def internal_topic(self, name: str) -> NewTopic | None:
         """Return how a topic of the brokers' own is to be created; None for one not used."""
-        if name != GROUP_METADATA_TOPIC:
-            return None
-        return internal_topic(
-            name,
-            num_partitions=self._settings.offsets_topic_num_partitions,
-            replication_factor=self._settings.offsets_topic_replication_factor,
-            segment_bytes=self._settings.offsets_topic_segment_bytes,
-            registered_brokers=len(self._cache.image.cluster.brokers),
-        )
+        registered = len(self._cache.image.cluster.brokers)
+        match name:
+            case ids.GROUP_METADATA_TOPIC:
+                return internal_topic(
+                    name,
+                    num_partitions=self._settings.offsets_topic_num_partitions,
+                    replication_factor=self._settings.offsets_topic_replication_factor,
+                    segment_bytes=self._settings.offsets_topic_segment_bytes,
+                    registered_brokers=registered,
+                )
+            case ids.TRANSACTION_STATE_TOPIC:
+                settings = self._transaction_settings
+                return internal_topic(
+                    name,
+                    num_partitions=settings.transaction_state_log_num_partitions,
+                    replication_factor=settings.transaction_state_log_replication_factor,
+                    segment_bytes=settings.transaction_state_log_segment_bytes,
+                    registered_brokers=registered,
+                    min_isr=settings.transaction_state_log_min_isr,
+                    compression="uncompressed",
+                    extra=(("unclean.leader.election.enable", "false"),),
+                )
+            case _:
+                return None
 
     def _configs_of(self, group_id: str) -> Mapping[str, str]:
         return self._cache.image.configs.resource(GROUP_RESOURCE, group_id)

@@ -89,6 +89,7 @@ class Node:
                 delete_records=manager.delete_records,
                 describe_log_dirs=manager.describe_log_dirs,
                 groups=None,  # type: ignore[arg-type]  # no request here needs one
+                transactions=None,  # type: ignore[arg-type]
                 controller=None,  # type: ignore[arg-type]
                 revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),
