@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from broker.assemblies.controller_link import ControllerLink
@@ -12,6 +13,7 @@ from broker.coordination.internal_topics import internal_topic
 from broker.coordination.shard import ShardContext
 from broker.groups.group_core import APPEND_ERRORS, GroupCore
 from broker.metadata_cache import MetadataCache
+from broker.produce.marker_appends import MarkerAppends
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.group_records import records
 from jbodlab.group_records.records import GroupRecord
@@ -37,6 +39,7 @@ class Coordinators:
 
     Attributes:
         groups: The coordinators of groups.
+        markers: Ends transactions in the partitions that this broker leads.
 
     Args:
         config: Settings of the broker.
@@ -71,6 +74,9 @@ class Coordinators:
             ),
         )
         replicas.manager.leaderships[GROUP_METADATA_TOPIC] = self.groups
+        self.markers = MarkerAppends(
+            replicas.registry, self.groups, asyncio.get_running_loop(), environment.wall_ms
+        )
 
     def stop(self) -> None:
         """Answer everybody who waits; coordinators end with the leadership of replicas anyway."""

@@ -94,6 +94,16 @@ class CoordinatorService(Generic[C, Record]):
         """
         return self._shard_of(key).submit(request)
 
+    def replica_of(self, key: str) -> Partition:
+        """Return the replica that the coordinator of a key writes to.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
+        """
+        shard = self._shard_of(key)
+        shard.check_active()
+        return shard.partition
+
     def end_transaction(
         self, partition: int, producer: Producer, marker: Marker, *, bumps_epoch: bool = False
     ) -> asyncio.Future[None]:

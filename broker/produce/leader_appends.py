@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from broker.coordination.core import Producer
 from broker.produce.batch_checks import CheckedBatch
-from broker.produce.transaction_admission import admission
+from broker.produce.transaction_admission import known_from
 from broker.replica import refusals
 from broker.replica.client_requests import AppendResult
 from broker.replica.leader_state import LeaderState
@@ -105,7 +105,9 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
     header, limits = read_header(data), partition.settings.limits
     leader, log = partition.leader_log()
     check_append(partition, leader, ALL_REPLICAS, header)
-    if header.is_transactional and admission(leader, log, header) is None:
+    if header.is_transactional and (
+        known_from(leader, log, header.producer_id, header.producer_epoch) is None
+    ):
         raise KafkaError(
             ErrorCode.TRANSACTION_ABORTABLE,
             f"{partition.topic_partition} is not in the transaction of producer "

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 from broker.limits import CONCURRENT_RETRY_MAX_S, CONCURRENT_RETRY_S
 from broker.replica.client_requests import Transaction
 from broker.replica.leader_state import LeaderState
+from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.transaction_guards import Guard
 from jbodlab.record_batch.record_batch import BatchHeader
@@ -105,6 +106,33 @@ class TransactionAdmission:
         else:
             guard.waiting.append(partial(answered, guard))
 
+    def admitted(self, partition: Partition, part: Part) -> asyncio.Future[None]:
+        """Return a future of when a batch of a transaction may be appended by this broker itself.
+
+        Returns:
+            Its error is a `KafkaError`, as `admission` and `refusal` say.
+
+        Raises:
+            KafkaError: the same, or the replica does not lead.
+        """
+        future: asyncio.Future[None] = self._loop.create_future()
+        leader, log = partition.leader_log()
+        if known_from(leader, log, part.producer_id, part.producer_epoch) is not None:
+            future.set_result(None)
+            return future
+
+        def answered(guard: Guard) -> None:
+            assert guard.answer is not None
+            if future.done():
+                return
+            if guard.answer is ErrorCode.NONE:
+                future.set_result(None)
+            else:
+                future.set_exception(refusal(guard.answer, part.transaction))
+
+        self.ask(leader, part, answered)
+        return future
+
     def _ask(self, leader: LeaderState, part: Part, guard: Guard, until_s: float) -> None:
         answer = self.coordinators.ask(part)
         answer.add_done_callback(partial(self._answered, leader, part, guard, until_s))
@@ -171,9 +199,21 @@ def admission(
         if before != open_since:
             raise _late(header)
         return before
+    return known_from(leader, log, producer_id, epoch)
+
+
+def known_from(
+    leader: LeaderState, log: PartitionLog, producer_id: int, producer_epoch: int
+) -> Admitted | None:
+    """Return whence it is known that the transaction of a producer has a partition, if it is.
+
+    Raises:
+        KafkaError: INVALID_PRODUCER_EPOCH.
+    """
+    open_since = log.producers.open_since(producer_id, producer_epoch)
     if open_since != NO_OFFSET:
         return open_since
-    guard = leader.guards.of(producer_id, epoch)
+    guard = leader.guards.of(producer_id, producer_epoch)
     return guard if guard is not None and guard.answer is ErrorCode.NONE else None
 
 

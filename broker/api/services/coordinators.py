@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from broker.groups.requests import Request
+from broker.replica.partition import Partition
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -24,6 +25,9 @@ class GroupCoordinators(Protocol):
 
     def submit(self, group_id: str, request: Request) -> asyncio.Future[Any]:
         """Ask the coordinator of a group; raises KafkaError, also in the future."""
+
+    def replica_of(self, group_id: str) -> Partition:
+        """Return the replica that a group is kept in; raises KafkaError."""
 
     def submit_each(
         self, group_ids: Iterable[str], request_for: Callable[[tuple[str, ...]], Request]
