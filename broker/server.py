@@ -186,6 +186,7 @@ class BrokerServer:
             listeners_after_clients=[
                 self._coordinators.groups,
                 self._coordinators.transactions,
+                self._coordinators.of_transactions,
                 self._front.produce_forwarder,
                 replicas.reports,
                 link.registration,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import asdict
 
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.replicas import Replicas
@@ -12,11 +15,16 @@ from broker.coordination.internal_topics import internal_topic
 from broker.coordination.shard import Shard, ShardContext
 from broker.groups.group_core import APPEND_ERRORS, GroupCore
 from broker.metadata_cache import MetadataCache
+from broker.produce.marker_appends import MarkerAppends
+from broker.produce.transaction_admission import Part
+from broker.produce.transaction_coordinators import Answers, CoordinatorsOfTransactions
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transactions.decision import MarkersDue
+from broker.transactions.requests import AddPartitions, VerifyPartitions
 from broker.transactions.settings import TransactionSettings
+from broker.transactions.transaction import EPOCH_BUMP_FROM
 from broker.transactions.transaction_core import APPEND_ERRORS as TRANSACTION_APPEND_ERRORS
 from broker.transactions.transaction_core import COMMIT_TIMEOUT_MS, TransactionCore
 from jbodlab.controller_api.requests import NewTopic
@@ -30,6 +38,7 @@ from jbodlab.runtime.environment import Environment
 from jbodlab.transaction_records import records as transaction_records
 from jbodlab.transaction_records.records import TransactionRecord
 from jbodlab.vocabulary import ids
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -56,9 +65,7 @@ class TransactionCoordinator(CoordinatorService[TransactionCore, TransactionReco
         cache: The metadata that clients get.
         settings: Of the broker.
         environment: Clocks and threads.
-
-    Attributes:
-        markers: On their way to the leaders of partitions.
+        markers: Brings markers to the leaders of partitions.
     """
 
     def __init__(
@@ -67,8 +74,9 @@ class TransactionCoordinator(CoordinatorService[TransactionCore, TransactionReco
         cache: MetadataCache,
         settings: TransactionSettings,
         environment: Environment,
+        markers: MarkerSender,
     ) -> None:
-        self.markers = MarkerSender(cache)
+        self.markers = markers
         context = ShardContext(
             new_core=lambda: TransactionCore(settings, lambda: _transaction_version(cache)),
             codec=transaction_records,
@@ -90,6 +98,29 @@ class TransactionCoordinator(CoordinatorService[TransactionCore, TransactionReco
         super().leadership_ended(partition)
         self.markers.coordinator_ended(partition.topic_partition.partition)
 
+    def answers_leader(self, parts: Sequence[Part]) -> asyncio.Future[Answers]:
+        """Say of partitions whether the transaction of one producer has them, or add them.
+
+        Raises:
+            KafkaError: as `submit`; the future gets no others either.
+        """
+        first = parts[0]
+        name = first.transaction.transactional_id
+        question = VerifyPartitions(
+            transactional_id=name,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
+            partitions=tuple(part.topic_partition for part in parts),
+        )
+        if not first.transaction.adds_partitions:
+            return self.submit(name, question)
+        request = AddPartitions(**asdict(question), transaction_version=EPOCH_BUMP_FROM)
+        return self._loop.create_task(self._added(name, request))
+
+    async def _added(self, name: str, request: AddPartitions) -> Answers:
+        await self.submit(name, request)
+        return dict.fromkeys(request.partitions, ErrorCode.NONE)
+
     def _send_markers(
         self, shard: Shard[TransactionCore, TransactionRecord], due: MarkersDue
     ) -> None:
@@ -110,6 +141,8 @@ class Coordinators:
     Attributes:
         groups: The coordinators of groups.
         transactions: The coordinators of transactions.
+        markers: Ends transactions in the partitions that this broker leads.
+        of_transactions: Asks the transaction coordinators of all brokers.
 
     Args:
         config: Settings of the broker.
@@ -145,16 +178,28 @@ class Coordinators:
             ),
         )
         replicas.manager.leaderships[GROUP_METADATA_TOPIC] = self.groups
+        self.markers = MarkerAppends(
+            replicas.registry, self.groups, asyncio.get_running_loop(), environment.wall_ms
+        )
         self.transactions = TransactionCoordinator(
-            replicas.registry, link.cache, config.transactions, environment
+            replicas.registry,
+            link.cache,
+            config.transactions,
+            environment,
+            MarkerSender(link.cache, config.node_id, self.markers),
         )
         replicas.manager.leaderships[TRANSACTION_STATE_TOPIC] = self.transactions
+        self.of_transactions = CoordinatorsOfTransactions(
+            link.cache, config.node_id, self.transactions.answers_leader
+        )
+        replicas.manager.appends.admission.coordinators = self.of_transactions
 
     async def stop(self) -> None:
         """Answer everybody who waits; coordinators end with the leadership of replicas anyway."""
         self.groups.stop()
         self.transactions.stop()
         await self.transactions.markers.close()
+        await self.of_transactions.close()
 
     def internal_topic(self, name: str) -> NewTopic | None:
         """Return how a topic of the brokers' own is to be created; None for one not used."""

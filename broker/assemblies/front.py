@@ -63,6 +63,7 @@ class Front:
                 move_requests=manager.move_requests,
                 groups=coordinators.groups,
                 transactions=coordinators.transactions,
+                markers=coordinators.markers,
                 internal_topic=coordinators.internal_topic,
                 controller=link.channel,
                 revival=disks.revival,

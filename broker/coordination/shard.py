@@ -34,11 +34,11 @@ from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
 from broker.disk.directory.executor import run_aside
 from broker.limits import RELOAD_S_MAX
-from broker.produce.leader_appends import append_own
+from broker.produce.leader_appends import append_marker, append_own
 from broker.replica.partition import Partition
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
 from jbodlab.runtime.threads import Threads
-from jbodlab.storage.log.transactions import COMMIT, Marker, build_marker
+from jbodlab.storage.log.transactions import COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch
@@ -140,8 +140,15 @@ class Shard(Generic[C, Record]):
         """
         return self._owing(lambda ticket: self._decide(request, ticket))
 
-    def end_transaction(self, producer: Producer, marker: Marker) -> asyncio.Future[None]:
+    def end_transaction(
+        self, producer: Producer, marker: Marker, *, bumps_epoch: bool = False
+    ) -> asyncio.Future[None]:
         """Append the marker that ends the transaction of a producer in this partition.
+
+        Args:
+            producer: Whose transaction ends, with its epoch from then on.
+            marker: What the coordinator says.
+            bumps_epoch: Whether each end of a transaction bumps the epoch (transaction version 2).
 
         Returns:
             A future that is done when the marker is committed; its error is a `KafkaError` after
@@ -150,7 +157,9 @@ class Shard(Generic[C, Record]):
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
         """
-        return self._owing(lambda ticket: self._end_transaction(producer, marker, ticket))
+        return self._owing(
+            lambda ticket: self._end_transaction(producer, marker, bumps_epoch, ticket)
+        )
 
     def _owing(self, step: Callable[[Ticket], None]) -> asyncio.Future[Any]:
         """Take a step for a request, and return the future of the answer that it is owed."""
@@ -265,17 +274,24 @@ class Shard(Generic[C, Record]):
             return
         self._carry_out(decision)
 
-    def _end_transaction(self, producer: Producer, marker: Marker, ticket: Ticket) -> None:
+    def _end_transaction(
+        self, producer: Producer, marker: Marker, bumps_epoch: bool, ticket: Ticket
+    ) -> None:
         if ticket not in self._owed:
             return
-        batch = build_marker(*producer, marker, timestamp_ms=self._now_ms())
         try:
-            end_offset = append_own(self.partition, batch).next_offset
+            end_offset, is_new = append_marker(
+                self.partition, producer, marker, bumps_epoch=bumps_epoch, now_ms=self._now_ms()
+            )
         except KafkaError as error:
             self._answer(ticket, self._append_error(error))
             return
-        self._core.end_transaction(producer, marker.type == COMMIT, end_offset)
-        self._wait_for(end_offset, [Answer(ticket, None)])
+        if is_new:
+            self._core.end_transaction(producer, marker.type == COMMIT, end_offset)
+        if end_offset <= self.partition.high_watermark:
+            self._answer(ticket, None)
+        else:
+            self._wait_for(end_offset, [Answer(ticket, None)])
 
     def _run(self, decide: Callable[[C], Decision[Record]]) -> None:
         self._carry_out(decide(self._core))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ import msgspec
 
 from broker.limits import MARKER_CONNECT_TIMEOUT_S, MARKER_REQUESTS_MAX, MARKERS_AT_ONCE
 from broker.metadata_cache import MetadataCache
+from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.transactions.decision import MarkersDue
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
@@ -39,9 +40,11 @@ PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 ANSWER_TIMEOUT_S = 30.0
 """Longest wait for an answer: markers are answered when all in-sync replicas have them."""
 
-VERSION_WITH_CHECK = 2
-"""The version of WriteTxnMarkers that names the transaction.version."""
+VERSION = 2
+"""Of WriteTxnMarkers: the first that names the transaction.version."""
 
+Codes = Mapping[tuple[int, TopicPartition], ErrorCode]
+"""By producer id and partition."""
 Written = Callable[[MarkersDue, tuple[TopicPartition, ...]], None]
 
 
@@ -81,13 +84,17 @@ class MarkerSender:
 
     Args:
         cache: Who leads.
+        broker_id: Ours.
+        own: Writes markers to the partitions that are led here.
 
     Attributes:
         refusals: How often leaders refused a marker, by error code.
     """
 
-    def __init__(self, cache: MetadataCache) -> None:
+    def __init__(self, cache: MetadataCache, broker_id: BrokerId, own: MarkerAppends) -> None:
         self._cache = cache
+        self._broker_id = broker_id
+        self._own = own
         self._peers = PeerPool(CLIENT_ID, MARKER_CONNECT_TIMEOUT_S)
         self._orders: dict[tuple[int, str], _Order] = {}
         self._sent: dict[asyncio.Task[None], _Sent] = {}
@@ -181,7 +188,8 @@ class MarkerSender:
             if registration is None:
                 gone.append(each)
                 continue
-            if self._cache.peer(registration.leader) is None:
+            is_own = registration.leader == self._broker_id
+            if not is_own and self._cache.peer(registration.leader) is None:
                 # Tried again when the metadata changes.
                 continue
             lane = Lane(registration.leader, registration.directory(registration.leader))
@@ -203,13 +211,14 @@ class MarkerSender:
         )
 
     async def _exchange(self, sent: _Sent) -> None:
-        node = self._cache.peer(sent.lane.broker_id)
+        broker_id = sent.lane.broker_id
         try:
-            if node is None:
-                raise ConnectionError(f"broker {sent.lane.broker_id} is not available")
-            codes = await self._call((node.host, node.port), sent)
+            if broker_id == self._broker_id:
+                codes = await self._write(sent)
+            else:
+                codes = await self._call(broker_id, sent)
         except (OSError, TimeoutError, DecodeError) as error:
-            logger.info("cannot send markers to broker %d: %s", sent.lane.broker_id, error)
+            logger.info("cannot send markers to broker %d: %s", broker_id, error)
             codes = {}
         done: dict[_Order, list[TopicPartition]] = {}
         for order, each, _ in sent.markers:
@@ -279,15 +288,34 @@ class MarkerSender:
         if any(order.is_due for order in self._orders.values()):
             self._look_soon()
 
-    async def _call(
-        self, address: tuple[str, int], sent: _Sent
-    ) -> dict[tuple[int, TopicPartition], ErrorCode]:
-        """Send a request; returns the code of each producer id and partition."""
-        version = VERSION_WITH_CHECK
-        request = _request(version, [(order, each) for order, each, _ in sent.markers])
-        async with self._peers.borrowed(address) as connection:
+    async def _write(self, sent: _Sent) -> Codes:
+        """Write markers to partitions that are led here."""
+        markers = [
+            TransactionMarker(
+                producer_id=order.due.producer_id,
+                producer_epoch=order.due.producer_epoch,
+                is_committed=order.due.committed,
+                coordinator_epoch=order.coordinator_epoch,
+                transaction_version=_checked_by(order.due),
+                partitions=tuple(partitions),
+            )
+            for order, partitions in _by_order(sent)
+        ]
+        results = iter(await self._own.write_markers(markers))
+        return {
+            (marker.producer_id, each): next(results).error_code
+            for marker in markers
+            for each in marker.partitions
+        }
+
+    async def _call(self, broker_id: BrokerId, sent: _Sent) -> Codes:
+        """Send markers to another broker."""
+        node = self._cache.peer(broker_id)
+        if node is None:
+            raise ConnectionError(f"broker {broker_id} is not available")
+        async with self._peers.borrowed((node.host, node.port)) as connection:
             response = await connection.call(
-                ApiKey.WRITE_TXN_MARKERS, version, request, ANSWER_TIMEOUT_S
+                ApiKey.WRITE_TXN_MARKERS, VERSION, _request(sent), ANSWER_TIMEOUT_S
             )
         return {
             (marker.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(
@@ -299,13 +327,17 @@ class MarkerSender:
         }
 
 
-def _request(version: int, markers: Iterable[tuple[_Order, TopicPartition]]) -> Any:
-    request: Any = request_class(ApiKey.WRITE_TXN_MARKERS, version)
+def _by_order(sent: _Sent) -> Iterable[tuple[_Order, list[TopicPartition]]]:
+    by_order: dict[_Order, list[TopicPartition]] = {}
+    for order, each, _ in sent.markers:
+        by_order.setdefault(order, []).append(each)
+    return by_order.items()
+
+
+def _request(sent: _Sent) -> Any:
+    request: Any = request_class(ApiKey.WRITE_TXN_MARKERS, VERSION)
     marker: Any = item_class(request, "markers")
     topic: Any = item_class(marker, "topics")
-    by_order: dict[_Order, list[TopicPartition]] = {}
-    for order, each in markers:
-        by_order.setdefault(order, []).append(each)
     return request(
         markers=tuple(
             marker(
@@ -319,7 +351,7 @@ def _request(version: int, markers: Iterable[tuple[_Order, TopicPartition]]) -> 
                 coordinator_epoch=order.coordinator_epoch,
                 transaction_version=_checked_by(order.due),
             )
-            for order, partitions in by_order.items()
+            for order, partitions in _by_order(sent)
         )
     )
 

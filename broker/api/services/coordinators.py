@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from broker.groups import requests as groups
+from broker.replica.partition import Partition
 from broker.transactions import requests as transactions
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -26,6 +27,9 @@ class CoordinatorsOf(Protocol[R]):
 
     def submit(self, key: str, request: R) -> asyncio.Future[Any]:
         """Ask the coordinator of a key; raises KafkaError, also in the future."""
+
+    def replica_of(self, group_id: str) -> Partition:
+        """Return the replica that a group is kept in; raises KafkaError."""
 
     def submit_each(
         self, keys: Iterable[str], request_for: Callable[[tuple[str, ...]], R]

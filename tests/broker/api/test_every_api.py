@@ -63,8 +63,10 @@ def request_of_ones(entity_class: Any) -> Any:
             )
         elif is_struct(annotation):
             values[field.name] = None if optional else request_of_ones(annotation)
-        elif field.name == "session_id" or (field.name == "transactional_id" and optional):
-            values[field.name] = None if optional else 0
+        elif field.name == "transactional_id":
+            values[field.name] = None if optional else "name"
+        elif field.name == "session_id":
+            values[field.name] = 0
         else:
             values[field.name] = VALUES.get(kind or "", 1)
     return entity_class(**values)
@@ -114,6 +116,8 @@ def _told(key: ApiKey, version: int) -> set[int]:
         return {unknown}
     if key == ApiKey.ADD_PARTITIONS_TO_TXN and version >= BATCHED_FROM:
         return {ErrorCode.KAFKA_STORAGE_ERROR}
+    if key == ApiKey.TXN_OFFSET_COMMIT:
+        return {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     if key in OF_PARTITIONS:
         return {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     return {ErrorCode.KAFKA_STORAGE_ERROR}

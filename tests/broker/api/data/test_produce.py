@@ -123,7 +123,7 @@ async def test_hint_of_the_replicas_wins_over_the_cache_and_a_fenced_leader_is_n
 
 @pytest.mark.parametrize(
     ("request_entity", "code"),
-    [(produce(acks=2), 21), (produce(acks=-2), 21), (produce(transactional_id="x"), 35)],
+    [(produce(acks=2), 21), (produce(acks=-2), 21)],
 )
 async def test_request_that_cannot_be_served_is_refused_before_the_replicas_see_it(
     cluster: Any, client: Any, request_entity: Any, code: int
