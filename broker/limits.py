@@ -34,6 +34,16 @@ TOPIC_SETTINGS_REMEMBERED_MAX = 1_000
 """Different topic configs whose parsed settings are kept."""
 
 
+# Transactions.
+MARKER_REQUESTS_MAX = 4
+"""Requests with markers under way to the leaders in one directory; the next one waits for the
+answers, and has all that has come meanwhile."""
+MARKERS_AT_ONCE = 2_000
+"""Markers of one request."""
+MARKER_CONNECT_TIMEOUT_S = 2.0
+"""Longest time to connect to a leader."""
+
+
 # Produce.
 RECORDS_BYTES_MAX = 64 << 20
 """Uncompressed bytes of the records of a batch, held by one of `CHECK_THREADS`. Kafka has no

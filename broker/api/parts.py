@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api.services.coordinators import GroupCoordinators
+from broker.api.services.coordinators import GroupCoordinators, TransactionCoordinators
 from broker.api.services.own_configs import OwnConfigs
 from broker.client_quotas import ClientQuotas
 from broker.controller_link.channel import ControllerChannel
@@ -55,6 +55,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """Describes every directory, with the partitions of these topics; None for all."""
     move_requests: RequestedMoves
     groups: GroupCoordinators
+    transactions: TransactionCoordinators
     markers: MarkerAppends
     """Ends transactions in the partitions that are led here."""
     controller: ControllerChannel

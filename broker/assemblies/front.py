@@ -62,6 +62,7 @@ class Front:
                 describe_log_dirs=manager.describe_log_dirs,
                 move_requests=manager.move_requests,
                 groups=coordinators.groups,
+                transactions=coordinators.transactions,
                 markers=coordinators.markers,
                 internal_topic=coordinators.internal_topic,
                 controller=link.channel,

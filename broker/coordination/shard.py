@@ -78,6 +78,7 @@ class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True
         codec: The format of its records.
         append_errors: Error codes of the log, and the codes that clients get instead of them.
         commit_timeout_ms: How long a batch may wait for the high watermark.
+        bring_about: Takes a shard, and an effect of one of its decisions.
     """
 
     new_core: Callable[[], C]
@@ -86,6 +87,7 @@ class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True
     wall_ms: Callable[[], int]
     commit_timeout_ms: Callable[[], int]
     threads: Threads
+    bring_about: Callable[[Shard[C, Record], Any], None] = lambda _shard, _effect: None
     working: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """What takes long is computed one after the other: more threads would make none faster."""
 
@@ -103,7 +105,7 @@ class Shard(Generic[C, Record]):
         self, partition: Partition, leader_epoch: LeaderEpoch, context: ShardContext[C, Record]
     ) -> None:
         self.partition = partition
-        self._leader_epoch = leader_epoch
+        self.leader_epoch = leader_epoch
         self.state = ShardState.LOADING
         self._context = context
         self._loop = asyncio.get_running_loop()
@@ -334,6 +336,8 @@ class Shard(Generic[C, Record]):
             task = self._loop.create_task(self._work(decision.work, name), name=name)
             self._works.add(task)
             task.add_done_callback(self._works.discard)
+        for effect in decision.effects:
+            self._context.bring_about(self, effect)
         events = [] if decision.event is None else [decision.event]
         if end_offset is not None:
             self._wait_for(end_offset, decision.answers, events)
@@ -480,7 +484,7 @@ class Shard(Generic[C, Record]):
         logger.info(
             "loaded the coordinator of %s in epoch %d; read %d records in %.0f ms",
             self.partition.topic_partition,
-            self._leader_epoch,
+            self.leader_epoch,
             count_read,
             1000 * (self._loop.time() - begun_s),
             extra=self.partition.topic_partition._asdict(),

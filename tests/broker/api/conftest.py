@@ -173,7 +173,7 @@ class RecordingController:
         return self.results[request.method()]
 
 
-class RecordingGroups:
+class RecordingCoordinators:
     """Answers by the kind of the request what the test put into `results`; remembers the calls.
 
     A `KafkaError` there is raised at once, one in `later` comes with the future. Of many groups
@@ -251,7 +251,8 @@ class Cluster:
     cache: MetadataCache = field(default_factory=lambda: MetadataCache(US, LISTENER))
     replicas: RecordingReplicas = field(default_factory=RecordingReplicas)
     controller: RecordingController = field(default_factory=RecordingController)
-    groups: RecordingGroups = field(default_factory=RecordingGroups)
+    groups: RecordingCoordinators = field(default_factory=RecordingCoordinators)
+    transactions: RecordingCoordinators = field(default_factory=RecordingCoordinators)
     revival: RecordingRevival = field(default_factory=RecordingRevival)
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
@@ -379,6 +380,7 @@ def client_apis(cluster: Cluster, *, auto_create_topics: bool) -> ClientApis:
             delete_records=replicas.delete_records,
             describe_log_dirs=replicas.describe_log_dirs,
             groups=cluster.groups,
+            transactions=cluster.transactions,
             markers=replicas,
             internal_topic=lambda name: NewTopic(name=name, num_partitions=50),
             controller=cluster.controller,

@@ -11,6 +11,7 @@ import pytest
 
 from broker.api.handlers import ClientApis
 from broker.api.table import APIS
+from broker.api.transactions.add_partitions import BATCHED_FROM
 from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
@@ -97,6 +98,7 @@ OF_PARTITIONS = (
     ApiKey.DELETE_RECORDS,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
 )
 """Many clients raise what they do not try again, such as an error of a disk."""
 
@@ -112,6 +114,8 @@ def _told(key: ApiKey, version: int) -> set[int]:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
         )
         return {unknown}
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN and version >= BATCHED_FROM:
+        return {ErrorCode.KAFKA_STORAGE_ERROR}
     if key == ApiKey.TXN_OFFSET_COMMIT:
         return {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     if key in OF_PARTITIONS:

@@ -90,6 +90,7 @@ class Node:
                 describe_log_dirs=manager.describe_log_dirs,
                 markers=None,  # type: ignore[arg-type]
                 groups=None,  # type: ignore[arg-type]  # no request here needs one
+                transactions=None,  # type: ignore[arg-type]
                 controller=None,  # type: ignore[arg-type]
                 revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),
