@@ -13,7 +13,6 @@ from typing import Any
 from jbodlab.kafka_wire.codec import StructT, decode_body, encode_body
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
-
 _NUMBER = struct.Struct(">h")
 
 

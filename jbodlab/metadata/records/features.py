@@ -17,7 +17,7 @@ GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 """Its level 1 has flexible records of transactions, its level 2 is the protocol of KIP-890."""
 
-_DEFAULT_FROM: Mapping[str, int] = {GROUP_VERSION: 22}
+_DEFAULT_FROM: Mapping[str, int] = {GROUP_VERSION: 22, TRANSACTION_VERSION: 24}
 """Level of metadata.version from which a new cluster has the highest level of a feature."""
 
 
@@ -45,7 +45,6 @@ LEVEL_MAX: Mapping[str, int] = {
 """Highest levels that Kafka knows, in the order in which its tools print them."""
 
 NOT_BUILT: Mapping[str, str] = {
-    TRANSACTION_VERSION: "transactions are",
     "eligible.leader.replicas.version": "eligible leader replicas are",
     "share.version": "share groups are",
     "streams.version": "streams groups are",
