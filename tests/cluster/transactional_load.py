@@ -1,4 +1,4 @@
-"""Transactional producers that keep a journal, and what a reader of committed records finds of it."""
+"""Transactional producers that keep a journal, and what a reader of committed records finds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from itertools import pairwise
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -15,6 +16,8 @@ COUNT = 9
 """Records of a transaction."""
 ABORTED_EVERY = 5
 CALL_S = 30.0
+TIMEOUT_MS = 10_000
+"""Of a transaction."""
 
 
 class Outcome(Enum):
@@ -36,10 +39,14 @@ class TransactionalLoad:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, producers: int = 4, timeout_ms: int = 10_000
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        producers: int = 4,
+        timeout_ms: int = 10_000,
     ) -> None:
         self._bootstrap, self._topic, self._partitions = bootstrap, topic, partitions
-        self._timeout_ms = timeout_ms
         self.journal: dict[tuple[int, int], Outcome] = {}
         self.commits: list[float] = []
         self.errors: list[str] = []
@@ -66,14 +73,14 @@ class TransactionalLoad:
     def longest_gap_s(self) -> float:
         """The longest time without an answered commit."""
         times = sorted(self.commits)
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def _run(self, number: int) -> None:
         producer = Producer(
             {
                 "bootstrap.servers": self._bootstrap,
                 "transactional.id": f"{self._topic}-{number}",
-                "transaction.timeout.ms": self._timeout_ms,
+                "transaction.timeout.ms": TIMEOUT_MS,
                 "log_level": 0,
                 "linger.ms": 1,
             }
