@@ -51,7 +51,7 @@ def update_features(
                 + reason,
             )
     if request.validate_only:
-        return ControllerResult(response=UpdateFeaturesResponse())
+        return ControllerResult(response=UpdateFeaturesResponse(), atomic=True)
     records = RecordList(state.metadata_version)
     if levels.get(ELR_VERSION, 0) > 0:
         for config in records_for_elr(state.image.configs, state.settings.static_configs):
