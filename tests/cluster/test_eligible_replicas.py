@@ -94,7 +94,7 @@ class Story:
             for fault in self._faults.values():
                 fault.heal()
             for broker in self._cluster.brokers:
-                if broker.broker_id in self._faults:
+                if broker.node_id in self._faults:
                     broker.stop()
                 if not broker.is_running:
                     broker.start()
