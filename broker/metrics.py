@@ -23,6 +23,8 @@ from broker.moves.moves import RunningMoves
 from broker.replica.in_sync import IsrChanges
 from broker.replica.metrics import replica_metrics
 from broker.replica.registry import ReplicaRegistry
+from broker.telemetry.clients import TelemetryClients
+from broker.telemetry.metrics import telemetry_metrics
 from broker.traffic import Traffic, traffic_metrics
 from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transaction_markers.metrics import marker_metrics
@@ -54,6 +56,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     groups: CoordinatorService[Any, Any]
     transactions: CoordinatorService[Any, Any]
     markers: MarkerSender
+    telemetry: TelemetryClients
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all metrics as they are now."""
@@ -78,3 +81,4 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         )
         yield from marker_metrics(self.markers)
         yield from traffic_metrics(self.traffic, image.topics.by_name)
+        yield from telemetry_metrics(self.telemetry)
