@@ -78,7 +78,6 @@ class BrokerServer:
         cleaner = CleanerSettings.of(config.values)
         wanted = Wanted(
             directories=len(directories),
-            connections=config.max_connections,
             request_bytes=config.socket_request_max_bytes,
             queued_bytes=config.queued_max_request_bytes,
             key_map_bytes=cleaner.map_bytes if cleaner.is_enabled else 0,
@@ -188,6 +187,7 @@ class BrokerServer:
                 self._coordinators.transactions,
                 self._coordinators.of_transactions,
                 self._front.produce_forwarder,
+                self._front.user_sessions,
                 replicas.reports,
                 link.registration,
             ],
@@ -196,6 +196,7 @@ class BrokerServer:
         self._dynamic.add_listener(replicas.use_settings)
         self._dynamic.add_listener(disks.use_settings)
         self._dynamic.add_listener(self._cordon)
+        self._dynamic.add_listener(self._front.use_settings)
 
     async def _start(self) -> None:
         disks, link, replicas = self._disks, self._link, self._replicas

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import sys
 import time
@@ -18,7 +19,7 @@ from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Unit
 from lab import replay, up_and_down
-from lab.cluster import programs
+from lab.cluster import engine, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import messages
@@ -38,7 +39,7 @@ from lab.rehearsal.plan import (
     Writers,
 )
 from lab.rehearsal.run import Done, perform
-from lab.rehearsal.target_cluster import of_ours
+from lab.rehearsal.target_cluster import of_lab
 from lab.rehearsal.targets import Pick
 from lab.report import page
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
@@ -116,7 +117,13 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         except LabError as error:
             raise LabError(f"{error}; --no-spark leaves the replay of its log out") from error
     user = programs.server_user(options.uid)
-    shape = up_and_down.Shape(disk_mb=options.disk_mb, kind=options.kind)
+    shape = up_and_down.Shape(
+        disk_mb=options.disk_mb,
+        kind=options.kind,
+        config=dict(options.config),
+        engine=engine.chosen(options.engine, os.environ),
+        jvm_options=options.jvm_options,
+    )
     files, name = StateFiles.open(), up_and_down.DEMO_CLUSTER
     # With JSON on the standard output, what people read goes to the other one.
     screen = Screen(sys.stderr if output.is_json else None)
@@ -182,7 +189,7 @@ def _play(state: ClusterState, files: StateFiles, results: Results, screen: Scre
     )
     screen.heading("A disk dies")
     try:
-        done = perform(wanted, of_ours(cluster), results.folder, screen.teller("injected"))
+        done = perform(wanted, of_lab(cluster), results.folder, screen.teller("injected"))
     finally:
         shutil.rmtree(results.folder / "clients", ignore_errors=True)
     results.page.write_text(page.page([done.json]), "utf-8")

@@ -18,6 +18,8 @@ from jbodlab.peers.admin_requests import describe_log_dir_states
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.ids import METADATA_TOPIC
 from lab.cluster import processes, questions
+from lab.cluster.engine import JBODLAB, Engine
+from lab.cluster.log_dir_states import of_kafka
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
 
 TIMEOUT_S = 3.0
@@ -68,10 +70,15 @@ class Status:
         online = {view.path for view in self.log_dirs.get(node.node_id) or () if not view.error}
         return online >= set(node.log_dirs)
 
+    def _states(self, node: NodeState) -> Sequence[LogDirStateEntry]:
+        """Return what a broker says of its directories; Kafka's say less."""
+        return self.states.get(node.node_id) or of_kafka(self.log_dirs.get(node.node_id) or ())
+
     def text(self) -> str:
         """Return it for people."""
         state, (folder, size, offset) = self.state, self.metadata
-        lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}", ""]
+        engine = f", {Engine.parse(state.engine).title}" if state.engine != JBODLAB else ""
+        lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}{engine}", ""]
         lines += _nodes(state, self.alive, self.log_dirs, self.states)
         lines += ["", f"metadata log: {folder}, {size:,} bytes, last offset {offset}"]
         lines += [
@@ -87,6 +94,7 @@ class Status:
             "name": state.name,
             "cluster_id": state.cluster_id,
             "bootstrap": state.bootstrap,
+            "engine": state.engine,
             "healthy": self.is_healthy,
             "nodes": [
                 {
@@ -97,7 +105,7 @@ class Status:
                     "running": node.node_id in self.alive,
                     "log_dirs": [
                         {key: getattr(entry, key) for key in LOG_DIR_KEYS}
-                        for entry in self.states.get(node.node_id, ())
+                        for entry in self._states(node)
                     ],
                 }
                 for node in state.nodes
@@ -135,8 +143,10 @@ async def _ask(
 ) -> tuple[dict[int, list[LogDirView] | None], States, ClusterView | None]:
     log_dirs = await questions.ask_all_log_dirs(state.brokers, TIMEOUT_S)
     answering = [node for node in state.brokers if log_dirs[node.node_id] is not None]
-    answers = await asyncio.gather(*map(_ask_states, answering))
-    states = {node.node_id: found for node, found in zip(answering, answers, strict=True)}
+    # Apache Kafka's brokers do not know the request, and log a stack trace.
+    ours = [] if Engine.parse(state.engine).is_kafka else answering
+    answers = await asyncio.gather(*map(_ask_states, ours))
+    states = {node.node_id: found for node, found in zip(ours, answers, strict=True)}
     for node in answering:
         view = await questions.ask_cluster_view(node, TIMEOUT_S)
         if view is not None:

@@ -12,9 +12,9 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
@@ -39,6 +39,7 @@ from lab.cluster import (
     processes,
     programs,
 )
+from lab.cluster.engine import OWN, Engine
 from lab.cluster.faults import Faults
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
@@ -47,7 +48,6 @@ from lab.state_files import StateFiles
 
 DEMO_CLUSTER = "demo"
 """Name of the cluster of `jbodlab demo`."""
-SERVED_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 10.0
 
 Tell = Callable[[str], None]
@@ -63,6 +63,11 @@ class Shape:
         port_base: Port of the controller, the brokers' follow; None: any that are free.
         mechanism: What can break calls of the brokers: `preload`, `none`, or `auto` for `preload`
             where this machine has it.
+        config: Kafka's settings for all nodes.
+        engine: What the nodes run.
+        controllers: How many.
+        is_combined: Whether every broker is a controller as well.
+        jvm_options: Options of the JVM, as in a shell.
     """
 
     brokers: int = 3
@@ -71,6 +76,11 @@ class Shape:
     kind: str | None = None
     port_base: int | None = None
     mechanism: str = "none"
+    config: Mapping[str, str] = field(default_factory=dict)
+    engine: Engine = OWN
+    controllers: int = 1
+    is_combined: bool = False
+    jvm_options: str = ""
 
 
 def up(
@@ -112,6 +122,10 @@ def up(
         name=name,
         user=user,
         port_base=shape.port_base,
+        engine=shape.engine,
+        controllers=shape.controllers,
+        is_combined=shape.is_combined,
+        jvm_options=shape.jvm_options,
         state_dir=files.directory,
         journal=files.journal,
         record=lambda state: files.write(replace(state, owner=own)),
@@ -120,7 +134,7 @@ def up(
     )
     try:
         files.write(replace(cluster.state, owner=own))
-        cluster.make_folders()
+        cluster.make_folders(shape.config)
         cluster.check_servers()
         make_disks(cluster, shape, interrupts, tell)
         make_breakable(cluster, shape.mechanism, tell)
@@ -128,7 +142,7 @@ def up(
         count = len(layout.directories(cluster.state))
         tell(f"{count} directories formatted for cluster {cluster.id}")
         began = time.monotonic()
-        cluster.start(deadline_s=SERVED_DEADLINE_S)
+        cluster.start()
         tell(f"every broker answers after {time.monotonic() - began:.1f} s: {cluster.bootstrap}")
     except BaseException as error:
         with interrupts.deferred():

@@ -81,7 +81,7 @@ def _add_format(command: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         action="append",
         default=[],
-        help="not supported: jbodlab has no authentication",
+        help="credential of a user: SCRAM-SHA-256=[name=USER,password=PASSWORD]; may be repeated",
     )
     quorum = command.add_mutually_exclusive_group()
     quorum.add_argument(

@@ -9,15 +9,18 @@ Source: `org.apache.kafka.metadata.storage.Formatter`, `kafka.tools.StorageTool`
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from jbodlab.config import node_config
 from jbodlab.config.node_config import NodeConfig
+from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import Ensemble
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import FormatError
-from storage_tool import features, node_file
+from storage_tool import features, node_file, scram_argument
 from storage_tool.features import InitialLevels
 from storage_tool.node_file import NodeFile
 
@@ -37,8 +40,7 @@ def run(options: argparse.Namespace) -> int:
         options.feature,
         node.values.properties.get("inter.broker.protocol.version"),
     )
-    if options.add_scram:
-        raise FormatError("--add-scram is not supported: clients are not authenticated.")
+    credentials = scram_argument.credentials(options.add_scram)
     ensemble = _read(config, options.cluster_id)
     if ensemble.normal and not options.ignore_formatted:
         raise FormatError(
@@ -48,7 +50,10 @@ def run(options: argparse.Namespace) -> int:
     if not ensemble.empty:
         print("All of the log directories are already formatted.")
         return 0
-    _format_empty(ensemble, config, options.cluster_id, levels)
+    if credentials:
+        # Whoever may read the files could log in as these users.
+        os.umask(0o077)
+    _format_empty(ensemble, config, options.cluster_id, levels, credentials)
     return 0
 
 
@@ -87,7 +92,11 @@ def _read(config: NodeConfig, cluster_id: str) -> Ensemble:
 
 
 def _format_empty(
-    ensemble: Ensemble, config: NodeConfig, cluster_id: str, levels: InitialLevels
+    ensemble: Ensemble,
+    config: NodeConfig,
+    cluster_id: str,
+    levels: InitialLevels,
+    credentials: Sequence[UserScramCredentialRecord],
 ) -> None:
     from jbodlab.metadata.log.formatting import format_directories
     from jbodlab.metadata.records import metadata_version
@@ -106,6 +115,7 @@ def _format_empty(
         node_id=config.node_id,
         level=levels.metadata_version,
         features=levels.others,
+        credentials=credentials,
         used={meta.directory_id for meta in ensemble.normal.values() if meta.directory_id},
         tell=tell,
     )

@@ -29,6 +29,7 @@ from controller.decide.settings.client_quotas import alter_client_quotas
 from controller.decide.settings.configs import alter_configs, incremental_alter_configs
 from controller.decide.settings.feature_updates import update_features
 from controller.decide.settings.producer_ids import allocate_producer_ids
+from controller.decide.settings.scram_credentials import alter_user_scram_credentials
 from controller.decide.state import ControllerResult, ControllerState, IdSource, Randomness
 from controller.lead.active_controller import ActiveController, Decision
 from controller.lead.leadership import Term
@@ -107,6 +108,11 @@ def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Qu
         Call(r.IncrementalAlterConfigsRequest, r.AlterConfigsResponse, incremental_alter_configs),
         Call(r.AlterConfigsRequest, r.AlterConfigsResponse, alter_configs),
         Call(r.AlterClientQuotasRequest, r.AlterClientQuotasResponse, alter_client_quotas),
+        Call(
+            r.AlterUserScramCredentialsRequest,
+            r.AlterUserScramCredentialsResponse,
+            alter_user_scram_credentials,
+        ),
         Call(r.UpdateFeaturesRequest, r.UpdateFeaturesResponse, update_features),
         Query(r.ListPartitionReassignmentsRequest, _reassignments),
         Query(r.DescribeQuorumRequest, _quorum),

@@ -43,6 +43,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         log_dirs: The entries of `log.dirs`, in the order of the file.
         log_file: Where its output goes.
+        controller_port: Of a broker that is a controller as well; else 0.
         process: None before it was started.
     """
 
@@ -54,6 +55,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     log_file: str = ""
     metadata_log_dir: str = ""
     log_dirs: tuple[str, ...] = ()
+    controller_port: int = 0
     process: ProcessState | None = None
 
 
@@ -64,6 +66,8 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         root: Folder that holds all of it, mounts included.
         uid, gid: User of the server processes.
         mounts: Mount points below `root`, empty where disks are plain folders.
+        engine: What the nodes run, such as `jbodlab` or `kafka:4.3.1`.
+        jvm_options: Options of the JVM, as in a shell.
         owner: The process that ends the cluster when it ends; None once `up` has left it running.
     """
 
@@ -74,6 +78,8 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     gid: int
     mounts: tuple[str, ...]
     nodes: tuple[NodeState, ...]
+    engine: str = "jbodlab"
+    jvm_options: str = ""
     owner: ProcessState | None = None
 
     @property
@@ -82,9 +88,16 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(node for node in self.nodes if node.role == "broker")
 
     @property
+    def controllers(self) -> tuple[NodeState, ...]:
+        """The controllers, which may be brokers as well."""
+        return tuple(
+            node for node in self.nodes if node.role == "controller" or node.controller_port
+        )
+
+    @property
     def controller(self) -> NodeState:
-        """The one controller."""
-        return next(node for node in self.nodes if node.role == "controller")
+        """The first controller."""
+        return self.controllers[0]
 
     @property
     def bootstrap(self) -> str:

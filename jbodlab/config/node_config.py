@@ -17,8 +17,8 @@ from jbodlab.controller_api.requests import Listener
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
 
-PLAINTEXT = 0
-"""Security protocol number of a listener without encryption; the only one that is served."""
+PROTOCOLS = {"PLAINTEXT": 0, "SASL_PLAINTEXT": 2}
+"""Security protocols that are served, and their numbers: nothing is encrypted."""
 
 _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):([0-9]+)$")
 _VOTER = re.compile(r"^([0-9]+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
@@ -94,6 +94,8 @@ def node_config(values: Values) -> NodeConfig:
     protocols = _protocols(values)
     listeners = _endpoints("listeners", values, protocols)
     _check_listeners(roles, listeners, controller_names)
+    inter_broker_name = _inter_broker_name(values, roles, listeners, controller_names)
+    _check_internal(listeners, {inter_broker_name, *map(str.upper, controller_names)})
     _check_voters(roles, node_id, voters)
     log_dirs = _log_dirs(values)
     metadata = values.optional_text("metadata.log.dir")
@@ -104,7 +106,7 @@ def node_config(values: Values) -> NodeConfig:
         controller_listener_names=controller_names,
         listeners=listeners,
         advertised_listeners=_advertised(values, protocols, listeners, controller_names),
-        inter_broker_listener_name=_inter_broker_name(values, roles, listeners, controller_names),
+        inter_broker_listener_name=inter_broker_name,
         log_dirs=log_dirs,
         metadata_log_dir=(
             _absolute("metadata.log.dir", metadata.strip())
@@ -190,15 +192,17 @@ def _endpoint(key: str, word: str, protocols: Mapping[str, str]) -> Listener:
             word,
             f"listener.security.protocol.map has no security protocol for listener {name}",
         )
-    if protocol != "PLAINTEXT":
+    if protocol not in PROTOCOLS:
         raise ConfigError(
-            key, word, f"unsupported security protocol {protocol}, expected PLAINTEXT"
+            key,
+            word,
+            f"unsupported security protocol {protocol}, expected {' or '.join(PROTOCOLS)}",
         )
     return Listener(
         name=name,
         host=match[2].strip("[]"),
         port=_port(key, word, match[3]),
-        security_protocol=PLAINTEXT,
+        security_protocol=PROTOCOLS[protocol],
     )
 
 
@@ -228,6 +232,17 @@ def _check_listeners(
         raise ConfigError(
             "listeners", ",".join(sorted(names)), "a broker needs a listener for clients"
         )
+
+
+def _check_internal(listeners: tuple[Listener, ...], internal: set[str]) -> None:
+    """Raise ConfigError where brokers or controllers would have to log in among themselves."""
+    for listener in listeners:
+        if listener.name in internal and listener.security_protocol != PROTOCOLS["PLAINTEXT"]:
+            raise ConfigError(
+                "listener.security.protocol.map",
+                listener.name,
+                "must be PLAINTEXT: clients log in, brokers and controllers do not",
+            )
 
 
 def _check_voters(roles: frozenset[str], node_id: BrokerId, voters: tuple[Voter, ...]) -> None:

@@ -576,6 +576,60 @@ class AlterClientQuotasResponse(msgspec.Struct, frozen=True, kw_only=True):
     metadata_offset: Offset = Offset(-1)
 
 
+# AlterUserScramCredentials, API 51, version 0
+
+
+class ScramCredentialDeletion(msgspec.Struct, frozen=True, kw_only=True):
+    """A credential to be removed."""
+
+    name: str
+    mechanism: int
+
+
+class ScramCredentialUpsertion(msgspec.Struct, frozen=True, kw_only=True):
+    """A credential to be set; the salted password is as good as the password."""
+
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramCredentialUpsertion(name={self.name!r}, mechanism={self.mechanism})"
+
+
+class AlterUserScramCredentialsRequest(
+    Request["AlterUserScramCredentialsResponse"], frozen=True, kw_only=True
+):
+    """SCRAM credentials of users to remove and to set."""
+
+    deletions: tuple[ScramCredentialDeletion, ...] = ()
+    upsertions: tuple[ScramCredentialUpsertion, ...] = ()
+
+
+class AlteredUserScramCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one user."""
+
+    user: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class AlterUserScramCredentialsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One result for each user that the request names.
+
+    Attributes:
+        error_code: Beyond Kafka: of a request of which nothing could be done.
+        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
+    """
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+    results: tuple[AlteredUserScramCredentials, ...] = ()
+    metadata_offset: Offset = Offset(-1)
+
+
 # UpdateFeatures, API 57, version 2
 
 

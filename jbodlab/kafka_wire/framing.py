@@ -115,6 +115,11 @@ class FrameDecoder:
             return self._received_large(self._large, count)
         return self._cut(len(self._rest) + count)
 
+    def bound(self, min_frame_bytes: int, max_frame_bytes: int) -> None:
+        """Change the limits of the frames that come from now on."""
+        self._min_frame_bytes = min_frame_bytes
+        self._max_frame_bytes = max_frame_bytes
+
     def close(self) -> None:
         """Let go of what has come, and of who is asked: nothing more is received."""
         self._large = None

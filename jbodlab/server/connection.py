@@ -25,15 +25,11 @@ import msgspec
 
 from jbodlab.kafka_wire.framing import FrameDecoder, is_large
 from jbodlab.runtime import tcp
+from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
-from jbodlab.server.request_handler import (
-    Buffers,
-    CloseConnectionError,
-    Pending,
-    RequestHandler,
-)
+from jbodlab.server.request_handler import Buffers, Pending, RequestHandler
 from jbodlab.server.session import Session
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.errors import CloseConnectionError, DecodeError
 from jbodlab.vocabulary.limits import (
     CONNECTION_BYTES,
     CONNECTION_CLOSE_S,
@@ -74,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         "_in_progress",
         "_in_progress_bytes",
         "_is_serving",
+        "_on_login",
         "_on_lost",
         "_on_made",
         "_out",
@@ -95,6 +92,8 @@ class Connection(asyncio.BufferedProtocol):
         listener_name: str,
         on_made: Callable[[Connection], bool],
         on_lost: Callable[[Connection], None],
+        sasl: SaslSettings | None = None,
+        on_login: Callable[[Connection], None] = lambda _: None,
     ) -> None:
         self._handler = handler
         self._bounds = bounds
@@ -108,6 +107,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         self.ip = ""
         self._session = Session(listener_name=listener_name)
+        self._on_login = on_login
+        if sasl is not None:
+            self._session.authentication = Authentication(sasl, self._logged_in)
+            self._decoder.bound(1, sasl.max_receive_bytes)
         self._transport: asyncio.Transport | None = None
         # Lists, as most are empty: a deque takes half a KiB from the beginning.
         self._queue: list[memoryview] = []
@@ -130,6 +133,11 @@ class Connection(asyncio.BufferedProtocol):
     def listener_name(self) -> str:
         """Listener that accepted it."""
         return self._session.listener_name
+
+    @property
+    def session(self) -> Session:
+        """Who is connected."""
+        return self._session
 
     @property
     def is_busy(self) -> bool:
@@ -231,6 +239,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _logged_in(self) -> None:
+        self._decoder.bound(MIN_REQUEST_BYTES, self._bounds.max_request_bytes)
+        self._on_login(self)
+
     def _take(self, frames_of: Callable[[], list[memoryview]]) -> None:
         try:
             frames = frames_of()
@@ -286,7 +298,8 @@ class Connection(asyncio.BufferedProtocol):
                 logger.exception("cannot process a request", extra={"peer": self._session.peer})
                 self.abort()
         self._send()
-        if self._has_ended and self._is_open() and not self._appends_wait():
+        is_done = self._session.closes and not self._in_progress
+        if is_done or (self._has_ended and self._is_open() and not self._appends_wait()):
             self.close()
         self._update_reading()
         if self._queue and self._in_progress:
@@ -295,6 +308,8 @@ class Connection(asyncio.BufferedProtocol):
                 hurry()
 
     def _may_start(self, frame: memoryview) -> bool:
+        if self._session.closes:
+            return False
         if self._write_blocked or not self._is_serving or not self._has_turn or self._is_muted():
             return False
         if not self._in_progress:

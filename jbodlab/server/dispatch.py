@@ -21,7 +21,7 @@ import struct
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -35,13 +35,16 @@ from jbodlab.kafka_wire.headers import (
 )
 from jbodlab.server.answer import Answer, Handler, InParts, Later, NoAnswer, RequestContext
 from jbodlab.server.api import Api
+from jbodlab.server.authentication import Authentication, refuse
 from jbodlab.server.helper_thread import HelperThread
-from jbodlab.server.request_handler import Buffers, CloseConnectionError, Pending
+from jbodlab.server.request_handler import Buffers, Pending
 from jbodlab.server.response import Response
 from jbodlab.server.session import Session
 from jbodlab.server.turns import SlicedWork
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import (
+    AuthenticationError,
+    CloseConnectionError,
     ControllerUnavailableError,
     DecodeError,
     KafkaError,
@@ -108,11 +111,20 @@ class Dispatcher:
             DecodeError: the request cannot be read, or is not served.
             CloseConnectionError: what went wrong has no response.
         """
+        login = session.authentication
+        if login is not None and login.takes_raw_tokens:
+            return self._take_token(frame, session, login)
         header = read_request_header(frame)
         api, handler = self._find(header)
         if handler is None:
             return _unsupported_version(header.correlation_id, api)
         context = RequestContext(header, session)
+        if login is not None:
+            try:
+                login.admit(header.api_key, self._monotonic_s())
+            except KafkaError as error:
+                session.closes = True
+                handler = Refusing(handler, error)
         codec = loaded(header.api_key, header.api_version)
         is_large = len(frame) > LARGE_REQUEST_BYTES and not api.has_records
         if is_large or codec is None:
@@ -137,6 +149,19 @@ class Dispatcher:
                 later.overlaps,
             )
         return _encoded(answer, call)
+
+    def _take_token(
+        self, frame: memoryview, session: Session, login: Authentication
+    ) -> Buffers | Pending:
+        """Answer a token that is no request: after SaslHandshake 0."""
+        try:
+            answer = login.token(bytes(frame), self._monotonic_s())
+        except AuthenticationError as error:
+            refuse(session, error)
+            return _pending(_silence(login.settings.failure_delay_s))
+        if login.user:
+            session.principal = login.user
+        return [SIZE.pack(len(answer)) + answer]
 
     def _find(self, header: RequestHeader) -> tuple[Api[Any], Handler | None]:
         """Return the API of a request, without its handler for ApiVersions of the future."""
@@ -185,6 +210,28 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - as in handle
             return error_response(call, error)
         return answer
+
+
+class Refusing:
+    """A handler in place of another one, which answers with an error.
+
+    Args:
+        handler: The other one.
+        error: What is answered.
+    """
+
+    def __init__(self, handler: Handler, error: KafkaError) -> None:
+        self._error = error
+        self.failure = handler.failure
+
+    def answer(self, request: Any, context: RequestContext) -> NoReturn:
+        """Refuse."""
+        raise self._error
+
+
+async def _silence(delay_s: float) -> Buffers:
+    await asyncio.sleep(delay_s)
+    return ()
 
 
 def _read(frame: memoryview, header: RequestHeader, api: Api[Any]) -> tuple[Codec, Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
+from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
 from jbodlab.server.request_handler import RequestHandler
+from jbodlab.server.waiting_logins import WaitingLogins
 from jbodlab.vocabulary.limits import LISTENER_CLOSE_S
 
 logger = logging.getLogger(__name__)
@@ -19,7 +22,13 @@ class Listener:
     """Accepts connections on one address under one listener name."""
 
     def __init__(
-        self, name: str, host: str, port: int, handler: RequestHandler, bounds: Bounds
+        self,
+        name: str,
+        host: str,
+        port: int,
+        handler: RequestHandler,
+        bounds: Bounds,
+        sasl: SaslSettings | None = None,
     ) -> None:
         """Describe a listener; nothing is opened before `start`.
 
@@ -29,12 +38,15 @@ class Listener:
             port: 0 for a free one, see `port`.
             handler: Answers the requests of every connection.
             bounds: Of all listeners together.
+            sasl: How clients log in; None where they need not.
         """
         self.name = name
         self.host = host
         self._port = port
         self._handler = handler
         self._bounds = bounds
+        self._sasl = sasl
+        self._logins = None if sasl is None else WaitingLogins()
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
@@ -102,7 +114,13 @@ class Listener:
             listener_name=self.name,
             on_made=self._made,
             on_lost=self._lost,
+            sasl=self._sasl,
+            on_login=self._logged_in,
         )
+
+    def _logged_in(self, connection: Connection) -> None:
+        if self._logins is not None:
+            self._logins.remove(connection)
 
     def _made(self, connection: Connection) -> bool:
         held_s = self._bounds.rate.made(connection.ip)
@@ -115,7 +133,20 @@ class Listener:
             return False
         self._connections[connection] = None
         self._idle.clear()
+        if self._logins is not None:
+            self._logins.add(connection)
         return True
+
+    def close_sessions(self, has_to_end: Callable[[Authentication], bool]) -> None:
+        """Close the connections of logins that hold no longer."""
+        for connection in tuple(self._connections):
+            login = connection.session.authentication
+            if login is not None and login.user and has_to_end(login):
+                logger.info(
+                    "the credential of a connected user has changed",
+                    extra={"peer": connection.session.peer, "listener": self.name},
+                )
+                connection.close()
 
     def _hold(self, connection: Connection, held_s: float) -> bool:
         """Keep a connection that is not served from coming again at once, if there is room."""
@@ -133,6 +164,8 @@ class Listener:
 
     def _lost(self, connection: Connection) -> None:
         self._held.discard(connection)
+        if self._logins is not None:
+            self._logins.remove(connection)
         self._connections.pop(connection, None)
         self._bounds.connections.remove(connection)
         if not self._connections:

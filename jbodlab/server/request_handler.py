@@ -9,14 +9,9 @@ from typing import Any, Protocol
 import msgspec
 
 from jbodlab.server.session import Session
-from jbodlab.vocabulary.errors import JbodlabError
 
 Buffers = Sequence[bytes | bytearray | memoryview]
 """A whole response, size field included, in pieces; empty where nothing is to be sent."""
-
-
-class CloseConnectionError(JbodlabError):
-    """The only possible answer is the end of the connection."""
 
 
 class Pending(msgspec.Struct, frozen=True):

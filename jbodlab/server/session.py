@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from jbodlab.runtime.client_quota import ANONYMOUS
+from jbodlab.server.authentication import Authentication
 
 
 class Session(msgspec.Struct, eq=False, kw_only=True):
@@ -18,5 +19,9 @@ class Session(msgspec.Struct, eq=False, kw_only=True):
     software_name: str = ""
     """From ApiVersions 3; empty before, and of clients that never send that version."""
     software_version: str = ""
+    authentication: Authentication | None = None
+    """The login of the client; None on listeners without one."""
+    closes: bool = False
+    """No further request is started, and the connection is closed after the last response."""
     muted_until_s: float = 0.0
     """No further request is started before this time of the loop's clock."""

@@ -92,3 +92,11 @@ class ControllerUnavailableError(JbodlabError):
 
 class ReplayError(JbodlabError):
     """The metadata log contradicts itself, or holds a record that this version cannot interpret."""
+
+
+class AuthenticationError(JbodlabError):
+    """A login failed; the text is for the log of the server, and has no secret in it."""
+
+
+class CloseConnectionError(JbodlabError):
+    """The only possible answer is the end of the connection."""

@@ -73,6 +73,12 @@ WRITE_HIGH_WATER_BYTES = 1 << 20
 """Bytes of responses that a client has not read; then its requests wait."""
 CONNECTION_CLOSE_S = 5.0
 """Longest wait for a client to read the last responses of a connection that closes."""
+LOGIN_S_MAX = 10.0
+"""Longest time from the accepted connection to the end of its login; no byte extends it."""
+LOGINS_MAX = 200
+"""Connections of a listener that have not logged in; the oldest makes room."""
+LOGINS_PER_ADDRESS_MAX = 20
+"""The same, of one address."""
 CONNECTION_BYTES = 4 << 10
 """Memory of a silent connection, estimated."""
 CONNECTIONS_KEPT_S = 10.0

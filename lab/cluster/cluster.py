@@ -24,14 +24,15 @@ from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import disks, folders, layout, processes, programs
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
+from lab.cluster.engine import OWN, Engine
 from lab.cluster.faults import Faults
+from lab.cluster.kafka_servers import KafkaServers
 from lab.cluster.node import Broker, Node, OwnServers, Servers, Surroundings
 from lab.cluster.ports import HeldPorts
 from lab.cluster.processes import ServerUser
 from lab.cluster.waiting import wait_for, witnesses
 from lab.errors import LabError
 
-SERVED_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
 
 
@@ -41,7 +42,9 @@ class Cluster(ClientsView):
     Attributes:
         root: The folder.
         user: Who the servers run as.
-        nodes: All nodes by id, the controller first.
+        nodes: All nodes by id, those that are only controllers first.
+        controllers: The controllers, which may be brokers as well.
+        engine: What the nodes run.
         brokers: The brokers, by rising id.
         faults: The faults of their directories.
     """
@@ -64,7 +67,7 @@ class Cluster(ClientsView):
 
         Args:
             state: Where everything is, or shall be.
-            servers: What the nodes run; ours by default.
+            servers: What the nodes run, in place of what the engine of the state says.
             ports: The ports, if they are held here.
             state_dir: Where clusters are written down, if this one is.
             journal: Where faults are written down; in the cluster's folder by default.
@@ -84,7 +87,8 @@ class Cluster(ClientsView):
         self._guard = guard
         self._state_dir = state_dir
         self._variables = dict(variables or {})
-        self._servers: Servers = servers or OwnServers()
+        self.engine = Engine.parse(state.engine)
+        self._servers: Servers = servers or _servers(self.engine, state)
         self._ports = [] if ports is None else [ports]
         self._closing = False
         self._outlives_us = outlives_us
@@ -97,13 +101,14 @@ class Cluster(ClientsView):
             changed=lambda: self._record(self.state),
             guard=guard,
             outlives_us=outlives_us,
-            controller_port=state.controller.port,
+            controller_port=state.controller.controller_port or state.controller.port,
             brokers=lambda: self.brokers,
             advice=advice,
         )
-        self.controller = Node(state.controller, around)
         self.brokers = [Broker(node, around, self.faults) for node in state.brokers]
-        self.nodes: dict[int, Node] = {node.id: node for node in (self.controller, *self.brokers)}
+        separate = [Node(node, around) for node in state.nodes if node.role == "controller"]
+        self.nodes: dict[int, Node] = {node.id: node for node in (*separate, *self.brokers)}
+        self.controllers = [self.nodes[node.node_id] for node in state.controllers]
         witnesses.add(self)
 
     @classmethod
@@ -116,6 +121,10 @@ class Cluster(ClientsView):
         name: str = "cluster",
         user: ServerUser | None = None,
         port_base: int | None = None,
+        engine: Engine = OWN,
+        controllers: int = 1,
+        is_combined: bool = False,
+        jvm_options: str = "",
         **options: Any,
     ) -> Self:
         """Plan a cluster that does not exist; its ports are held from now on.
@@ -127,15 +136,25 @@ class Cluster(ClientsView):
             name: Its name.
             port_base: Port of the controller, the brokers' follow; None: any that are free.
             user: Who the servers run as; an unprivileged user where this is root, else this user.
+            engine: What the nodes run.
+            controllers: How many.
+            is_combined: Whether every broker is a controller as well.
+            jvm_options: Options of the JVM, as in a shell.
             options: As for the constructor.
 
         Raises:
-            LabError: there are no free ports.
+            LabError: there are no free ports, or the engine has no such nodes.
         """
+        if reason := engine.refusal(
+            controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
+        ):
+            raise LabError(reason)
+        if is_combined:
+            controllers = brokers
         if port_base is None:
-            ports = HeldPorts.hold(brokers + 1)
+            ports = HeldPorts.hold(controllers + brokers)
         else:
-            ports = HeldPorts.hold_from(port_base, brokers + 1)
+            ports = HeldPorts.hold_from(port_base, controllers + brokers)
         state = layout.plan(
             name,
             root,
@@ -143,6 +162,10 @@ class Cluster(ClientsView):
             user or programs.server_user(None),
             ports.numbers,
             log_dirs=log_dirs,
+            controllers=controllers,
+            is_combined=is_combined,
+            engine=engine,
+            jvm_options=jvm_options,
         )
         return cls(state, ports=ports, **options)
 
@@ -155,6 +178,11 @@ class Cluster(ClientsView):
     def state(self) -> ClusterState:
         """All that is known of it, as it is written down."""
         return replace(self._state, nodes=tuple(node.state for node in self.nodes.values()))
+
+    @property
+    def controller(self) -> Node:
+        """The first controller."""
+        return self.controllers[0]
 
     @property
     def id(self) -> str:
@@ -208,7 +236,7 @@ class Cluster(ClientsView):
         Raises:
             LabError: they cannot; the text says what to do.
         """
-        programs.check(self.user, self.root, self.environment())
+        self._servers.check(self.user, self.root, self.environment())
 
     def serve_disk(self, command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
         """Start the process of a disk, which lives as long as the cluster."""
@@ -251,7 +279,7 @@ class Cluster(ClientsView):
 
     # Life
 
-    def start(self, *, deadline_s: float = SERVED_DEADLINE_S) -> None:
+    def start(self, *, deadline_s: float | None = None) -> None:
         """Start all nodes and wait until every broker serves.
 
         Raises:
@@ -262,7 +290,7 @@ class Cluster(ClientsView):
             node.start()
         self.wait_served(deadline_s=deadline_s)
 
-    def wait_served(self, *brokers: Broker, deadline_s: float = SERVED_DEADLINE_S) -> None:
+    def wait_served(self, *brokers: Broker, deadline_s: float | None = None) -> None:
         """Wait until each of these brokers, or of all, names them all.
 
         Raises:
@@ -276,7 +304,7 @@ class Cluster(ClientsView):
         wanted = {broker.id for broker in missing}
 
         def served() -> bool:
-            for node in (self.controller, *missing):
+            for node in (*self.controllers, *missing):
                 if node.state.process is not None and not node.is_running:
                     raise LabError(f"{node} ended while starting; {_tail(node)}")
             views = questions.views([broker.state for broker in missing], ASK_TIMEOUT_S)
@@ -290,14 +318,14 @@ class Cluster(ClientsView):
         wait_for(
             f"every broker of {sorted(wanted)} serving",
             served,
-            deadline_s,
+            self.engine.served_deadline_s if deadline_s is None else deadline_s,
             last_seen=lambda: f"{missing} do not name all of them",
         )
 
     def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
         """End all nodes cleanly, as far as they do so within the deadline; the files stay."""
         # Brokers first: one that ends hands its leadership over, for which it needs the controller.
-        for nodes in (self.brokers, (self.controller,)):
+        for nodes in (self.brokers, self.controllers):
             running = [node for node in nodes if node.is_running]
             for node in running:
                 node.thaw()
@@ -319,7 +347,8 @@ class Cluster(ClientsView):
         """Undo every fault, and let frozen nodes go on."""
         for broker in self.brokers:
             broker.heal()
-        self.controller.thaw()
+        for node in self.controllers:
+            node.thaw()
         self.faults.heal_all()
 
     def _revive(self, fault: InjectedFault) -> None:
@@ -354,6 +383,12 @@ class Cluster(ClientsView):
     def last_words(self) -> str:
         """Return what every node printed last."""
         return "\n".join(f"--- {node!r} of {self}: {_tail(node)}" for node in self.nodes.values())
+
+
+def _servers(engine: Engine, state: ClusterState) -> Servers:
+    if not engine.is_kafka:
+        return OwnServers()
+    return KafkaServers(engine, brokers=len(state.brokers), jvm_options=state.jvm_options)
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Apache Kafka's released jars, fetched with Maven once for all of this user, and its servers.
+"""Apache Kafka's released jars, fetched with Maven once for all of this user.
 
 All is in one folder, by release. Readers need no lock: a folder has its name only when it is whole.
 """
@@ -9,21 +9,33 @@ import fcntl
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from jbodlab.cli.lab_state import NodeState
 from lab.errors import LabError
 
 RELEASE = "4.3.1"
 """The release whose servers are compared with ours."""
 ARTIFACTS = ("kafka_2.13", "kafka-tools")
-CACHE = Path(tempfile.gettempdir()) / f"jbodlab-kafka-{os.getuid()}"
+ROOT_CACHE = Path("/var/cache/jbodlab/kafka")
 """Where the servers' user can read it, unlike a cache in root's home."""
 
+
+def _cache() -> Path:
+    if os.getuid() == 0:
+        return ROOT_CACHE
+    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(folder) / "jbodlab" / "kafka"
+
+
+CACHE = _cache()
+
 FETCH_DEADLINE_S = 600
+INSTALLED_BY = {
+    "java": "Apache Kafka needs Java 17, such as Debian's openjdk-17-jre-headless",
+    "mvn": "Maven fetches the jars once (Debian's maven); or name a folder with them, kafka:FOLDER",
+}
 DEPENDENCY = (
     "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
     "<version>{version}</version></dependency>"
@@ -32,12 +44,6 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>jbodlab</groupId><artifactId>jars</artifactId><version>1</version>
 <dependencies>{dependencies}</dependencies></project>
 """
-
-HEAP = "512m"
-FORMAT_DEADLINE_S = 60.0
-STORAGE = "kafka.tools.StorageTool"
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""Options of Java processes that live for seconds: they compile quickly, not well."""
 
 
 class NoKafkaError(LabError):
@@ -91,7 +97,7 @@ def once(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
 def require(program: str) -> None:
     """Raise NoKafkaError where a program is not installed."""
     if shutil.which(program) is None:
-        raise NoKafkaError(f"{program} is not installed")
+        raise NoKafkaError(f"{program} is not installed: {INSTALLED_BY[program]}")
 
 
 def run(failure: str, *command: str, deadline_s: float) -> None:
@@ -135,39 +141,3 @@ def _fetch(name: str, artifacts: Sequence[str], folder: Path) -> None:
         *("dependency:copy-dependencies", f"-DoutputDirectory={folder}"),
         deadline_s=FETCH_DEADLINE_S,
     )
-
-
-class KafkaServers:
-    """What nodes of Apache Kafka run; each process has a heap of 512 MB.
-
-    Attributes:
-        jars: The folder of the release's jars.
-        release: Which release.
-    """
-
-    def __init__(self, release: str = RELEASE) -> None:
-        """Fetch what is needed.
-
-        Raises:
-            NoKafkaError: that is impossible here, with the reason.
-        """
-        self.release = release
-        self.jars = fetched(release)
-
-    def command(self, node: NodeState) -> list[str]:
-        """Return the command that runs a node."""
-        return [*self._java(f"-Xms{HEAP}", f"-Xmx{HEAP}"), "kafka.Kafka", node.properties_file]
-
-    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
-        """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
-        del directories  # It finds them by itself.
-        arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
-        command = [*self._java(*SHORT_LIVED), STORAGE, *arguments]
-        run(
-            f"{node.role} {node.node_id} could not be formatted",
-            *command,
-            deadline_s=FORMAT_DEADLINE_S,
-        )
-
-    def _java(self, *options: str) -> list[str]:
-        return ["java", *options, "-cp", f"{self.jars}/*"]

@@ -15,8 +15,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
+from lab.cluster.engine import OWN, Engine
 from lab.cluster.ports import HOST
 from lab.cluster.processes import ServerUser
 
@@ -33,6 +36,10 @@ def plan(
     ports: Sequence[int],
     *,
     log_dirs: int = 3,
+    controllers: int = 1,
+    is_combined: bool = False,
+    engine: Engine = OWN,
+    jvm_options: str = "",
 ) -> ClusterState:
     """Return the description of a cluster that does not exist yet.
 
@@ -41,14 +48,28 @@ def plan(
         root: The folder of all of it.
         cluster_id: Its id, as text.
         user: Who the servers run as.
-        ports: Port of the controller, then one of each broker.
+        ports: Those of the controllers, then one of each broker.
         log_dirs: Log directories of each broker.
+        controllers: How many there are.
+        is_combined: Whether the brokers are the controllers; each has two ports then.
+        engine: What the nodes run.
+        jvm_options: Options of the JVM.
     """
-    controller = _node(root, "controller", CONTROLLER_ID, ports[0], 0)
+    of_controllers, of_brokers = ports[:controllers], ports[controllers:]
+    separate = () if is_combined else of_controllers
+    nodes = [
+        _node(root, "controller", CONTROLLER_ID + number, port, 0)
+        for number, port in enumerate(separate)
+    ]
     brokers = [
         _node(root, "broker", broker_id, port, log_dirs)
-        for broker_id, port in enumerate(ports[1:], start=1)
+        for broker_id, port in enumerate(of_brokers, start=1)
     ]
+    if is_combined:
+        brokers = [
+            replace(node, controller_port=port)
+            for node, port in zip(brokers, of_controllers, strict=True)
+        ]
     return ClusterState(
         name=name,
         root=str(root),
@@ -56,7 +77,9 @@ def plan(
         uid=user.uid,
         gid=user.gid,
         mounts=(),
-        nodes=(controller, *brokers),
+        nodes=(*nodes, *brokers),
+        engine=str(engine),
+        jvm_options=jvm_options,
     )
 
 
@@ -85,20 +108,37 @@ def property_file(
     """Return the text of a node's property file, in Kafka's own keys; `settings` come last."""
     is_broker = node.role == "broker"
     listener = "PLAINTEXT" if is_broker else "CONTROLLER"
-    controller = state.controller
     address = f"{listener}://{node.host}:{node.port}"
+    listeners, roles = address, node.role
+    if node.controller_port:
+        listeners += f",CONTROLLER://{node.host}:{node.controller_port}"
+        roles += ",controller"
+    voters = (
+        f"{each.node_id}@{each.host}:{each.controller_port or each.port}"
+        for each in state.controllers
+    )
+    replicas, in_sync = str(min(3, len(state.brokers))), str(min(2, len(state.brokers)))
     values = {
-        "process.roles": node.role,
+        "process.roles": roles,
         "node.id": str(node.node_id),
-        "controller.quorum.voters": f"{controller.node_id}@{controller.host}:{controller.port}",
+        "controller.quorum.voters": ",".join(voters),
         "controller.listener.names": "CONTROLLER",
-        "listeners": address,
+        "listeners": listeners,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": ",".join(node.log_dirs),
         "metadata.log.dir": node.metadata_log_dir,
-        "default.replication.factor": str(min(3, len(state.brokers))),
-        "min.insync.replicas": str(min(2, len(state.brokers))),
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
     }
+    if Engine.parse(state.engine).is_kafka:
+        # Our own brokers make these topics with as many replicas as there are brokers.
+        values |= {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            "offsets.topic.num.partitions": "3",
+            "group.initial.rebalance.delay.ms": "0",
+        }
     if is_broker:
         values["advertised.listeners"] = address
     return properties.render({**values, **(settings or {})})

@@ -10,27 +10,46 @@ from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.peers.admin_requests import describe_log_dir_states, revive_log_dir
 from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster.node import Broker
-from lab.cluster.questions import NO_ANSWER
+from lab.cluster.questions import NO_ANSWER, LogDirView, ask_log_dirs
 
 TIMEOUT_S = 3.0
 REVIVAL_TIMEOUT_S = 60.0
-ONLINE = "ONLINE"
+ONLINE, OFFLINE = "ONLINE", "OFFLINE"
 
 
-def states(broker: Broker) -> tuple[LogDirStateEntry, ...] | None:
+def of_kafka(views: Sequence[LogDirView]) -> tuple[LogDirStateEntry, ...]:
+    """Return what DescribeLogDirs says of directories, in the words of our own brokers."""
+    return tuple(
+        LogDirStateEntry(
+            path=view.path,
+            directory_id=None,
+            conditions=(),
+            state=OFFLINE if view.error else ONLINE,
+            cause=f"{view.error} (DescribeLogDirs)" if view.error else None,
+        )
+        for view in views
+    )
+
+
+def states(broker: Broker, *, are_ours: bool = True) -> tuple[LogDirStateEntry, ...] | None:
     """Return what a broker says of its directories; None if it does not answer."""
+    if not are_ours:
+        views = asyncio.run(ask_log_dirs(broker.state, TIMEOUT_S))
+        return None if views is None else of_kafka(views)
     host, port = broker.state.host, broker.state.port
     with contextlib.suppress(*NO_ANSWER):
         return asyncio.run(describe_log_dir_states(host, port, TIMEOUT_S)).log_dirs
     return None
 
 
-def offline(brokers: Sequence[Broker]) -> list[tuple[Broker, LogDirStateEntry]]:
+def offline(
+    brokers: Sequence[Broker], *, are_ours: bool = True
+) -> list[tuple[Broker, LogDirStateEntry]]:
     """Return the directories that are not online, with their brokers."""
     return [
         (broker, entry)
         for broker in brokers
-        for entry in states(broker) or ()
+        for entry in states(broker, are_ours=are_ours) or ()
         if entry.state != ONLINE
     ]
 

@@ -45,6 +45,13 @@ class Servers(Protocol):
             LabError: that failed.
         """
 
+    def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:
+        """Try, as the servers' user, that the servers can be run and that a folder is reached.
+
+        Raises:
+            LabError: they cannot, with the reason.
+        """
+
 
 class OwnServers:
     """Our controller and brokers, formatted in this process."""
@@ -64,6 +71,10 @@ class OwnServers:
             )
         except FormatError as error:
             raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
+
+    def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:
+        """Try that our programs can be imported."""
+        programs.check(user, root, variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

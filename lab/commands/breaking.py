@@ -25,7 +25,8 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 from lab.cluster import Cluster, Fault, NotInTimeError, programs
 from lab.cluster.faults import Faults
-from lab.cluster.log_dir_states import offline, revive
+from lab.cluster.log_dir_states import offline
+from lab.cluster.revival import revive
 from lab.commands import clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -300,15 +301,15 @@ def afterwards(
     except (NotInTimeError, LabError) as error:
         return [*to_do, str(error).splitlines()[0]], []
     came_back = []
-    for broker, entry in offline(running):
+    for broker, entry in offline(running, are_ours=not cluster.engine.is_kafka):
         number = broker.paths.index(Path(entry.path)) + 1
         if not reviving:
-            to_do.append(
-                f"broker-{broker.id}/{number} is still offline ({entry.cause}): "
-                f"{programs.call('heal --revive', name)}, or "
-                f"{programs.call(f'restart broker-{broker.id}', name)}"
-            )
-        elif refusal := revive(broker, entry.path):
+            ways = [programs.call(f"restart broker-{broker.id}", name)]
+            if cluster.engine.revives:
+                ways.insert(0, programs.call("heal --revive", name))
+            still = f"broker-{broker.id}/{number} is still offline ({entry.cause})"
+            to_do.append(f"{still}: {', or '.join(ways)}")
+        elif refusal := revive(cluster, broker, entry.path):
             problems.append(f"broker-{broker.id}/{number} does not come back: {refusal}")
         else:
             came_back.append(f"broker-{broker.id}/{number}")

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
-from lab.commands.declaring import add_nodes, carried_out_by, count, mebibytes, port
+from lab.commands.declaring import (
+    add_controllers,
+    add_engine,
+    add_nodes,
+    carried_out_by,
+    count,
+    mebibytes,
+    port,
+)
 
 FOLDER = "folder"
 DISK_KINDS = (FOLDER, "tmpfs", "loop", "fuse")
@@ -39,6 +47,8 @@ def _add_up(parser: Parser) -> None:
         help="disks of each broker, with a log directory each (default: 3)",
     )
     add_disks(parser)
+    add_engine(parser)
+    add_controllers(parser)
     parser.add_argument(
         "--port-base",
         type=port,
@@ -98,6 +108,7 @@ UP = Command(
         "up",
         "up --brokers 5 --disks 2 --cluster five",
         "up --kind folder --port-base 19092",
+        "up --engine kafka:4.3.1",
     ),
 )
 DOWN = Command(

@@ -121,8 +121,11 @@ def target(cluster: Cluster, word: str) -> tuple[Broker, LogDir | None]:
 
 
 def _node(cluster: Cluster, word: str) -> Node:
-    if word in ("controller", f"controller-{cluster.controller.id}"):
+    if word == "controller":
         return cluster.controller
+    for node in cluster.controllers:
+        if word == f"controller-{node.id}":
+            return node
     broker, directory = target(cluster, word)
     if directory is not None:
         raise LabError(f"expected a broker, got the directory {word!r}")

@@ -59,6 +59,54 @@ def add_nodes(parser: Parser, *, needed: bool, default: str = "") -> None:
     )
 
 
+def add_engine(parser: Parser) -> None:
+    """Add what the nodes of a cluster run, and how."""
+    parser.add_argument(
+        "--engine",
+        metavar="ENGINE",
+        help="jbodlab, kafka:RELEASE such as kafka:4.3.1, or kafka:FOLDER of a distribution "
+        "(default: $JBODLAB_ENGINE, else jbodlab)",
+    )
+    parser.add_argument(
+        "--config",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of all nodes, under Kafka's name; may be repeated",
+    )
+    parser.add_argument(
+        "--jvm-options",
+        default="",
+        metavar="OPTIONS",
+        help="options of the JVM, such as '-Xmx1g' (kafka engines)",
+    )
+
+
+def add_controllers(parser: Parser) -> None:
+    """Add how many controllers a cluster has."""
+    parser.add_argument(
+        "--controllers", type=number(7), default=1, metavar="N", help="kafka engines (default: 1)"
+    )
+    parser.add_argument(
+        "--combined",
+        action="store_true",
+        help="every broker is a controller as well (kafka engines)",
+    )
+
+
+def setting(text: str) -> tuple[str, str]:
+    """Return a setting's key and value, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is no setting.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
+    return key.strip(), value
+
+
 def number(most: int, noun: str = "a number") -> Callable[[str], int]:
     """Return what reads a number from 1 on, as an argument's type."""
 

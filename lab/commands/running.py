@@ -45,7 +45,7 @@ from lab.rehearsal.plan import (
     Writers,
 )
 from lab.rehearsal.run import Done, perform
-from lab.rehearsal.target_cluster import of_ours
+from lab.rehearsal.target_cluster import of_lab
 from lab.screen import Screen
 from lab.state_files import StateFiles
 
@@ -94,7 +94,7 @@ def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             _topic_deleted(cluster, plan.topics[0].name, interrupts) as keep,
             tempfile.TemporaryDirectory(prefix="jbodlab-run-") as folder,
         ):
-            found = judged(perform(plan, of_ours(cluster), Path(folder), note), plan)
+            found = judged(perform(plan, of_lab(cluster), Path(folder), note), plan)
             if found["topic_kept"]:
                 keep()
         to_do, _ = breaking.afterwards(options.cluster, cluster, [], reviving=False)

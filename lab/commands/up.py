@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from jbodlab.cli.choice import DEFAULT_CLUSTER
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from lab import up_and_down
-from lab.cluster import programs
+from lab.cluster import engine, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -32,6 +33,11 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             kind=options.kind,
             port_base=options.port_base,
             mechanism=options.mechanism,
+            config=dict(options.config),
+            engine=engine.chosen(options.engine, os.environ),
+            controllers=options.controllers,
+            is_combined=options.combined,
+            jvm_options=options.jvm_options,
         )
         state = up_and_down.up(name, user, shape, files, interrupts, output.line)
         with interrupts.deferred():

@@ -7,6 +7,8 @@ or a wrong call, 130 interrupted, after everything was healed.
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -14,18 +16,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from fault_injection.kinds import KINDS
 from jbodlab.cli.output import Output
 from lab.cluster import disks
+from lab.cluster.engine import OWN, Engine, EngineError, chosen
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.rehearsal import plans, reader
 from lab.rehearsal.judgement import Outcome
-from lab.rehearsal.plan import ClusterNeed, Plan
+from lab.rehearsal.plan import Attach, ClusterNeed, Plan
 from lab.report import junit, page
 from lab.screen import Screen, Tone
 
-OURS, KAFKA = "jbodlab", "kafka"
+Runs = dict[str, list[dict[str, Any]]]
+"""Results by the engine, in the order of the command line."""
 _TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "INCONCLUSIVE": Tone.HEADING}
 
 
@@ -96,32 +102,75 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
 
     if options.junit is not None:
         _check_writable(options.junit)
+    plan, engines = _on(plan, options)
     folder = _folder(options.results)
     screen = Screen(sys.stderr if output.is_json else sys.stdout)
-    clusters = (OURS, KAFKA) if options.against else (OURS,)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in clusters}
-    for whose in clusters:
+    runs: Runs = {str(one): [] for one in engines}
+    for one in engines:
         for number in range(1, options.repeat + 1):
-            parts = [whose] if options.against else []
+            parts = [_folder_name(one)] if options.against else []
             parts += [f"run-{number}"] if options.repeat > 1 else []
-            screen.heading(" ".join([plan.name, *(f"[{part}]" for part in parts)]))
+            shown = [f"[{one.title}]"] if options.against else []
+            shown += [f"[run-{number}]"] if options.repeat > 1 else []
+            screen.heading(" ".join([plan.name, *shown]))
             done = run_once(
                 plan,
                 folder.joinpath(*parts),
                 screen.teller("steady"),
-                kafka=whose == KAFKA,
+                engine=one,
+                jvm_options=options.jvm_options,
                 is_mine=options.is_mine,
                 interrupts=interrupts,
             )
-            runs[whose].append(done.json)
+            runs[str(one)].append(done.json)
             _print(done.json, screen)
     _keep(folder, runs, options, screen)
-    everything = [one for each in runs.values() for one in each]
-    # Against Kafka the verdict is about our cluster; the other one is for comparison.
-    judged = runs[OURS]
+    everything = [run for each in runs.values() for run in each]
+    # The verdict is about the first engine; the others are for comparison.
+    judged = runs[str(engines[0])]
     if output.is_json:
         output.json(everything if len(everything) > 1 else everything[0])
-    return _worst([one["verdict"] for one in judged])
+    return _worst([run["verdict"] for run in judged])
+
+
+def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
+    """Return a plan with the settings of the command line, and the engines that it runs on.
+
+    Raises:
+        WrongCallError: an engine is named twice, or the plan names its cluster itself.
+    """
+    need = plan.cluster
+    if isinstance(need, Attach):
+        for name in ("engine", "against", "config", "jvm_options"):
+            if getattr(options, name):
+                option = name.replace("_", "-")
+                raise WrongCallError(
+                    f"--{option} has no effect on a plan that attaches to a cluster"
+                )
+        return plan, [OWN]
+    named = options.engine or need.engine or None
+    try:
+        engines = [chosen(named, os.environ), *map(Engine.parse, options.against)]
+    except EngineError as error:
+        raise WrongCallError(str(error)) from error
+    for one in engines:
+        if engines.count(one) > 1:
+            raise WrongCallError(f"the engine {one} is named twice")
+        reason = one.refusal(
+            controllers=need.controllers,
+            is_combined=need.combined,
+            # Options are for the engines that have a JVM.
+            jvm_options="" if options.against else options.jvm_options or need.jvm_options,
+        )
+        if reason:
+            raise WrongCallError(reason)
+    need = replace(need, config={**need.config, **dict(options.config)})
+    return replace(plan, cluster=need), engines
+
+
+def _folder_name(engine: Engine) -> str:
+    """Return the name of the folder for the results of an engine."""
+    return re.sub("[^A-Za-z0-9.]+", "-", str(engine)).strip("-")
 
 
 def _worst(verdicts: Sequence[str]) -> int:
@@ -133,27 +182,28 @@ def _worst(verdicts: Sequence[str]) -> int:
 
 def _keep(
     folder: Path,
-    runs: dict[str, list[dict[str, Any]]],
+    runs: Runs,
     options: Namespace,
     screen: Screen,
 ) -> None:
     report = folder / "report.html"
+    first = next(iter(runs.values()))
     if options.against:
-        left, right = runs[OURS][0], runs[KAFKA][0]
-        names = (OURS, right["surroundings"]["cluster"])
-        report.write_text(page.comparison(left, right, names), "utf-8")
+        report.write_text(page.comparison(runs), "utf-8")
         screen.line()
-        screen.block("\n".join(page.compared_lines(left, right, names)))
+        screen.block("\n".join(page.compared_lines(runs)))
+        verdicts = {name: [run["verdict"] for run in found] for name, found in runs.items()}
+        (folder / "engines.json").write_text(json.dumps(verdicts, indent=1) + "\n", "utf-8")
     else:
-        report.write_text(page.page(runs[OURS]), "utf-8")
+        report.write_text(page.page(first), "utf-8")
     if options.repeat > 1:
         spread = {name: page.distribution(found) for name, found in runs.items()}
         (folder / "distribution.json").write_text(json.dumps(spread, indent=1) + "\n", "utf-8")
-        for found in runs.values():
+        if not options.against:
             screen.line()
-            screen.block("\n".join(page.spread_lines(found)))
+            screen.block("\n".join(page.spread_lines(first)))
     if options.junit is not None:
-        options.junit.write_text(junit.xml(runs[OURS]), "utf-8")
+        options.junit.write_text(junit.xml(runs), "utf-8")
     screen.line()
     screen.detail(str(report))
 
@@ -173,12 +223,11 @@ def _print(found: dict[str, Any], screen: Screen) -> None:
 
 
 def _compare(options: Namespace) -> int:
-    left, right = (_result(file) for file in options.compare)
-    names = (str(options.compare[0]), str(options.compare[1]))
-    print("\n".join(page.compared_lines(left, right, names)))
+    found = {str(file): [_result(file)] for file in options.compare}
+    print("\n".join(page.compared_lines(found)))
     if options.results is not None:
         folder = _folder(options.results)
-        (folder / "report.html").write_text(page.comparison(left, right, names), "utf-8")
+        (folder / "report.html").write_text(page.comparison(found), "utf-8")
         print(folder / "report.html")
     return 0
 

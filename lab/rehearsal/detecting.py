@@ -59,7 +59,11 @@ class Detecting:
         self._directory = target.directory
         brokers = cluster.state.brokers
         self._observer = Observer(
-            brokers, places_of(brokers), cluster.controller.metadata_dir, None, are_ours=True
+            brokers,
+            places_of(brokers),
+            cluster.controller.metadata_dir,
+            None,
+            are_ours=not cluster.engine.is_kafka,
         )
         self._observer.begin()
         self._look()

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field, structs
 from fault_injection.kinds import KINDS, FaultSpec
 from jbodlab.vocabulary.expressions import Unit
 from lab.cluster import disks
+from lab.cluster.engine import Engine, EngineError
 from lab.rehearsal.targets import Target
 from lab.rehearsal.values import parse_rate
 from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
@@ -42,6 +43,9 @@ LAST = "last"
 """In place of a name: all entries of the timeline; to an entry itself, those above it."""
 
 
+CONTROLLERS_MAX = 7
+
+
 class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of a plan: its fields are the keys, and there are no others."""
 
@@ -61,8 +65,17 @@ class ClusterNeed(Keys, frozen=True, kw_only=True):
     mechanism: Annotated[str, one_of("auto", "preload", "loop", "fuse")] = "auto"
     config: NodeSettings = {}
     disks: Disks = Disks()
+    engine: Text = ""
+    controllers: Annotated[int, Meta(ge=1, le=CONTROLLERS_MAX)] = 1
+    combined: bool = False
+    jvm_options: Text = ""
 
     def __post_init__(self) -> None:
+        if self.engine:
+            try:
+                Engine.parse(self.engine)
+            except EngineError as error:
+                raise ValueError(str(error)) from None
         if self.disks.size_bytes is not None and self.kind not in disks.SIZED:
             kinds = " or ".join(disks.SIZED)
             raise ValueError(f"'size' is for disks of the kind {kinds}, a {self.kind} has none")

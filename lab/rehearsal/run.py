@@ -7,16 +7,14 @@ import os
 import platform
 import shutil
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jbodlab.vocabulary.durations import duration_text
+from lab.cluster.engine import OWN, Engine
 from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.kafka_jars import KafkaServers
-from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import result
 from lab.rehearsal.engine import Rehearsal
@@ -41,7 +39,8 @@ def run(
     folder: Path,
     tell: Tell,
     *,
-    kafka: bool = False,
+    engine: Engine = OWN,
+    jvm_options: str = "",
     is_mine: bool = False,
     interrupts: Interrupts | None = None,
 ) -> Done:
@@ -51,7 +50,8 @@ def run(
         plan: What shall happen.
         folder: Gets `result.json`, `events.jsonl` and what clients wrote; made if missing.
         tell: Is told of each step.
-        kafka: Whether the cluster is one of Apache Kafka.
+        engine: What the nodes run.
+        jvm_options: Options of the JVM.
         is_mine: Whether an attached cluster may be broken wherever it is.
         interrupts: Held back around what must not be interrupted.
 
@@ -61,7 +61,11 @@ def run(
     root = make_folder()
     try:
         held_back = interrupts or Interrupts()
-        with _cluster(plan, root, held_back, kafka=kafka, is_mine=is_mine) as target_cluster:
+        if isinstance(plan.cluster, Attach):
+            target = attached(plan, is_mine=is_mine)
+        else:
+            target = started(plan, root / "cluster", held_back, engine, jvm_options)
+        with target as target_cluster:
             return perform(plan, target_cluster, folder, tell)
     finally:
         remove_folder(root)
@@ -95,17 +99,3 @@ def perform(plan: Plan, target_cluster: TargetCluster, folder: Path, tell: Tell)
         file.writelines(json.dumps(line) + "\n" for line in result.event_lines(facts, offset_ns))
     (folder / "result.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     return Done(facts=facts, judgement=judgement, json=found)
-
-
-def _cluster(
-    plan: Plan, root: Path, interrupts: Interrupts, *, kafka: bool, is_mine: bool
-) -> AbstractContextManager[TargetCluster]:
-    if isinstance(plan.cluster, Attach):
-        if kafka:
-            raise LabError("a plan that attaches to a cluster names its cluster itself")
-        return attached(plan, is_mine=is_mine)
-    if kafka:
-        servers = KafkaServers()
-        version = f"Apache Kafka {servers.release}"
-        return started(plan, root / "cluster", interrupts, servers, version)
-    return started(plan, root / "cluster", interrupts)

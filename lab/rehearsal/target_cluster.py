@@ -18,8 +18,8 @@ from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import DecodeError, JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
-from lab.cluster import Cluster, layout, limits, log_dir_states, processes, questions
-from lab.cluster.node import Servers
+from lab.cluster import Cluster, layout, limits, processes, questions, revival
+from lab.cluster.engine import Engine
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import targets
@@ -32,10 +32,6 @@ ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
 BY_RULES = ("preload", "connections")
 """What needs brokers that were started to follow rules."""
-KAFKA_SETTINGS = {
-    "offsets.topic.num.partitions": "3",
-    "group.initial.rebalance.delay.ms": "0",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +77,13 @@ class TargetCluster:
         if self.revives and self._is_online(place):
             return ""
         if self.revives:
-            if refusal := log_dir_states.revive(broker, str(self.path(place))):
+            if refusal := revival.revive(self.cluster, broker, str(self.path(place))):
                 raise LabError(refusal)
             return f"{place} is revived"
         if not self.may_start or not broker.is_running:
             return ""
-        broker.stop()
-        broker.start()
-        self.cluster.wait_served(broker)
+        if refusal := revival.revive(self.cluster, broker, str(self.path(place))):
+            raise LabError(refusal)
         return f"{place} is back: broker-{place.broker} was restarted"
 
     def _is_online(self, place: Place) -> bool:
@@ -98,16 +93,19 @@ class TargetCluster:
         return any(view.path == str(self.path(place)) and not view.error for view in found)
 
 
-def of_ours(cluster: Cluster) -> TargetCluster:
+def of_lab(cluster: Cluster) -> TargetCluster:
     """Return a cluster that the lab runs, and goes on running."""
     return TargetCluster(
         cluster=cluster,
         may_start=True,
         outlives_us=True,
-        revives=True,
+        revives=cluster.engine.revives,
         metadata_log=cluster.controller.metadata_dir,
         places=places_of(cluster.state.brokers),
-        versions={"cluster": f"jbodlab, {cluster.state.name}"},
+        versions={
+            "cluster": f"{cluster.engine.title}, {cluster.state.name}",
+            "engine": str(cluster.engine),
+        },
     )
 
 
@@ -116,8 +114,8 @@ def started(
     plan: Plan,
     root: Path,
     interrupts: Interrupts,
-    servers: Servers | None = None,
-    version: str = "",
+    engine: Engine,
+    jvm_options: str = "",
 ) -> Iterator[TargetCluster]:
     """Start a cluster for a plan, gone afterwards whatever happened.
 
@@ -125,31 +123,31 @@ def started(
         plan: What it needs.
         root: Its folder.
         interrupts: Held back around each mount.
-        servers: What its nodes run; ours by default.
-        version: What that is, for the report.
+        engine: What its nodes run.
+        jvm_options: Options of the JVM, in place of those of the plan.
 
     Raises:
         LabError: it cannot be made, or a fault of the plan cannot be made on it.
     """
     need = plan.cluster
     assert isinstance(need, ClusterNeed)
-    with prepared(plan, root, interrupts, servers) as cluster:
+    with prepared(plan, root, interrupts, engine, jvm_options) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
         yield TargetCluster(
             cluster=cluster,
             may_start=True,
             outlives_us=False,
-            revives=servers is None,
+            revives=engine.revives,
             metadata_log=cluster.controller.metadata_dir,
             places=places_of(cluster.state.brokers),
-            versions={"cluster": version or "jbodlab"},
+            versions={"cluster": engine.title, "engine": str(engine)},
         )
 
 
 @contextlib.contextmanager
 def prepared(
-    plan: Plan, root: Path, interrupts: Interrupts, servers: Servers | None = None
+    plan: Plan, root: Path, interrupts: Interrupts, engine: Engine, jvm_options: str = ""
 ) -> Iterator[Cluster]:
     """Make a cluster for a plan that does not run yet; otherwise as `started`."""
     need = plan.cluster
@@ -166,11 +164,18 @@ def prepared(
         machine, brokers=need.brokers, disks=need.disks.each, size_mb=shape.disk_mb, kind=need.kind
     ):
         raise LabError(reason)
-    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks.each, servers=servers)
+    cluster = Cluster.plan(
+        root,
+        brokers=need.brokers,
+        log_dirs=need.disks.each,
+        engine=engine,
+        controllers=need.controllers,
+        is_combined=need.combined,
+        jvm_options=jvm_options or need.jvm_options,
+    )
     try:
-        cluster.make_folders({**(KAFKA_SETTINGS if servers else {}), **need.config})
-        if servers is None:
-            cluster.check_servers()
+        cluster.make_folders(need.config)
+        cluster.check_servers()
         make_disks(cluster, shape, interrupts, _silent)
         if any(_needs_calls(entry, need) for entry in plan.faults):
             make_breakable(cluster, "preload" if need.mechanism == "preload" else "auto", _silent)

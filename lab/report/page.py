@@ -1,9 +1,11 @@
-"""One HTML page of one run, of several, or of two that are compared; it needs no network."""
+"""One HTML page of one run, of several, or of some side by side; it needs no network."""
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from jbodlab.cli.output import counted
@@ -15,6 +17,9 @@ from jbodlab.vocabulary.expressions import Unit as MetricUnit
 from lab.rehearsal.values import show
 
 Run = Mapping[str, Any]
+Compared = Mapping[str, Sequence[Run]]
+"""Runs of the same plan by what is compared, an engine or a file."""
+
 EVENTS_SHOWN = 600
 PARTITIONS_SHOWN = 24
 STATES_SHOWN = 2000
@@ -59,33 +64,53 @@ def page(runs: Sequence[Run], title: str = "") -> str:
     return _document(title, runs, [spread, *_one_by_one(numbered.items())])
 
 
-def comparison(left: Run, right: Run, names: tuple[str, str]) -> str:
-    """Return the page of two runs side by side."""
-    both = list(zip(names, (left, right), strict=True))
+def comparison(found: Compared) -> str:
+    """Return the page of runs side by side: a column for each name, its first run in full."""
     verdicts = [
         Section(
-            name=f"verdict-{number}", verdict=Verdict(run["verdict"], f"{name}: {run['sentence']}")
+            name=f"verdict-{number}",
+            verdict=Verdict(_worst(runs), f"{name}: {_sentence(runs)}"),
         )
-        for number, (name, run) in enumerate(both, start=1)
+        for number, (name, runs) in enumerate(found.items(), start=1)
     ]
-    figures = _block(
-        "compared",
-        "Figures",
-        [*_texts("Metric"), *_numbers(*names)],
-        list(_pairs(left, right)),
-        is_open=True,
+    titles = list(found)
+    blocks = [
+        _block(
+            "objectives-compared",
+            "Objectives",
+            [*_texts("Expected"), *_texts(*titles)],
+            list(_objective_rows(found)),
+            is_open=True,
+        ),
+        _block(
+            "compared",
+            "Figures",
+            [*_texts("Metric"), *_numbers(*titles)],
+            list(_figure_rows(found)),
+            is_open=True,
+        ),
+    ]
+    compared = Section(name="compared", title="Side by side", blocks=blocks)
+    first = {name: runs[0] for name, runs in found.items()}
+    title = f"{next(iter(first.values()))['name']}: {', '.join(titles)}"
+    return _document(
+        title, list(first.values()), [*verdicts, compared, *_one_by_one(first.items())]
     )
-    compared = Section(name="compared", title="Figures", blocks=[figures])
-    title = f"{left['name']}: {names[0]} and {names[1]}"
-    return _document(title, [left, right], [*verdicts, compared, *_one_by_one(both)])
 
 
-def compared_lines(left: Run, right: Run, names: tuple[str, str]) -> list[str]:
-    """Return the figures of two runs as lines of text."""
-    rows = [("", *names), ("verdict", left["verdict"], right["verdict"])]
-    rows += list(_pairs(left, right))
-    width = max(len(row[0]) for row in rows)
-    return [f"{name:<{width}}  {one:>16}  {other:>16}" for name, one, other in rows]
+def compared_lines(found: Compared) -> list[str]:
+    """Return the objectives and figures of runs side by side as lines of text."""
+    rows: list[tuple[str, ...]] = [("", *found)]
+    rows.append(("verdict", *(_verdicts(runs) for runs in found.values())))
+    rows += [*_objective_rows(found), *_figure_rows(found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [f"{row[0]:<{widths[0]}}"]
+            + [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def spread_lines(runs: Sequence[Run]) -> list[str]:
@@ -368,11 +393,70 @@ def _shown(run: Run, name: str) -> str:
     return UNKNOWN if value is None else show(value, MetricUnit[unit.upper()])
 
 
-def _pairs(left: Run, right: Run) -> Iterable[tuple[str, str, str]]:
-    for name, _ in _metrics((left, right)):
-        one, other = _shown(left, name), _shown(right, name)
-        if (one, other) != (UNKNOWN, UNKNOWN):
-            yield name, one, other
+def _worst(runs: Sequence[Run]) -> str:
+    verdicts = {run["verdict"] for run in runs}
+    return next(word for word in ("FAIL", "INCONCLUSIVE", "PASS") if word in verdicts)
+
+
+def _sentence(runs: Sequence[Run]) -> str:
+    return _verdicts(runs) if len(runs) > 1 else runs[0]["sentence"]
+
+
+def _verdicts(runs: Sequence[Run]) -> str:
+    """Return how often there was which verdict."""
+    times = Counter(run["verdict"] for run in runs)
+    if len(runs) == 1:
+        return str(runs[0]["verdict"])
+    return ", ".join(f"{count} {word}" for word, count in times.most_common())
+
+
+def _objective_rows(found: Compared) -> Iterable[tuple[str, ...]]:
+    """Yield each objective with what was measured for each name."""
+    texts = dict.fromkeys(
+        held["text"] for runs in found.values() for run in runs for held in run["objectives"]
+    )
+    for text in texts:
+        yield text, *(_objective_cell(text, runs) for runs in found.values())
+
+
+def _objective_cell(text: str, runs: Sequence[Run]) -> str:
+    """Return whether an objective is met, how often, and the median and spread of its value."""
+    held = [one for run in runs for one in run["objectives"] if one["text"] == text]
+    if not held:
+        return UNKNOWN
+    if len(held) == 1:
+        return f"{_word(held[0])} ({held[0]['measured']})"
+    met = sum(one["holds"] is True for one in held)
+    known = [one for one in held if one["value"] is not None]
+    ordered = sorted(known, key=lambda one: inf if one["value"] == NEVER else float(one["value"]))
+    if not ordered:
+        return f"met {met} of {len(held)}"
+    least, middle, most = ordered[0], ordered[(len(ordered) - 1) // 2], ordered[-1]
+    return (
+        f"met {met} of {len(held)} ({middle['measured']}; {least['measured']} to "
+        f"{most['measured']})"
+    )
+
+
+def _figure_rows(found: Compared) -> Iterable[tuple[str, ...]]:
+    """Yield each metric with its value for each name, or its median and spread."""
+    for name, _ in _metrics(run for runs in found.values() for run in runs):
+        cells = [_figure_cell(name, runs) for runs in found.values()]
+        if any(cell != UNKNOWN for cell in cells):
+            yield name, *cells
+
+
+def _figure_cell(name: str, runs: Sequence[Run]) -> str:
+    if len(runs) == 1:
+        return _shown(runs[0], name)
+    one = distribution(runs).get(name)
+    if one is None or one["median"] is None:
+        return UNKNOWN
+    unit = MetricUnit[one["unit"].upper()]
+    least, middle, most = (
+        "never" if one[key] == NEVER else show(one[key], unit) for key in ("min", "median", "max")
+    )
+    return middle if least == most else f"{middle} ({least} to {most})"
 
 
 def _spread_rows(runs: Sequence[Run]) -> Iterable[tuple[str, str, str, str]]:

@@ -7,6 +7,7 @@ that is killed leaves nothing either: servers end with it, and a keeper removes 
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from fault_injection.mechanism import Advice
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
+from lab.cluster.engine import OWN, Engine, EngineError, chosen
 from lab.errors import LabError
 from lab.testing import keeper
 
@@ -46,12 +48,14 @@ class Need:
     Attributes:
         calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
             `hang`).
+        engine: What its nodes run.
     """
 
     brokers: int = 3
     disks: int = 2
     config: tuple[tuple[str, str], ...] = ()
     calls: bool = False
+    engine: Engine = OWN
 
     @classmethod
     def of(
@@ -60,13 +64,28 @@ class Need:
         disks: int = 2,
         config: Mapping[str, object] | None = None,
         calls: bool = False,
+        engine: str | None = None,
     ) -> Self:
-        """Return a need as a mark or a caller describes it."""
+        """Return a need as a mark or a caller describes it.
+
+        Raises:
+            ValueError: a number is out of its range, or there is no such engine.
+        """
+        try:
+            wanted = chosen(engine, os.environ)
+        except EngineError as error:
+            raise ValueError(str(error)) from error
         for name, value, most in (("brokers", brokers, 20), ("disks", disks, 64)):
             if not isinstance(value, int) or not 1 <= value <= most:
                 raise ValueError(f"expected {name} from 1 to {most}, got {value!r}")
         settings = tuple(sorted((key, str(value)) for key, value in (config or {}).items()))
-        return cls(brokers=brokers, disks=disks, config=settings, calls=bool(calls))
+        return cls(
+            brokers=brokers,
+            disks=disks,
+            config=settings,
+            calls=bool(calls),
+            engine=wanted,
+        )
 
 
 class Fault:
@@ -293,6 +312,7 @@ class Cluster:
         disks: int = 2,
         config: Mapping[str, object] | None = None,
         calls: bool = False,
+        engine: str | None = None,
         need: Need | None = None,
     ) -> None:
         """Start it, and wait until every broker serves.
@@ -302,13 +322,15 @@ class Cluster:
             disks: Log directories of each.
             config: Kafka's settings for all nodes.
             calls: Whether single calls shall be breakable: `eio`, `slow`, `hang`.
+            engine: What its nodes run, such as `kafka:4.3.1`; by default what `JBODLAB_ENGINE`
+                names, else our own servers.
             need: All of these at once.
 
         Raises:
             LabError: it cannot be started.
             ValueError: a number is out of its range.
         """
-        self.need = need or Need.of(brokers, disks, config, calls)
+        self.need = need or Need.of(brokers, disks, config, calls, engine)
         self._folder = folders.make_folder()
         self._topics: list[str] = []
         self.inner = library.Cluster.plan(
@@ -316,6 +338,7 @@ class Cluster:
             brokers=self.need.brokers,
             log_dirs=self.need.disks,
             user=programs.server_user(None),
+            engine=self.need.engine,
             advice=ADVICE,
         )
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
@@ -475,9 +498,9 @@ class Cluster:
         Raises:
             NotInTimeError: neither helps.
         """
-        from lab.cluster import log_dir_states
+        from lab.cluster import revival
 
-        if not log_dir_states.revive(broker, str(path)):
+        if not revival.revive(self.inner, broker, str(path)):
             return
         broker.stop()
         broker.start()

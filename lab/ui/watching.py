@@ -19,6 +19,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.peers.admin_requests import describe_log_dir_states
 from lab.cluster import layout, questions
+from lab.cluster.engine import Engine
 from lab.cluster.questions import NO_ANSWER
 from lab.errors import LabError
 from lab.rehearsal.observer import Observer
@@ -54,7 +55,11 @@ class WatchedCluster:
 
 def own(state: ClusterState, state_dir: Path) -> WatchedCluster:
     """Return a cluster that is written down on this machine."""
-    return WatchedCluster(state=state, journal=lab_state.journal_file(state_dir), are_ours=True)
+    return WatchedCluster(
+        state=state,
+        journal=lab_state.journal_file(state_dir),
+        are_ours=not Engine.parse(state.engine).is_kafka,
+    )
 
 
 def foreign(bootstrap: str) -> WatchedCluster:

@@ -64,6 +64,13 @@ WORKS = [
     (CLUSTER, "list-endpoints", "unfenced   broker"),
     (CONFIGS, "--describe --entity-type brokers --entity-name 1", "for broker 1 are"),
     (CONFIGS, "--describe --entity-type groups --entity-name g", "doesn't have dynamic config"),
+    (CONFIGS, f"--alter --entity-type users --entity-name x {SCRAM}", "for user x."),
+    (CONFIGS, "--describe --entity-type users --entity-name x", "SCRAM-SHA-256=iterations=4096"),
+    (
+        CONFIGS,
+        "--alter --entity-type users --entity-name x --delete-config SCRAM-SHA-256",
+        "for user x.",
+    ),
     (FEATURES, "describe", "SupportedMinVersion: 3.3-IV3"),
     (FEATURES, "version-mapping", "metadata.version=30 (4.3-IV0)"),
     (FEATURES, "feature-dependencies --feature metadata.version=22", "has no dependencies"),
@@ -101,11 +108,6 @@ REFUSES = [
         CONFIGS,
         "--describe --entity-type broker-loggers --entity-name 1",
         "broker loggers are not supported",
-    ),
-    (
-        CONFIGS,
-        f"--alter --entity-type users --entity-name x {SCRAM}",
-        "does not support ALTER_USER_SCRAM_CREDENTIALS",
     ),
     (
         DELEGATION_TOKENS,

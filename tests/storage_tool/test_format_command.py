@@ -143,8 +143,8 @@ def test_the_property_file_may_name_the_metadata_version(tool: StorageTool) -> N
             "streams.version, transaction.version",
         ),
         (
-            ["-S", "SCRAM-SHA-256=[name=alice,password=x]"],
-            "--add-scram is not supported: clients are not authenticated.",
+            ["-S", "SCRAM-SHA-256=[name=alice,password=x,iterations=100]"],
+            "--add-scram: iterations 100 must be 4096 to 16384.",
         ),
         (["-s"], "You can only use --standalone on a controller."),
         (

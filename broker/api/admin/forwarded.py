@@ -198,11 +198,27 @@ def _listed(_: object, response: ListPartitionReassignmentsResponse, image: Meta
 
 def _reaches_offset(
     _: object,
-    response: AlterClientQuotasResponse,
+    response: AlterClientQuotasResponse | requests.AlterUserScramCredentialsResponse,
     before: MetadataImage,
     now: MetadataImage,
 ) -> bool:
     return now.offset >= response.metadata_offset
+
+
+def _credentials_failed(
+    request: requests.AlterUserScramCredentialsRequest, error: KafkaError
+) -> requests.AlterUserScramCredentialsResponse:
+    """Return the error for every user."""
+    users = dict.fromkeys(each.name for each in request.deletions)
+    users |= dict.fromkeys(each.name for each in request.upsertions)
+    return requests.AlterUserScramCredentialsResponse(
+        results=tuple(
+            requests.AlteredUserScramCredentials(
+                user=user, error_code=error.code, error_message=error.message
+            )
+            for user in users
+        )
+    )
 
 
 def _levels(request: Any) -> Given:
@@ -380,6 +396,16 @@ APIS = (
         (0, 1),
         on_cluster(AclOperation.ALTER_CONFIGS),
         Forwarded(request=requests.AlterClientQuotasRequest, arrived=_reaches_offset),
+    ),
+    _api(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        (0, 0),
+        on_cluster(AclOperation.ALTER),
+        Forwarded(
+            request=requests.AlterUserScramCredentialsRequest,
+            arrived=_reaches_offset,
+            failed=_credentials_failed,
+        ),
     ),
     _api(
         ApiKey.UPDATE_FEATURES,

@@ -144,7 +144,7 @@ class ForwardedApi(FailsBySchema):
         before = self._cache.image
         response = await self.decide(asked, deadline)
         code = getattr(response, "error_code", ErrorCode.NONE)
-        if code != ErrorCode.NONE and self._row.failed is None:
+        if code != ErrorCode.NONE:
             raise KafkaError(code, getattr(response, "error_message", ""))
         if not getattr(request, "validate_only", False):
             await deadline.wait_for(self.arrival(asked, response, before))

@@ -76,7 +76,7 @@ async def test_api_versions_of_the_future_gets_the_range_in_a_version_0_body(
 
 
 @pytest.mark.parametrize(
-    ("api_key", "version"), [(0, 2), (0, 13), (1, 3), (17, 0), (999, 0), (3, 14), (18, -1)]
+    ("api_key", "version"), [(0, 2), (0, 13), (1, 3), (23, 9), (999, 0), (3, 14), (18, -1)]
 )
 async def test_api_or_version_that_is_not_served_closes_the_connection(
     cluster: Any, client: Any, api_key: int, version: int

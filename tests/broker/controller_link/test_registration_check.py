@@ -67,7 +67,7 @@ def test_broker_registers_again_when_the_metadata_version_allows_directories() -
     assert follower.registered_again == 1
 
 
-def test_registration_of_an_earlier_process_is_none_of_ours() -> None:
+def test_registration_of_an_earlier_process_is_none_of_lab() -> None:
     follower = Follower(epoch=8)
     follower.apply(feature(17), broker(1))
     assert follower.registered_again == 0

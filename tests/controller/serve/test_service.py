@@ -26,7 +26,13 @@ from controller.decide.partitions import (
     reassignments,
     topics,
 )
-from controller.decide.settings import client_quotas, configs, feature_updates, producer_ids
+from controller.decide.settings import (
+    client_quotas,
+    configs,
+    feature_updates,
+    producer_ids,
+    scram_credentials,
+)
 from controller.lead.leadership import Term
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
@@ -62,6 +68,7 @@ DECIDED: dict[str, tuple[Callable[..., Any], int | str | None]] = {
     "IncrementalAlterConfigs": (configs.incremental_alter_configs, None),
     "AlterConfigs": (configs.alter_configs, None),
     "AlterClientQuotas": (client_quotas.alter_client_quotas, None),
+    "AlterUserScramCredentials": (scram_credentials.alter_user_scram_credentials, None),
     "UpdateFeatures": (feature_updates.update_features, "timeout_ms"),
 }
 READ = {"ListPartitionReassignments", "DescribeQuorum", "MetadataStream"}

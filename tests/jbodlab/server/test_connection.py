@@ -19,9 +19,9 @@ from jbodlab.runtime.machine import system_environment
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
-from jbodlab.server.request_handler import Buffers, CloseConnectionError, Pending
+from jbodlab.server.request_handler import Buffers, Pending
 from jbodlab.server.session import Session
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.errors import CloseConnectionError, DecodeError
 from jbodlab.vocabulary.limits import (
     HELD_BYTES_AT_LEAST,
     MAX_PIPELINED_REQUESTS,

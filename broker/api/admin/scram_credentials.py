@@ -1,0 +1,100 @@
+"""DescribeUserScramCredentials (KIP-554): which mechanisms users have, never their keys.
+
+Source: `kafka.server.KafkaApis`, `org.apache.kafka.image.ScramImage`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.api.parts import ApiParts
+from broker.metadata_cache import MetadataCache
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.response import Response
+from jbodlab.vocabulary.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from kio.schema.describe_user_scram_credentials.v0.request import (
+        DescribeUserScramCredentialsRequest,
+    )
+
+
+class CredentialInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be told of a credential."""
+
+    mechanism: int
+    iterations: int
+
+
+class DescribeUserScramCredentialsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The credentials of one user."""
+
+    user: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    credential_infos: tuple[CredentialInfo, ...] = ()
+
+
+class DescribeUserScramCredentialsResponse(Response, frozen=True, kw_only=True):
+    """One result for each user."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    results: tuple[DescribeUserScramCredentialsResult, ...] = ()
+
+
+class DescribeUserScramCredentialsApi(FailsBySchema):
+    """Answers from the metadata."""
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+
+    def answer(
+        self, request: DescribeUserScramCredentialsRequest, context: RequestContext
+    ) -> DescribeUserScramCredentialsResponse:
+        """Describe the users that the request names; all of them if it names none."""
+        infos: dict[str, list[CredentialInfo]] = {}
+        for (user, mechanism), record in sorted(self._cache.image.security.scram.items()):
+            infos.setdefault(user, []).append(
+                CredentialInfo(mechanism=mechanism, iterations=record.iterations)
+            )
+        times = Counter(each.name for each in request.users or ())
+        return DescribeUserScramCredentialsResponse(
+            results=tuple(_result(user, infos, times[user]) for user in times or infos)
+        )
+
+
+def _result(
+    user: str, infos: dict[str, list[CredentialInfo]], times: int
+) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        return DescribeUserScramCredentialsResult(
+            user=user,
+            error_code=ErrorCode.DUPLICATE_RESOURCE,
+            error_message=f"Cannot describe SCRAM credentials for the same user twice in a single "
+            f"request: {user}",
+        )
+    if user not in infos:
+        return DescribeUserScramCredentialsResult(
+            user=user,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {user}",
+        )
+    return DescribeUserScramCredentialsResult(user=user, credential_infos=tuple(infos[user]))
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        versions=(0, 0),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeUserScramCredentialsApi(parts.cache),
+    ),
+)

@@ -1,0 +1,133 @@
+"""SaslHandshake and SaslAuthenticate: a client logs in (KIP-43, KIP-152, KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.api.parts import ApiParts
+from jbodlab.config.listener_security import PLAIN
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext, in_background
+from jbodlab.server.api import Api
+from jbodlab.server.authentication import Authentication, refuse
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import nothing
+from jbodlab.server.response import Response
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import AuthenticationError, KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+    from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+
+
+class SaslHandshakeResponse(Response, frozen=True, kw_only=True):
+    """The mechanisms that are enabled."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    mechanisms: tuple[str, ...] = ()
+
+
+class SaslAuthenticateResponse(Response, frozen=True, kw_only=True):
+    """The answer to a token; the lifetime is that of the session, 0 for ever."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    auth_bytes: bytes = b""
+    session_lifetime: datetime.timedelta = datetime.timedelta(0)
+
+
+class SaslHandshakeApi(FailsBySchema):
+    """Begins a login."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+
+    def answer(self, request: SaslHandshakeRequest, context: RequestContext) -> Response | Later:
+        """Choose the mechanism; a client that asks for another one is sent away."""
+        login = _login(context)
+        enabled = login.settings.mechanisms
+        code, reason = ErrorCode.NONE, ""
+        try:
+            login.handshake(request.mechanism, context.version, self._monotonic_s())
+        except AuthenticationError as error:
+            code, reason = ErrorCode.SASL_AUTHENTICATION_FAILED, str(error)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+                return SaslHandshakeResponse(error_code=error.code, mechanisms=enabled)
+            code, reason = error.code, error.message
+        response = SaslHandshakeResponse(error_code=code, mechanisms=enabled)
+        return _refused(context, login, response, reason) if code else response
+
+
+class SaslAuthenticateApi(FailsBySchema):
+    """Takes the tokens of a login."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+
+    def answer(self, request: SaslAuthenticateRequest, context: RequestContext) -> Response | Later:
+        """Answer a token; a client whose login fails learns no reason, and is sent away."""
+        login = _login(context)
+        try:
+            token = login.token(request.auth_bytes, self._monotonic_s())
+        except AuthenticationError as error:
+            response = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+                error_message=_failure_text(login.mechanism),
+            )
+            return _refused(context, login, response, str(error))
+        if login.user:
+            context.session.principal = login.user
+        return SaslAuthenticateResponse(
+            auth_bytes=token, session_lifetime=datetime.timedelta(milliseconds=login.lifetime_ms)
+        )
+
+
+def _login(context: RequestContext) -> Authentication:
+    login = context.session.authentication
+    if login is None:
+        raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "this listener has no authentication")
+    return login
+
+
+def _failure_text(mechanism: str) -> str:
+    """Return what a client is told: the same for a wrong password and an unknown user."""
+    if mechanism == PLAIN:
+        return "Authentication failed: Invalid username or password"
+    return (
+        "Authentication failed during authentication due to invalid credentials with SASL "
+        f"mechanism {mechanism}"
+    )
+
+
+def _refused(
+    context: RequestContext, login: Authentication, response: Response, reason: str
+) -> Later:
+    """Return a response that comes late, after which the connection is closed."""
+    refuse(context.session, AuthenticationError(reason))
+
+    async def later() -> Response:
+        await asyncio.sleep(login.settings.failure_delay_s)
+        return response
+
+    return in_background(later())
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.SASL_HANDSHAKE,
+        versions=(0, 1),
+        resources=nothing,
+        handler=lambda parts: SaslHandshakeApi(parts.monotonic_s),
+    ),
+    Api(
+        key=ApiKey.SASL_AUTHENTICATE,
+        versions=(0, 2),
+        resources=nothing,
+        handler=lambda parts: SaslAuthenticateApi(parts.monotonic_s),
+    ),
+)

@@ -1,0 +1,109 @@
+"""How clients log in on a listener: Kafka's `sasl.*` settings, with and without its prefix.
+
+A setting with the prefix `listener.name.<name>.` is for one listener and takes precedence. JAAS
+texts have the mechanism in their names, too: `listener.name.client.plain.sasl.jaas.config`.
+
+Source: `org.apache.kafka.common.network.ListenerName`,
+`org.apache.kafka.common.security.JaasContext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from jbodlab.config.key_table import Values, parse_integer
+from jbodlab.security import jaas
+from jbodlab.security.scram import MECHANISMS
+from jbodlab.security.secret import Secret
+from jbodlab.vocabulary.errors import ConfigError
+
+PLAIN = "PLAIN"
+SUPPORTED = (PLAIN, *MECHANISMS)
+"""The mechanisms that clients may log in by."""
+
+ENABLED = "sasl.enabled.mechanisms"
+JAAS = "sasl.jaas.config"
+LIFETIME = "connections.max.reauth.ms"
+RECEIVE_SIZE = "sasl.server.max.receive.size"
+PREFIXED = (ENABLED, LIFETIME, RECEIVE_SIZE)
+"""Settings that a listener may have of its own, besides its JAAS texts."""
+
+
+class ListenerSecurity(msgspec.Struct, frozen=True, kw_only=True):
+    """How clients log in on one listener.
+
+    Attributes:
+        mechanisms: Those that are enabled.
+        passwords: Of the users of PLAIN.
+        session_ms: How long a login holds; 0 for ever.
+        failure_delay_ms: Before the answer to a failed login.
+        max_receive_bytes: Largest request before the login.
+    """
+
+    mechanisms: tuple[str, ...]
+    passwords: Mapping[str, Secret[str]]
+    session_ms: int
+    failure_delay_ms: int
+    max_receive_bytes: int
+
+
+def prefix_of(listener: str) -> str:
+    """Return the prefix of the settings of one listener."""
+    return f"listener.name.{listener.lower()}."
+
+
+def keys_of(listener: str) -> frozenset[str]:
+    """Return the settings of one listener that have an effect."""
+    prefix = prefix_of(listener)
+    jaas_texts = (f"{prefix}{mechanism.lower()}.{JAAS}" for mechanism in SUPPORTED)
+    return frozenset({*(prefix + key for key in PREFIXED), *jaas_texts})
+
+
+def listener_security(values: Values, listener: str) -> ListenerSecurity:
+    """Read the settings of a listener whose clients log in.
+
+    Raises:
+        ConfigError: a mechanism is not supported, or PLAIN has no users.
+    """
+    prefix = prefix_of(listener)
+    key = prefix + ENABLED if values.is_set(prefix + ENABLED) else ENABLED
+    text = values.properties.get(key)
+    words = (
+        values.words(ENABLED)
+        if text is None
+        else tuple(filter(None, map(str.strip, text.split(","))))
+    )
+    for word in words:
+        if word not in SUPPORTED:
+            raise ConfigError(key, word, f"must be one of {', '.join(SUPPORTED)}")
+    if not words:
+        raise ConfigError(key, "", f"listener {listener} needs at least one mechanism")
+    return ListenerSecurity(
+        mechanisms=tuple(dict.fromkeys(words)),
+        passwords=_passwords(values, f"{prefix}plain.{JAAS}") if PLAIN in words else {},
+        session_ms=_integer(values, prefix, LIFETIME),
+        failure_delay_ms=values.integer("connection.failed.authentication.delay.ms"),
+        max_receive_bytes=_integer(values, prefix, RECEIVE_SIZE),
+    )
+
+
+def _passwords(values: Values, key: str) -> Mapping[str, Secret[str]]:
+    text = values.properties.get(key)
+    if text is None:
+        raise ConfigError(key, "null", 'PLAIN needs users, as user_NAME="PASSWORD"')
+    return jaas.parse(key, text, jaas.PLAIN_MODULE).users
+
+
+def _integer(values: Values, prefix: str, key: str) -> int:
+    if not values.is_set(prefix + key):
+        return values.integer(key)
+    text = values.properties[prefix + key]
+    try:
+        number = parse_integer(text)
+    except ValueError:
+        raise ConfigError(prefix + key, text, "expected an integer") from None
+    if number < 0:
+        raise ConfigError(prefix + key, text, "must be at least 0")
+    return number

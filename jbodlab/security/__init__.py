@@ -1,0 +1,1 @@
+"""Who a client is: mechanisms, credentials and secrets; pure, without sockets and files."""

@@ -1,0 +1,211 @@
+"""Logging in on a connection: which requests a client may send before it has, and whose they are.
+
+The states are those of `org.apache.kafka.common.security.authenticator.SaslServerAuthenticator`
+(KIP-43, KIP-152, KIP-368); nothing here touches a socket or a clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from jbodlab.config.listener_security import PLAIN
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.plain import PlainServer
+from jbodlab.security.scram import MECHANISMS, Decoys, Find, ScramServer
+from jbodlab.security.secret import Secret
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import AuthenticationError, CloseConnectionError, KafkaError
+
+logger = logging.getLogger(__name__)
+
+TOKENS_MAX = 4
+API_VERSIONS_MAX = 4
+"""Requests of a client that has not logged in."""
+
+REAUTHENTICATION_S_MIN = 1.0
+"""Shortest time between two logins of one connection."""
+
+
+class LoginSession(Protocol):
+    """The session of a connection, as far as a failed login goes."""
+
+    peer: str
+    listener_name: str
+    closes: bool
+
+
+class Exchange(Protocol):
+    """One login."""
+
+    user: str
+    """The user, once the login has succeeded."""
+
+    def answer(self, token: bytes) -> bytes:
+        """Return the answer to a token.
+
+        Raises:
+            AuthenticationError: the login failed.
+        """
+
+
+class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How clients log in on one listener.
+
+    Attributes:
+        mechanisms: Names of those that are enabled.
+        passwords: Of the users of PLAIN.
+        find: Looks up a user of SCRAM.
+        decoys: Stand for unknown users of SCRAM.
+        random_bytes: Draws nonces.
+        session_s: How long a login holds (`connections.max.reauth.ms`); 0 for ever.
+        failure_delay_s: Before the answer to a failed login.
+        max_receive_bytes: Largest request before the login.
+    """
+
+    mechanisms: tuple[str, ...]
+    passwords: Mapping[str, Secret[str]]
+    find: Find
+    decoys: Decoys
+    random_bytes: Callable[[int], bytes]
+    session_s: float = 0.0
+    failure_delay_s: float = 0.1
+    max_receive_bytes: int = 524_288
+
+    def begin(self, mechanism: str) -> Exchange:
+        """Return a new login."""
+        if mechanism == PLAIN:
+            return PlainServer(self.passwords)
+        return ScramServer(MECHANISMS[mechanism], self.find, self.decoys, self.random_bytes)
+
+
+class State(Enum):
+    """What a connection is waiting for."""
+
+    START = "a handshake"
+    TOKENS = "tokens in requests"
+    RAW_TOKENS = "tokens without requests"
+    OPEN = "requests"
+
+
+class Authentication:
+    """The login of one connection, which owns it.
+
+    Args:
+        settings: Of the listener.
+        opened: Called after the first login.
+    """
+
+    def __init__(self, settings: SaslSettings, opened: Callable[[], None]) -> None:
+        self.settings = settings
+        self.state = State.START
+        self.mechanism = ""
+        """Of the login that goes on, or else of the last one."""
+        self.user = ""
+        """Who has logged in."""
+        self._opened = opened
+        self._exchange: Exchange | None = None
+        self._tokens = 0
+        self._api_versions = 0
+        self._since_s = 0.0
+        self._until_s = float("inf")
+
+    @property
+    def takes_raw_tokens(self) -> bool:
+        """Whether the next bytes are a token, and no request (after SaslHandshake 0)."""
+        return self.state is State.RAW_TOKENS
+
+    def admit(self, api_key: int, now_s: float) -> None:
+        """Let a request pass.
+
+        Raises:
+            CloseConnectionError: it may not come now, and gets no answer.
+            KafkaError: ILLEGAL_SASL_STATE, the answer, after which the connection is closed.
+        """
+        if self.state is State.OPEN:
+            if now_s >= self._until_s and api_key != ApiKey.SASL_HANDSHAKE:
+                raise CloseConnectionError(f"the session of {self.user} has ended")
+        elif self.state is State.TOKENS:
+            if api_key != ApiKey.SASL_AUTHENTICATE:
+                raise KafkaError(
+                    ErrorCode.ILLEGAL_SASL_STATE, "the login has begun and has not ended"
+                )
+        elif api_key == ApiKey.API_VERSIONS:
+            self._api_versions += 1
+            if self._api_versions > API_VERSIONS_MAX:
+                raise CloseConnectionError("asks for versions again and again, without logging in")
+        elif api_key != ApiKey.SASL_HANDSHAKE:
+            raise CloseConnectionError(f"sends API {api_key} before it has logged in")
+
+    def handshake(self, mechanism: str, version: int, now_s: float) -> None:
+        """Begin a login.
+
+        Raises:
+            KafkaError: UNSUPPORTED_SASL_MECHANISM, or ILLEGAL_SASL_STATE where the connection needs
+                no login now and stays open.
+            AuthenticationError: an open session may not change its mechanism.
+        """
+        if self.state is State.OPEN:
+            if self._until_s == float("inf"):
+                raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "the session does not end")
+            if now_s - self._since_s < REAUTHENTICATION_S_MIN:
+                raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "the last login was just now")
+            if mechanism != self.mechanism:
+                raise AuthenticationError(
+                    f"{self.user} logs in again by {mechanism}, at first by {self.mechanism}"
+                )
+        if mechanism not in self.settings.mechanisms:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"the mechanism {mechanism} is not enabled"
+            )
+        self.mechanism = mechanism
+        self._exchange = self.settings.begin(mechanism)
+        self._tokens = 0
+        self.state = State.TOKENS if version >= 1 else State.RAW_TOKENS
+
+    def token(self, token: bytes, now_s: float) -> bytes:
+        """Take a token; the user has logged in once the state is OPEN.
+
+        Raises:
+            AuthenticationError: the login failed.
+            KafkaError: ILLEGAL_SASL_STATE, there is no login; the connection stays open.
+        """
+        if self._exchange is None:
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "there was no handshake")
+        self._tokens += 1
+        if self._tokens > TOKENS_MAX:
+            raise AuthenticationError(f"more than {TOKENS_MAX} tokens")
+        answer = self._exchange.answer(token)
+        if self._exchange.user:
+            self._open(self._exchange.user, now_s)
+        return answer
+
+    @property
+    def lifetime_ms(self) -> int:
+        """How long the session lasts from its login on; 0 for ever or if there is none."""
+        return int(self.settings.session_s * 1000) if self.state is State.OPEN else 0
+
+    def _open(self, user: str, now_s: float) -> None:
+        is_first = not self.user
+        if self.user not in ("", user):
+            raise AuthenticationError(f"{self.user} logs in again as {user}")
+        self.user = user
+        self.state = State.OPEN
+        self._exchange = None
+        self._since_s = now_s
+        if self.settings.session_s:
+            self._until_s = now_s + self.settings.session_s
+        if is_first:
+            self._opened()
+
+
+def refuse(session: LoginSession, error: AuthenticationError) -> None:
+    """Have a connection closed whose login failed, and log why."""
+    session.closes = True
+    logger.info(
+        "a login failed: %s", error, extra={"peer": session.peer, "listener": session.listener_name}
+    )

@@ -1,0 +1,134 @@
+"""What the nodes of a cluster run: our own servers, or those of a release of Apache Kafka."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from lab.errors import LabError
+
+ENGINE_VARIABLE = "JBODLAB_ENGINE"
+"""Variable of the environment that names the engine where nothing else does."""
+
+JBODLAB = "jbodlab"
+FORMS = "jbodlab, kafka:RELEASE such as kafka:4.3.1, or kafka:FOLDER of an unpacked distribution"
+RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?")
+SERVER_JAR = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9A-Za-z.-]*?)\.jar")
+OLDEST = (3, 7)
+"""The first release whose metadata knows log directories (KIP-858)."""
+
+
+class EngineError(LabError):
+    """A text names no engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine.
+
+    Attributes:
+        release: Release of Apache Kafka, or that of a distribution; empty for our own servers.
+        folder: An unpacked distribution, with its jars in `libs`.
+    """
+
+    release: str = ""
+    folder: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the name of an engine.
+
+        Raises:
+            EngineError: it is none, or its folder is not that of a distribution.
+        """
+        if text == JBODLAB:
+            return cls()
+        kind, colon, rest = text.partition(":")
+        if kind != "kafka" or not colon or not rest:
+            raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
+        if RELEASE.fullmatch(rest):
+            number = tuple(map(int, rest.split("-")[0].split(".")))
+            if number < OLDEST:
+                raise EngineError(
+                    f"engine {text}: releases before {'.'.join(map(str, OLDEST))} do not know log "
+                    "directories in their metadata"
+                )
+            return cls(rest)
+        folder = Path(rest).expanduser()
+        if "/" not in rest and not folder.is_dir():
+            raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
+        return cls(_release_in(text, folder), folder.absolute())
+
+    def __str__(self) -> str:
+        if self.folder is not None:
+            return f"kafka:{self.folder}"
+        return f"kafka:{self.release}" if self.release else JBODLAB
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether nodes run Apache Kafka."""
+        return bool(self.release)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        if self.folder is not None:
+            return f"Apache Kafka {self.release} in {self.folder}"
+        return f"Apache Kafka {self.release}" if self.release else JBODLAB
+
+    @property
+    def revives(self) -> bool:
+        """Whether a running broker takes a repaired directory back; Kafka's have to restart."""
+        return not self.is_kafka
+
+    @property
+    def served_deadline_s(self) -> float:
+        """How long a start may take until every broker serves."""
+        return 180.0 if self.is_kafka else 60.0
+
+    def refusal(self, *, controllers: int, is_combined: bool, jvm_options: str) -> str:
+        """Return why a cluster cannot have such nodes; empty if it can."""
+        if self.is_kafka:
+            if is_combined and controllers != 1:
+                return "combined nodes are controllers as well: --controllers has no effect there"
+            return ""
+        if controllers != 1:
+            return f"the engine {self} has one controller, not {controllers}; kafka:RELEASE has"
+        if is_combined:
+            return f"a node of the engine {self} has one role; kafka:RELEASE has combined nodes"
+        if jvm_options:
+            return f"the engine {self} has no JVM; options are for kafka:RELEASE"
+        return ""
+
+
+def _release_in(text: str, folder: Path) -> str:
+    """Return the release of the jars of a distribution."""
+    libs = folder / "libs"
+    if not libs.is_dir():
+        raise EngineError(f"engine {text}: there is no folder {libs}")
+    for jar in sorted(libs.iterdir()):
+        if match := SERVER_JAR.fullmatch(jar.name):
+            return match[1]
+    raise EngineError(f"engine {text}: there is no kafka_2.*.jar in {libs}")
+
+
+OWN = Engine()
+"""Our own servers."""
+
+
+def chosen(given: str | None, variables: Mapping[str, str]) -> Engine:
+    """Return the engine that is given, else that of the environment, else our own.
+
+    Raises:
+        EngineError: what names it is none.
+    """
+    if given is not None:
+        return Engine.parse(given)
+    text = variables.get(ENGINE_VARIABLE, "").strip()
+    try:
+        return Engine.parse(text) if text else OWN
+    except EngineError as error:
+        raise EngineError(f"{ENGINE_VARIABLE}: {error}") from error

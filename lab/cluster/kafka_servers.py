@@ -1,0 +1,153 @@
+"""The servers of Apache Kafka: the jars they are in, the memory they take, how they start."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from jbodlab.cli.lab_state import NodeState
+from lab.cluster import processes
+from lab.cluster.engine import Engine
+from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
+from lab.cluster.processes import ServerUser
+from lab.errors import LabError
+
+LOGGER = "org.slf4j:slf4j-simple:{}"
+LOGGER_VERSION = "1.7.36"
+LOGGERS = re.compile(r"(slf4j-(nop|simple|reload4j|log4j12)|log4j-slf4j2?-impl|logback-classic)-.*")
+"""Jars by which one or the other library writes the log; there may be one of them."""
+LOGGER_OF_API = re.compile(r"slf4j-api-([0-9][0-9.]*)\.jar")
+LOG_OPTIONS = tuple(
+    f"-Dorg.slf4j.simpleLogger.{key}={value}"
+    for key, value in (
+        ("showDateTime", "true"),
+        ("dateTimeFormat", "yyyy-MM-dd HH:mm:ss,SSS"),
+        ("showThreadName", "false"),
+        ("levelInBrackets", "false"),
+        ("log.kafka.request.logger", "warn"),
+        ("log.state.change.logger", "warn"),
+        ("log.org.apache.kafka.common.config.AbstractConfig", "warn"),
+    )
+)
+"""Lines begin as those of our own servers: time, level, name of the logger."""
+
+FORMAT_DEADLINE_S = 120.0
+STORAGE = "kafka.tools.StorageTool"
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""Compile quickly, not well; collect garbage on one thread; map the JDK's own classes."""
+
+CONTROLLER_HEAP_MIB = 192
+BROKER_HEAP_MIB = 384
+"""Of a cluster of up to three brokers: about 1.6 GiB for it with one controller."""
+LARGE_CLUSTER_HEAP_MIB = 256
+BROKERS_OF_SMALL_CLUSTER = 3
+
+
+class KafkaServers:
+    """What nodes of Apache Kafka run.
+
+    Attributes:
+        engine: Which release, or which distribution.
+    """
+
+    def __init__(self, engine: Engine, *, brokers: int = 3, jvm_options: str = "") -> None:
+        """Take what they are; the jars are looked for when a node is formatted or started.
+
+        Args:
+            engine: Which release, or which distribution.
+            brokers: How many the cluster has, which share the memory.
+            jvm_options: Further options of the JVM, as in a shell; they come last.
+
+        Raises:
+            LabError: the options cannot be read.
+        """
+        self.engine = engine
+        try:
+            self._options = shlex.split(jvm_options)
+        except ValueError as error:
+            raise LabError(f"JVM options {jvm_options!r}: {error}") from error
+        self._is_small = brokers <= BROKERS_OF_SMALL_CLUSTER
+
+    def command(self, node: NodeState) -> list[str]:
+        """Return the command that runs a node."""
+        heap = self._heap_mib(node)
+        options = (f"-Xms{heap // 2}m", f"-Xmx{heap}m", *LOG_OPTIONS, *self._options)
+        return [*self._java(*options), "kafka.Kafka", node.properties_file]
+
+    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+        """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
+        del directories  # It finds them by itself.
+        arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
+        run(
+            f"{node.role} {node.node_id} could not be formatted",
+            *self._java("-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
+            STORAGE,
+            *arguments,
+            deadline_s=FORMAT_DEADLINE_S,
+        )
+
+    def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:
+        """Try, as the servers' user, that Java runs and that the jars can be read.
+
+        Raises:
+            NoKafkaError: they cannot be, with the reason.
+        """
+        jars = self._class_path.split(":")
+        for command in (["java", "-version"], ["head", "-qc", "1", *jars], ["ls", str(root)]):
+            try:
+                done = processes.run(command, user=user, environment=variables)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise NoKafkaError(f"uid {user.uid} cannot run {command[0]}: {error}") from error
+            if done.returncode:
+                lines = done.stderr.strip().splitlines() or ["it failed"]
+                raise NoKafkaError(
+                    f"uid {user.uid}, as whom the servers run, cannot run {self.engine}: {lines[0]}"
+                )
+
+    @cached_property
+    def _class_path(self) -> str:
+        """Where the jars are; Maven fetches those of a release once.
+
+        Raises:
+            NoKafkaError: the jars, Java or Maven are missing.
+        """
+        require("java")
+        return ":".join(map(str, _jars(self.engine)))
+
+    def _heap_mib(self, node: NodeState) -> int:
+        if node.role == "controller":
+            return CONTROLLER_HEAP_MIB
+        return BROKER_HEAP_MIB if self._is_small else LARGE_CLUSTER_HEAP_MIB
+
+    def _java(self, *options: str) -> list[str]:
+        return ["java", *QUICK_START, *options, "-cp", self._class_path]
+
+
+def _jars(engine: Engine) -> list[Path]:
+    """Return the jars of an engine, with the library that writes the log to the output."""
+    if engine.folder is None:
+        artifacts = (
+            f"org.apache.kafka:kafka_2.13:{engine.release}",
+            LOGGER.format(LOGGER_VERSION),
+        )
+        folder = fetched(f"servers-{engine.release}", artifacts=artifacts)
+        found = sorted(folder.glob("*.jar"))
+        return [jar for jar in found if _is_kept(jar, LOGGER_VERSION)]
+    found = sorted((engine.folder / "libs").glob("*.jar"))
+    versions = [match[1] for jar in found if (match := LOGGER_OF_API.fullmatch(jar.name))]
+    if not versions:
+        return found
+    artifact = LOGGER.format(versions[0])
+    logger = fetched(artifact.split(":", 1)[1].replace(":", "-"), artifacts=(artifact,))
+    return [
+        *(jar for jar in found if not LOGGERS.fullmatch(jar.name)),
+        *(jar for jar in logger.glob("slf4j-simple-*.jar")),
+    ]
+
+
+def _is_kept(jar: Path, version: str) -> bool:
+    return not LOGGERS.fullmatch(jar.name) or jar.name == f"slf4j-simple-{version}.jar"

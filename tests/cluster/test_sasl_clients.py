@@ -1,0 +1,208 @@
+"""Clients that log in: unchanged libraries, each mechanism, and a disk that dies under them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kafka import KafkaConsumer, KafkaProducer
+
+from lab.cluster import wait_for
+from lab.cluster.folders import make_folder, remove_folder
+from tests.cluster.harness import made
+from tests.cluster.lab_cluster import Cluster, set_property
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sasl-clients")]
+
+DEADLINE_S = 20.0
+USERS = {
+    "PLAIN": ("bob", "bob-secret"),
+    "SCRAM-SHA-256": ("alice", "alice-secret"),
+    "SCRAM-SHA-512": ("carol", "carol-secret"),
+}
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
+WRONG = "wrong-secret"
+
+
+class Secured:
+    """A cluster whose clients log in on a listener of their own."""
+
+    def __init__(self, root: Path) -> None:
+        self.cluster = made(root, brokers=3, dirs=2, settings={"default.replication.factor": "3"})
+        ports = self.cluster.more_ports(3)
+        self.addresses = [f"127.0.0.1:{port}" for port in ports]
+        for broker, address in zip(self.cluster.brokers, self.addresses, strict=True):
+            both = f"PLAINTEXT://{broker.address},CLIENT://{address}"
+            for key, value in (
+                ("listeners", both),
+                ("advertised.listeners", both),
+                ("inter.broker.listener.name", "PLAINTEXT"),
+                (
+                    "listener.security.protocol.map",
+                    "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+                ),
+                ("sasl.enabled.mechanisms", ",".join(USERS)),
+                ("listener.name.client.plain.sasl.jaas.config", JAAS),
+            ):
+                set_property(broker, key, value)
+
+    def client(self, mechanism: str, password: str | None = None) -> dict[str, Any]:
+        """Settings of librdkafka."""
+        user, right = USERS[mechanism]
+        return {
+            "bootstrap.servers": ",".join(self.addresses),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": right if password is None else password,
+        }
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    root = make_folder()
+    made_cluster = Secured(root / "cluster")
+    try:
+        made_cluster.cluster.start()
+        set_credentials(made_cluster.cluster)
+        yield made_cluster
+    finally:
+        made_cluster.cluster.close()
+        remove_folder(root)
+
+
+def set_credentials(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for mechanism, (user, password) in USERS.items():
+        if mechanism != "PLAIN":
+            info = ScramCredentialInfo(getattr(ScramMechanism, mechanism.replace("-", "_")), 4096)
+            upsertion = UserScramCredentialUpsertion(user, info, password.encode())
+            for result in admin.alter_user_scram_credentials([upsertion]).values():
+                result.result(DEADLINE_S)
+
+
+def sent_and_received(config: dict[str, Any], topic: str) -> list[bytes]:
+    producer = Producer(config)
+    values = [b"%d" % index for index in range(100)]
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(DEADLINE_S) == 0
+    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+
+    def all_read() -> bool:
+        messages = consumer.consume(100, 0.5)
+        found.extend(message.value() for message in messages if not message.error())
+        return len(found) >= len(values)
+
+    wait_for("all records to be read", all_read, DEADLINE_S)
+    consumer.close()
+    assert found == values
+    return found
+
+
+@pytest.mark.parametrize("mechanism", USERS)
+def test_librdkafka_logs_in_by_each_mechanism(secured: Secured, mechanism: str) -> None:
+    assert sent_and_received(secured.client(mechanism), f"rd-{mechanism}")
+
+
+@pytest.mark.parametrize("mechanism", USERS)
+def test_kafka_python_logs_in_by_each_mechanism(secured: Secured, mechanism: str) -> None:
+    user, password = USERS[mechanism]
+    config: dict[str, Any] = {
+        "bootstrap_servers": secured.addresses,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+    }
+    topic = f"py-{mechanism}"
+    producer = KafkaProducer(**config)
+    producer.send(topic, b"value").get(DEADLINE_S)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic, auto_offset_reset="earliest", consumer_timeout_ms=10_000, **config
+    )
+    assert next(consumer).value == b"value"
+    consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", USERS)
+def test_a_wrong_password_is_named_by_the_client(secured: Secured, mechanism: str) -> None:
+    errors: list[KafkaError] = []
+    client = Producer({**secured.client(mechanism, WRONG), "error_cb": errors.append})
+    wait_for(
+        "the login to fail",
+        lambda: (
+            client.poll(0.1) is not None
+            and any(each.code() == KafkaError._AUTHENTICATION for each in errors)
+        ),
+        DEADLINE_S,
+    )
+    for node in secured.cluster.nodes.values():
+        assert WRONG not in node.output()
+
+
+def test_no_secret_is_shown(secured: Secured) -> None:
+    """O01, as far as logs and descriptions of settings go."""
+    secrets = [password for _, password in USERS.values()]
+    outputs = [node.output() for node in secured.cluster.nodes.values()]
+    assert not [each for each in secrets if any(each in output for output in outputs)]
+    described = secured.cluster.admin().describe_configs([ConfigResource("BROKER", "1")])
+    for result in described.values():
+        entries = result.result(DEADLINE_S)
+        values = [str(entry.value) for entry in entries.values()]
+        assert not [each for each in secrets if any(each in value for value in values)]
+
+
+def test_a_disk_dies_while_clients_are_logged_in(secured: Secured) -> None:
+    topic = "dying"
+    config = secured.client("SCRAM-SHA-256")
+    sent_and_received(config, topic)
+    leader = secured.cluster.leader(topic, 0)
+    directory = leader.log_dir_of(topic, 0)
+    acknowledged: list[Any] = []
+    producer = Producer(config)
+    with directory.fails("permission"):
+        for index in range(200):
+            producer.produce(
+                topic,
+                b"%d" % index,
+                partition=0,
+                on_delivery=lambda error, _: acknowledged.append(error),
+            )
+            producer.poll(0.005)
+        assert producer.flush(DEADLINE_S) == 0
+    assert acknowledged == [None] * 200
+
+
+def test_user_deleted(secured: Secured) -> None:
+    """S22: the connection of a removed user ends within a second, and a login fails."""
+    errors: list[KafkaError] = []
+    client = Producer({**secured.client("SCRAM-SHA-512"), "error_cb": errors.append})
+    client.list_topics(timeout=DEADLINE_S)
+    admin = AdminClient({"bootstrap.servers": secured.cluster.bootstrap})
+    deletion = UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_512)
+    for result in admin.alter_user_scram_credentials([deletion]).values():
+        result.result(DEADLINE_S)
+    wait_for(
+        "the removed user to be sent away",
+        lambda: (
+            client.poll(0.1) is not None
+            and any(each.code() == KafkaError._AUTHENTICATION for each in errors)
+        ),
+        DEADLINE_S,
+    )
+    set_credentials(secured.cluster)

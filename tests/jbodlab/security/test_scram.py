@@ -1,0 +1,213 @@
+"""Vectors of RFC 7677 (SHA-256), and of SHA-512 with the same messages."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import pytest
+
+from jbodlab.security.scram import (
+    Decoys,
+    ScramCredential,
+    ScramMechanism,
+    ScramServer,
+    credential,
+    salted_password,
+)
+from jbodlab.vocabulary.errors import AuthenticationError
+
+SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
+PROOFS = {
+    ScramMechanism.SCRAM_SHA_256: "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+    ScramMechanism.SCRAM_SHA_512: (
+        "gMGXRcevScNtxZ6/8lQYpGtnsNAc3mGcmNomv+xnoOMw+3R2xNJdMNnzMlTN8PPC6wdp6dybEmDYXYTxwnYPJQ=="
+    ),
+}
+SIGNATURES = {
+    ScramMechanism.SCRAM_SHA_256: b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+    ScramMechanism.SCRAM_SHA_512: (
+        b"v=ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw=="
+    ),
+}
+SHA_256, SHA_512 = ScramMechanism
+
+
+def stored(mechanism: ScramMechanism, password: str = "pencil") -> ScramCredential:
+    return credential(mechanism, salted_password(mechanism, password, SALT, 4096), SALT, 4096)
+
+
+class Server(ScramServer):
+    def __init__(
+        self, mechanism: ScramMechanism = SHA_256, users: tuple[str, ...] = ("user",)
+    ) -> None:
+        super().__init__(
+            mechanism,
+            lambda mechanism, user: stored(mechanism) if user in users else None,
+            Decoys(secret=b"s"),
+            lambda count: bytes(count),
+        )
+
+
+class Client:
+    """The other side, as clients do it; each part of a message can be replaced."""
+
+    def __init__(self, mechanism: ScramMechanism = SHA_256, user: str = "user") -> None:
+        self.mechanism = mechanism
+        self.bare = f"n={user},r={CLIENT_NONCE}"
+
+    def first(self, header: str = "n,,") -> bytes:
+        self.header = header
+        return (header + self.bare).encode()
+
+    def final(self, server_first: bytes, password: str = "pencil", **parts: str) -> bytes:
+        given = dict(part.split("=", 1) for part in server_first.decode().split(","))
+        binding = parts.get("c", base64.b64encode(self.header.encode()).decode())
+        nonce = parts.get("r", given["r"])
+        without = f"c={binding},r={nonce}"
+        salt = base64.b64decode(given["s"])
+        salted = salted_password(self.mechanism, password, salt, int(given["i"]))
+        key = self.mechanism.mac(salted, b"Client Key")
+        message = f"{self.bare},{server_first.decode()},{without}".encode()
+        signature = self.mechanism.mac(self.mechanism.hash(key), message)
+        proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+        return f"{without},p={parts.get('p', base64.b64encode(proof).decode())}".encode()
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_scram_vectors(mechanism: ScramMechanism) -> None:
+    """S08: the exact bytes of a published exchange."""
+    server = Server(mechanism)
+    answer = server.answer(f"n,,n=user,r={CLIENT_NONCE}".encode())
+    assert answer.endswith(b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
+    # The published nonce of the server is not base64, as ours is.
+    nonce = CLIENT_NONCE + "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    first = server._first
+    assert first is not None
+    server._first = replace(
+        first, nonce=nonce, server_first=f"r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    final = f"c=biws,r={nonce},p={PROOFS[mechanism]}"
+    assert server.answer(final.encode()) == SIGNATURES[mechanism]
+    assert server.user == "user"
+
+
+def test_keys_of_a_credential() -> None:
+    found = stored(SHA_256)
+    assert base64.b64encode(found.stored_key) == b"WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
+    assert base64.b64encode(found.server_key) == b"wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+    assert "stored_key" not in repr(found)
+    assert "salt" not in repr(found)
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_a_login(mechanism: ScramMechanism) -> None:
+    server, client = Server(mechanism), Client(mechanism)
+    final = client.final(server.answer(client.first()))
+    assert server.answer(final).startswith(b"v=")
+    assert server.user == "user"
+
+
+@pytest.mark.parametrize(
+    ("written", "user"), [("a=2Cb=3Dc", "a,b=c"), ("J\u00f6rg", "J\u00f6rg"), ("a b", "a b")]
+)
+def test_scram_names(written: str, user: str) -> None:
+    """S12: names are escaped, and otherwise taken as they are."""
+    server, client = Server(users=(user,)), Client(user=written)
+    assert server.answer(client.final(server.answer(client.first())))
+    assert server.user == user
+
+
+def test_extensions_out_of_order_stay_in_the_bytes() -> None:
+    """S12: the client's message is kept as it was received."""
+    server, client = Server(), Client()
+    client.bare += ",z=1,b=2"
+    assert server.answer(client.final(server.answer(client.first())))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "n,,n=a=b,r=x",
+        "n,,n=,r=x",
+        "n,,m=x,n=user,r=x",
+        "n,,n=user,r=x,m=1",
+        "n,,n=user,r=",
+        "n,,n=user",
+        "n,,n=user,r=\u00e4",
+        "n,a=other,n=user,r=x",
+        "n,,n=user,r=x,tokenauth=true",
+        "y,,n=user,r=x",
+        "p=tls-exporter,,n=user,r=x",
+        "",
+    ],
+)
+def test_a_first_message_that_is_refused(first: str) -> None:
+    """S10, S11, S12: flags for channel binding, names, nonces, extensions."""
+    with pytest.raises(AuthenticationError):
+        Server().answer(first.encode())
+
+
+def test_an_authorization_id_that_is_the_user() -> None:
+    server, client = Server(), Client()
+    assert server.answer(client.final(server.answer(client.first("n,a=user,"))))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"c": "eSws"},
+        {"c": ""},
+        {"r": CLIENT_NONCE},
+        {"r": ""},
+        {"p": "AAAA"},
+        {"p": "!"},
+        {"p": "A" * 10_000},
+    ],
+)
+def test_a_final_message_that_is_refused(parts: dict[str, str]) -> None:
+    """S10, S11, S14: channel binding, nonce and proof."""
+    server, client = Server(), Client()
+    final = client.final(server.answer(client.first()), **parts)
+    with pytest.raises(AuthenticationError):
+        server.answer(final)
+    assert not server.user
+
+
+def test_a_final_message_of_another_login() -> None:
+    """S09: an overheard proof is of no use."""
+    overheard_client = Client()
+    overheard = overheard_client.final(Server().answer(overheard_client.first()))
+    server = Server()
+    server._random_bytes = lambda count: b"x" * count
+    server.answer(Client().first())
+    with pytest.raises(AuthenticationError, match="nonce"):
+        server.answer(overheard)
+
+
+@pytest.mark.parametrize(("user", "password"), [("user", "pencils"), ("nobody", "pencil")])
+def test_a_wrong_password_and_an_unknown_user_fail_alike(user: str, password: str) -> None:
+    """S05, S13: not before the proof, and there is one attempt."""
+    server, client = Server(), Client(user=user)
+    final = client.final(server.answer(client.first()), password)
+    with pytest.raises(AuthenticationError, match=f"wrong password of {user}, or there is no such"):
+        server.answer(final)
+    with pytest.raises(AuthenticationError, match="after the end"):
+        server.answer(client.first())
+
+
+def test_an_unknown_user_has_the_same_salt_at_each_login() -> None:
+    """S13."""
+    found = [Server().answer(Client(user=name).first()) for name in ("a", "a", "b")]
+    assert found[0] == found[1] != found[2].replace(b"n=b", b"n=a")
+
+
+def test_a_message_after_the_login() -> None:
+    """S17."""
+    server, client = Server(), Client()
+    final = client.final(server.answer(client.first()))
+    server.answer(final)
+    with pytest.raises(AuthenticationError, match="after the end"):
+        server.answer(final)
+    assert server.user == "user"
