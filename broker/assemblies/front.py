@@ -122,7 +122,9 @@ class Front:
             wall_ms=environment.wall_ms,
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
-            coordinator=coordinators.groups,
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
+            markers=coordinators.transactions.markers,
             telemetry=telemetry,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
 from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster.log_dir_states import revive
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.cluster.invariants import settle
 from tests.command_lines import CommandLines
@@ -54,6 +55,17 @@ def producing(cluster: Cluster, name: str, timeout_ms: int = 60_000) -> Iterator
     producer.init_transactions(LONG_S)
     yield producer
     producer.purge()
+
+
+@contextmanager
+def broken(cluster: Cluster, topic: str, partition: int) -> Iterator[None]:
+    """The directory of a leader fails; in the end it is revived, and everything is in sync."""
+    leader = cluster.leader(topic, partition)
+    log_dir = leader.log_dir_of(topic, partition)
+    with log_dir.fails("permission"):
+        yield
+    assert revive(leader, str(log_dir.path)) == ""
+    settle(cluster)
 
 
 def write(producer: Producer, text: str) -> None:
@@ -139,8 +151,7 @@ def test_no_producer_fails_when_the_disk_of_its_coordinator_dies(
         producer.commit_transaction(LONG_S)
         write(producer, f"{name}-open")
         place = coordinator_partition(name, COORDINATORS)
-        leader = cluster.leader(TRANSACTION_STATE_TOPIC, place)
-        with leader.log_dir_of(TRANSACTION_STATE_TOPIC, place).fails("permission"):
+        with broken(cluster, TRANSACTION_STATE_TOPIC, place):
             if commit:
                 producer.commit_transaction(LONG_S)
             else:
@@ -149,19 +160,17 @@ def test_no_producer_fails_when_the_disk_of_its_coordinator_dies(
             producer.commit_transaction(LONG_S)
             kept = ("before", "open", "after") if commit else ("before", "after")
             assert committed(cluster, name) == all_of(*(f"{name}-{each}" for each in kept))
-    settle(cluster)
 
 
 def test_no_producer_fails_when_a_disk_with_its_records_dies(cluster: Cluster) -> None:
     name = "data-dies"
     with producing(cluster, name) as producer:
         write(producer, f"{name}-open")
-        with cluster.leader(TOPIC, 0).log_dir_of(TOPIC, 0).fails("permission"):
+        with broken(cluster, TOPIC, 0):
             producer.commit_transaction(LONG_S)
             write(producer, f"{name}-after")
             producer.commit_transaction(LONG_S)
             assert committed(cluster, name) == all_of(f"{name}-after", f"{name}-open")
-    settle(cluster)
 
 
 def test_the_command_shows_transactions_and_finds_none_that_hang(cluster: Cluster) -> None:

@@ -109,7 +109,6 @@ async def test_first_question_after_a_coordinator_creates_the_topic(
 @pytest.mark.parametrize(
     ("version", "key_type", "code", "words"),
     [
-        (4, 1, 35, "does not support transactions"),
         (6, 2, 35, "does not support share groups"),
         (5, 2, 42, "unknown key type 2"),
         (6, 9, 42, "unknown key type 9"),
