@@ -56,7 +56,7 @@ _REFUSALS = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
 ATTEMPTS = 3
-"""How often the cluster is read while topics are deleted."""
+"""How often the cluster is read while topics are deleted and brokers stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,10 @@ class BrokerSeen:
     details: Mapping[str, DirDetail] = field(default_factory=dict)
 
 
+class _ChangedError(AdminError):
+    """A broker has stopped while the cluster was read."""
+
+
 def read(options: Namespace, output: Output) -> model.Cluster:
     """Return the cluster of a command line, as its brokers tell it now.
 
@@ -85,14 +89,15 @@ def read(options: Namespace, output: Output) -> model.Cluster:
         AdminError: a broker does not answer, or refuses to.
     """
     with connected(options) as connection:
-        for attempt in range(1, ATTEMPTS + 1):
+        for _ in range(ATTEMPTS - 1):
             try:
                 return _read(connection, options.bootstrap_server, output)
+            except _ChangedError:
+                continue
             except RequestError as error:
-                is_gone = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if attempt == ATTEMPTS or not is_gone:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-    raise AssertionError
+        return _read(connection, options.bootstrap_server, output)
 
 
 def _read(connection: Connection, bootstrap: str, output: Output) -> model.Cluster:
@@ -105,7 +110,12 @@ def _read(connection: Connection, bootstrap: str, output: Output) -> model.Clust
         settings = topic_settings(connection, topics, (MIN_ISR, UNCLEAN_ELECTION))
     brokers = []
     for broker in connection.brokers():
-        brokers.append(_seen(connection, broker))
+        try:
+            brokers.append(_seen(connection, broker))
+        except AdminError as error:
+            if broker.id in (one.id for one in connection.brokers()):
+                raise
+            raise _ChangedError(f"broker {broker.id} has stopped: {error}") from error
         output.progress(f"read the directories of broker {broker.id}")
     return as_model(
         brokers,
