@@ -103,10 +103,10 @@ def read(options: Namespace, output: Output) -> model.Cluster:
 def _read(connection: Connection, bootstrap: str, output: Output) -> model.Cluster:
     now = datetime.now(UTC)
     features = describe_features(connection)
-    with _needing("DESCRIBE on topics"):
+    with needing("DESCRIBE on topics"):
         topics = describe_topics(connection, [one.name for one in list_topics(connection)])
     output.progress(f"read {counted(len(topics), 'topic')}")
-    with _needing("DESCRIBE_CONFIGS on all topics"):
+    with needing("DESCRIBE_CONFIGS on all topics"):
         settings = topic_settings(connection, topics, (MIN_ISR, UNCLEAN_ELECTION))
     brokers = []
     for broker in connection.brokers():
@@ -128,12 +128,12 @@ def _read(connection: Connection, bootstrap: str, output: Output) -> model.Clust
 
 
 def _seen(connection: Connection, broker: Broker) -> BrokerSeen:
-    with _needing("DESCRIBE on the cluster"):
+    with needing("DESCRIBE on the cluster"):
         log_dirs = describe_log_dirs(connection, broker.id)
         for one in log_dirs:
             if one.error_code not in (0, ErrorCode.KAFKA_STORAGE_ERROR):
                 raise RequestError(one.error_code, f"{one.path}: {name_of(one.error_code)}")
-    with _needing("DESCRIBE_CONFIGS on the cluster"):
+    with needing("DESCRIBE_CONFIGS on the cluster"):
         keys = (METADATA_DIR, LOG_DIRS, LOG_DIR, OURS)
         settings = broker_settings(connection, broker.id, keys)
     return BrokerSeen(
@@ -145,7 +145,7 @@ def _seen(connection: Connection, broker: Broker) -> BrokerSeen:
 
 
 @contextmanager
-def _needing(right: str) -> Iterator[None]:
+def needing(right: str) -> Iterator[None]:
     """Name the right that was lacking where a request is refused."""
     try:
         yield

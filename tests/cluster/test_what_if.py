@@ -1,4 +1,4 @@
-"""What is foretold of a lost directory is what happens: leaders, ISRs, who falls below the minimum."""
+"""What is foretold of a lost directory is what happens: leaders, ISRs, the minimum of them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_kafkas_tool_accepts_the_moves(
         "--reassignment-json-file",
         str(file),
     )
-    done = kafka_tools.run(REASSIGN, *options, "--execute")
+    done = kafka_tools.run(REASSIGN, *options, "--reassignment-json-file", str(file), "--execute")
 
     assert done.code == 0, done
     assert "Successfully started" in done.out
