@@ -13,6 +13,7 @@ never completes a reassignment.
 
 from __future__ import annotations
 
+import gc
 import posixpath
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -88,7 +89,7 @@ def read(options: Namespace, output: Output) -> model.Cluster:
     Raises:
         AdminError: a broker does not answer, or refuses to.
     """
-    with connected(options) as connection:
+    with connected(options) as connection, _without_collections():
         for _ in range(ATTEMPTS - 1):
             try:
                 return _read(connection, options.bootstrap_server, output)
@@ -98,6 +99,16 @@ def read(options: Namespace, output: Output) -> model.Cluster:
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
         return _read(connection, options.bootstrap_server, output)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Look for no garbage meanwhile: what is read stays, and to look through it takes longer."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _read(connection: Connection, bootstrap: str, output: Output) -> model.Cluster:

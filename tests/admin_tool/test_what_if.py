@@ -117,9 +117,9 @@ def test_the_metadata_log_is_in_its_directory_or_in_the_first_one(
 
 
 def test_a_refused_request_names_the_right() -> None:
-    with pytest.raises(AdminError, match="DESCRIBE on the cluster: CLUSTER_AUTHORIZATION_FAILED"):
-        with needing("DESCRIBE on the cluster"):
-            raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    wanted = "DESCRIBE on the cluster: CLUSTER_AUTHORIZATION_FAILED"
+    with pytest.raises(AdminError, match=wanted), needing("DESCRIBE on the cluster"):
+        raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     with pytest.raises(RequestError), needing("DESCRIBE on the cluster"):
         raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
