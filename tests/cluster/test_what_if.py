@@ -29,8 +29,7 @@ def test_losses_do_what_was_foretold(tmp_path: Path) -> None:
         assert call(cluster, "what-if", "--ok-to-remove", "broker-9").code == 1
         file = tmp_path / "moves.json"
         assert call(cluster, "what-if", "--moves", file).code == 0
-        dry_run = call(cluster, "reassign", "execute", file, "--dry-run")
-        assert json.loads(file.read_text())["partitions"], dry_run
+        assert json.loads(file.read_text())["partitions"]
 
         played = predictions.play(cluster, 7, LOSSES, "permission")
 
