@@ -14,7 +14,7 @@ from jbodlab.controller_api.requests import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from jbodlab.metadata.records.features import NOTHING, SUPPORTED, LevelRange
+from jbodlab.metadata.records.features import KEPT, NOTHING, SUPPORTED, LevelRange
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME, downgrade_is_safe
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -79,6 +79,8 @@ def _impossible(update: FeatureUpdate, state: ControllerState) -> str:
     current = state.metadata_version
     if name != FEATURE_NAME:
         current = state.image.features.levels.get(name, 0)
+    if level > current and name in KEPT:
+        return f"Local controller {state.settings.node_id} does not support this feature."
     if level < current and update.upgrade_type == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "

@@ -50,10 +50,16 @@ NOT_BUILT: Mapping[str, str] = {
 }
 """Features that are not implemented; each text is the beginning of "... not supported"."""
 
+KEPT = frozenset({"share.version", "streams.version"})
+"""Features of `NOT_BUILT` whose levels mean nothing but that clients may ask: a log keeps them.
+
+So a cluster of Apache Kafka with its default levels runs here and there again. Nobody raises them.
+"""
+
 SUPPORTED: Mapping[str, LevelRange] = {
     metadata_version.FEATURE_NAME: LevelRange(METADATA_VERSION_MINIMUM, metadata_version.LATEST),
     **{
-        name: NOTHING if name in NOT_BUILT else LevelRange(0, high)
+        name: NOTHING if name in NOT_BUILT.keys() - KEPT else LevelRange(0, high)
         for name, high in LEVEL_MAX.items()
     },
 }
