@@ -56,5 +56,4 @@ def telemetry_metrics(clients: TelemetryClients) -> Iterator[Metric]:
         for point in client.points
     )
     samples = list(islice(values, TELEMETRY_SHOWN_MAX))
-    if samples:
-        yield Metric("jbodlab_client_metric", "gauge", "last value that a client pushed", samples)
+    yield Metric("jbodlab_client_metric", "gauge", "last value that a client pushed", samples)

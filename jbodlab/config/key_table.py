@@ -39,6 +39,16 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
+_INTERNAL = frozenset(
+    {
+        "group.consumer.regex.refresh.interval.ms",
+        "log.initial.task.delay.ms",
+        "unclean.leader.election.interval.ms",
+    }
+)
+"""Settings that Kafka defines and does not document."""
+
+
 class Kind(Enum):
     """The type of a value: Kafka's `ConfigDef.Type` with the numbers of KIP-569."""
 
@@ -84,7 +94,7 @@ class Key(msgspec.Struct, frozen=True):
     @property
     def is_internal(self) -> bool:
         """Whether it is described only where it is set."""
-        return self.name.startswith("internal.")
+        return self.name.startswith("internal.") or self.name in _INTERNAL
 
 
 class Values:

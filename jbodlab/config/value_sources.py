@@ -116,9 +116,11 @@ def describe_loggers(levels: Mapping[str, str]) -> tuple[Described, ...]:
 
 
 def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
-    """Return all settings of a broker, by name."""
+    """Return the settings of a property file, and what else is set, by name."""
     # A property file may hold anything, and what nobody knows there is not described.
-    own = (layers.broker.keys() | layers.all_brokers.keys()) - kafka_configs.BROKER.keys()
+    found = layers.broker.keys() | layers.all_brokers.keys()
+    found |= layers.static.keys() & kafka_configs.BROKER.keys()
+    found |= {name for name, key in kafka_configs.NODE.items() if not key.is_internal}
     return tuple(
         _of_broker(
             name,
@@ -127,7 +129,7 @@ def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
                 *_default(name, _declared(name).default),
             ],
         )
-        for name in sorted(kafka_configs.BROKER.keys() | own)
+        for name in sorted(found)
     )
 
 

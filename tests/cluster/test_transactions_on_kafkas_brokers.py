@@ -1,4 +1,4 @@
-"""Transactions change hands, open ones too: Kafka's brokers go on with ours, and ours with theirs."""
+"""Transactions, open ones too, go on when Kafka's brokers take our directories, or ours theirs."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.metadata.records.features import (
     ELR_VERSION,
+    NOT_BUILT,
     NOTHING,
     SUPPORTED,
     LevelRange,
@@ -105,6 +106,8 @@ def _impossible(update: FeatureUpdate, state: ControllerState) -> str:
     current = state.metadata_version
     if name != FEATURE_NAME:
         current = state.image.features.levels.get(name, 0)
+    if level > current and name in NOT_BUILT:
+        return f"Local controller {state.settings.node_id} does not support this feature."
     if level < current and update.upgrade_type == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "

@@ -55,7 +55,11 @@ NOT_BUILT: Mapping[str, str] = {
     "share.version": "share groups are",
     "streams.version": "streams groups are",
 }
-"""Features that are not implemented; each text is the beginning of "... not supported"."""
+"""Features that are not implemented; each text is the beginning of "... not supported".
+
+Their levels only permit what clients may ask. A log of Apache Kafka keeps them, so that its cluster
+with default levels runs here and there again; nobody raises them.
+"""
 
 REQUIRED_LEVEL: Mapping[tuple[str, int], int] = {
     ("kraft.version", 1): 21,
@@ -65,10 +69,7 @@ REQUIRED_LEVEL: Mapping[tuple[str, int], int] = {
 
 SUPPORTED: Mapping[str, LevelRange] = {
     metadata_version.FEATURE_NAME: LevelRange(METADATA_VERSION_MINIMUM, metadata_version.LATEST),
-    **{
-        name: NOTHING if name in NOT_BUILT else LevelRange(0, high)
-        for name, high in LEVEL_MAX.items()
-    },
+    **{name: LevelRange(0, high) for name, high in LEVEL_MAX.items()},
 }
 """The levels in the registrations of brokers and controllers, by feature."""
 

@@ -25,8 +25,8 @@ ALL = {
     "transaction.version": (0, 2),
     "group.version": (0, 1),
     "eligible.leader.replicas.version": (0, 0),
-    "share.version": (0, 0),
-    "streams.version": (0, 0),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
 }
 
 

@@ -102,27 +102,14 @@ def test_bootstrap_records_with_unsupported_levels_are_refused(
         active(*bootstrap)
 
 
-KAFKAS_DEFAULT = {
-    "share.version": 1,
-    "streams.version": 1,
-}
+KEPT = {"share.version": 1, "streams.version": 1}
 
 
-def test_of_kafkas_bootstrap_records_those_for_what_is_not_built_are_left_out() -> None:
-    others = [level(number, name) for name, number in KAFKAS_DEFAULT.items()]
+def test_levels_that_only_permit_what_clients_may_ask_stay_as_kafka_has_them() -> None:
+    kept = [level(number, name) for name, number in KEPT.items()]
 
-    assert active(level(30), *others) == [BEGIN, level(30), END]
-
-
-def test_what_kafka_has_finalized_and_is_not_built_is_lowered() -> None:
-    lowered = [level(0, name) for name in KAFKAS_DEFAULT]
-    at_30 = {"metadata.version": 30, **KAFKAS_DEFAULT}
-
-    assert active(finalized=at_30) == lowered
-    assert active(finalized=at_30, is_open=True)[0] == ABORT
-    assert active(finalized={"metadata.version": 22, "share.version": 1}) == [
-        level(0, "share.version")
-    ]
+    assert active(level(30), *kept) == [BEGIN, level(30), *kept, END]
+    assert active(finalized={"metadata.version": 30, **KEPT}) == []
 
 
 @pytest.mark.parametrize(("name", "number"), [("group.version", 1), ("transaction.version", 2)])

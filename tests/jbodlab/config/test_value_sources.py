@@ -43,16 +43,17 @@ def test_brokers_have_kafkas_settings_types_and_defaults() -> None:
         assert found.config_type == Kind[kind].value, name
         if name not in (*REQUIRED, *OTHER_DEFAULTS) and kind != "PASSWORD":
             assert found.value == (None if default == "null" else default), name
-    ours_alone = {name for name in ours if not name.startswith(("jbodlab.", "log.dir."))}
-    # Internal ones of Kafka, and those that are dynamic only.
-    assert ours_alone == {
-        "follower.replication.throttled.rate",
-        "group.consumer.regex.refresh.interval.ms",
-        "leader.replication.throttled.rate",
-        "log.initial.task.delay.ms",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        "unclean.leader.election.interval.ms",
-    }
+    assert not {name for name in ours if not name.startswith(("jbodlab.", "log.dir."))}
+
+
+def test_internal_settings_and_those_that_are_dynamic_only_are_described_where_they_are_set() -> (
+    None
+):
+    rate, delay = "leader.replication.throttled.rate", "log.initial.task.delay.ms"
+    layers = BrokerLayers(broker={rate: "5"}, all_brokers={}, static={delay: "7"})
+    found = {each.name: each for each in describe_broker(layers)}
+    assert (found[rate].value, found[rate].source) == ("5", 2)
+    assert (found[delay].value, found[delay].source) == ("7", 4)
 
 
 def test_synonyms_are_in_their_own_unit_and_the_value_in_that_of_the_topic() -> None:
