@@ -8,9 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from jbodlab.cli.lab_state import NodeState
-from lab.cluster import processes
+from jbodlab.vocabulary import kafka_uuid
+from lab.cluster import layout, processes
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
 from lab.cluster.processes import ServerUser
@@ -54,12 +56,20 @@ class KafkaServers:
         engine: Which release, or which distribution.
     """
 
-    def __init__(self, engine: Engine, *, brokers: int = 3, jvm_options: str = "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        brokers: int = 3,
+        controllers: Sequence[NodeState] = (),
+        jvm_options: str = "",
+    ) -> None:
         """Take what they are; the jars are looked for when a node is formatted or started.
 
         Args:
             engine: Which release, or which distribution.
             brokers: How many the cluster has, which share the memory.
+            controllers: Those of the cluster, which may be brokers as well.
             jvm_options: Further options of the JVM, as in a shell; they come last.
 
         Raises:
@@ -70,6 +80,7 @@ class KafkaServers:
             self._options = shlex.split(jvm_options)
         except ValueError as error:
             raise LabError(f"JVM options {jvm_options!r}: {error}") from error
+        self._controllers = controllers
         self._is_small = brokers <= BROKERS_OF_SMALL_CLUSTER
 
     def command(self, node: NodeState) -> list[str]:
@@ -82,6 +93,7 @@ class KafkaServers:
         """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
         del directories  # It finds them by itself.
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
+        arguments += self._voters(node, cluster_id)
         run(
             f"{node.role} {node.node_id} could not be formatted",
             *self._java("-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
@@ -108,6 +120,21 @@ class KafkaServers:
                     f"uid {user.uid}, as whom the servers run, cannot run {self.engine}: {lines[0]}"
                 )
 
+    def _voters(self, node: NodeState, cluster_id: str) -> list[str]:
+        """Return the arguments that name the first voters of a dynamic quorum (KIP-853)."""
+        if not self.engine.has_dynamic_quorum:
+            return []
+        if node.node_id not in {each.node_id for each in self._controllers}:
+            return ["--no-initial-controllers"]
+        if len(self._controllers) == 1:
+            return ["--standalone"]
+        voters = (
+            f"{each.node_id}@{layout.controller_address(each)}:"
+            f"{kafka_uuid.to_text(directory_of_voter(cluster_id, each.node_id))}"
+            for each in self._controllers
+        )
+        return ["--initial-controllers", ",".join(voters)]
+
     @cached_property
     def _class_path(self) -> str:
         """Where the jars are; Maven fetches those of a release once.
@@ -125,6 +152,11 @@ class KafkaServers:
 
     def _java(self, *options: str) -> list[str]:
         return ["java", *QUICK_START, *options, "-cp", self._class_path]
+
+
+def directory_of_voter(cluster_id: str, node_id: int) -> UUID:
+    """Return the id of a controller's metadata directory; all nodes have to say the same one."""
+    return uuid5(NAMESPACE_OID, f"{cluster_id}/{node_id}")
 
 
 def _jars(engine: Engine) -> list[Path]:
