@@ -39,8 +39,12 @@ LOG_OPTIONS = tuple(
 
 FORMAT_DEADLINE_S = 120.0
 STORAGE = "kafka.tools.StorageTool"
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""Compile quickly, not well; collect garbage on one thread; map the JDK's own classes."""
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""Compile quickly, not well; map the JDK's own classes."""
+COLLECTOR = "-XX:+UseSerialGC"
+"""Collect garbage on one thread."""
+OTHER_COLLECTOR = re.compile(r"-XX:\+Use(?!SerialGC)[A-Za-z0-9]+GC")
+"""The JVM refuses to start with two of them."""
 
 CONTROLLER_HEAP_MIB = 192
 BROKER_HEAP_MIB = 384
@@ -86,7 +90,9 @@ class KafkaServers:
     def command(self, node: NodeState) -> list[str]:
         """Return the command that runs a node."""
         heap = self._heap_mib(node)
-        options = (f"-Xms{heap // 2}m", f"-Xmx{heap}m", *LOG_OPTIONS, *self._options)
+        options = [f"-Xms{heap // 2}m", f"-Xmx{heap}m", *LOG_OPTIONS, *self._options]
+        if not any(map(OTHER_COLLECTOR.fullmatch, self._options)):
+            options.insert(0, COLLECTOR)
         return [*self._java(*options), "kafka.Kafka", node.properties_file]
 
     def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
@@ -96,7 +102,7 @@ class KafkaServers:
         arguments += self._voters(node, cluster_id)
         run(
             f"{node.role} {node.node_id} could not be formatted",
-            *self._java("-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
+            *self._java(COLLECTOR, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
             STORAGE,
             *arguments,
             deadline_s=FORMAT_DEADLINE_S,
