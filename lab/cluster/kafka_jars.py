@@ -117,7 +117,9 @@ def run(failure: str, *command: str, deadline_s: float) -> None:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=deadline_s, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise NoKafkaError(f"{failure}: it took longer than {deadline_s:.0f} s") from error
+    except OSError as error:
         raise NoKafkaError(f"{failure}: {error}") from error
     if done.returncode:
         raise NoKafkaError(f"{failure}: {reason_in(done.stderr + done.stdout)}")

@@ -37,7 +37,7 @@ LOG_OPTIONS = tuple(
 )
 """Lines begin as those of our own servers: time, level, name of the logger."""
 
-FORMAT_DEADLINE_S = 120.0
+FORMAT_DEADLINE_S = 300.0
 STORAGE = "kafka.tools.StorageTool"
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """Compile quickly, not well; map the JDK's own classes."""
