@@ -77,6 +77,8 @@ class Front:
                 describe_log_dirs=manager.describe_log_dirs,
                 move_requests=manager.move_requests,
                 groups=coordinators.groups,
+                transactions=coordinators.transactions,
+                markers=coordinators.markers,
                 internal_topic=coordinators.internal_topic,
                 controller=link.channel,
                 revival=disks.revival,
@@ -120,7 +122,9 @@ class Front:
             wall_ms=environment.wall_ms,
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
-            coordinator=coordinators.groups,
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
+            markers=coordinators.transactions.markers,
             telemetry=telemetry,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)

@@ -148,9 +148,27 @@ class Partition:
         return isinstance(self.state, Creating) and self.leads_by_metadata
 
     @property
+    def must_wait(self) -> bool:
+        """Whether nothing can be appended now, though perhaps soon; see `Waiters.when_ready`."""
+        if isinstance(self.state, Leading):
+            return self.is_held or self.waiters.has_waiting_appends
+        return self.is_held or self.is_awaited or self.succession.is_awaited
+
+    @property
     def is_last_in_sync(self) -> bool:
-        """Whether the ISR consists of this replica alone."""
-        return self.registration.isr == (self.broker_id,)
+        """Whether the metadata counts on the records of this replica as on those of no other.
+
+        The ISR consists of it alone, or it is an eligible leader replica, or the last known leader
+        of a partition that has neither ISR nor eligible replicas.
+        """
+        registration = self.registration
+        if registration.isr == (self.broker_id,) or self.broker_id in registration.elr:
+            return True
+        return (
+            not registration.isr
+            and not registration.elr
+            and registration.last_known_elr == (self.broker_id,)
+        )
 
     @property
     def hint(self) -> LeaderHint | None:

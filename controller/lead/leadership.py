@@ -174,7 +174,13 @@ class Leadership:
         bootstrap = await self._log_thread.run(self._bootstrap) if is_fresh else []
         _warn_of_lowered(loader.image, bootstrap)
         await self._append(
-            epoch, activation_records(loader.image, loader.transaction_is_open, bootstrap)
+            epoch,
+            activation_records(
+                loader.image,
+                loader.transaction_is_open,
+                bootstrap,
+                self._config.static_configs,
+            ),
         )
         level = loader.image.features.metadata_version
         node_id, listener = self._config.node.node_id, self._config.listener

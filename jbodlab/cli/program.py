@@ -81,6 +81,7 @@ GROUPS: dict[str, dict[str, Noun]] = {
     "Records and groups": {
         "records": Noun("produce and consume records", "admin_tool.records"),
         "groups": Noun("list, describe, reset and delete groups", "admin_tool.groups"),
+        "transactions": Noun("list, describe and end transactions", "admin_tool.transactions"),
         "configs": Noun("describe and alter configs", "admin_tool.configs"),
         "offsets": Noun("show the offsets of partitions", "admin_tool.offsets"),
     },

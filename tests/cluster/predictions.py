@@ -138,9 +138,7 @@ def foretold(before: Model, failure: failures.Failure) -> dict[str, Seen]:
     """Return the same as it is after a failure."""
     _, effects = failures.effects(before, failure)
     return seen(before) | {
-        one.partition.name: Seen(
-            one.leader, tuple(sorted(one.isr)), len(one.isr) < one.min_isr
-        )
+        one.partition.name: Seen(one.leader, tuple(sorted(one.isr)), len(one.isr) < one.min_isr)
         for one in effects
     }
 

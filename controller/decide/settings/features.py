@@ -17,11 +17,8 @@ from jbodlab.metadata.records.features import (
     SUPPORTED,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
-from jbodlab.metadata.records.metadata_version import ELR_LEVEL, FEATURE_NAME, LATEST
-from jbodlab.metadata.records.topic_records import ClearElrRecord
+from jbodlab.metadata.records.metadata_version import FEATURE_NAME, LATEST
 from jbodlab.vocabulary.errors import FormatError
-
-ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 def supported_features() -> tuple[BrokerFeature, ...]:
@@ -56,15 +53,12 @@ def levels_to_lower(levels: Mapping[str, int]) -> dict[str, int]:
     return lower
 
 
-def level_records(levels: Mapping[str, int], metadata_level: int) -> list[VersionedRecord]:
-    """Return the records that set features to these levels, and forget what needs a higher one."""
-    records = [
+def level_records(levels: Mapping[str, int]) -> list[VersionedRecord]:
+    """Return the records that set features to these levels."""
+    return [
         VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)
         for name, level in levels.items()
     ]
-    if levels.get(ELR_FEATURE) == 0 and metadata_level >= ELR_LEVEL:
-        records.append(VersionedRecord(ClearElrRecord(topic_name=""), 0))
-    return records
 
 
 def _remedy(name: str, level: int) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from broker.api.handlers import ClientApis
 from broker.api.table import APIS
+from broker.api.transactions.add_partitions import BATCHED_FROM
 from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
@@ -62,8 +63,10 @@ def request_of_ones(entity_class: Any) -> Any:
             )
         elif is_struct(annotation):
             values[field.name] = None if optional else request_of_ones(annotation)
-        elif field.name in ("transactional_id", "session_id"):
-            values[field.name] = None if optional else 0
+        elif field.name == "transactional_id":
+            values[field.name] = None if optional else "name"
+        elif field.name == "session_id":
+            values[field.name] = 0
         else:
             values[field.name] = VALUES.get(kind or "", 1)
     return entity_class(**values)
@@ -95,6 +98,7 @@ OF_PARTITIONS = (
     ApiKey.DELETE_RECORDS,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
 )
 """Many clients raise what they do not try again, such as an error of a disk."""
 
@@ -110,6 +114,10 @@ def _told(key: ApiKey, version: int) -> set[int]:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
         )
         return {unknown}
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN and version >= BATCHED_FROM:
+        return {ErrorCode.KAFKA_STORAGE_ERROR}
+    if key == ApiKey.TXN_OFFSET_COMMIT:
+        return {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     if key in OF_PARTITIONS:
         return {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     return {ErrorCode.KAFKA_STORAGE_ERROR}

@@ -11,20 +11,27 @@ from jbodlab.metadata.image.metadata_image import EMPTY
 from jbodlab.metadata.image.settings_image import FeaturesImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
 from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
-from jbodlab.metadata.records.topic_records import ClearElrRecord
 from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import BrokerId
 
 BEGIN = BeginTransactionRecord(name="Bootstrap records")
 ABORT = AbortTransactionRecord(reason="Controller failover")
 END = EndTransactionRecord()
+
+
+ELR = "eligible.leader.replicas.version"
+MIN_ISR = ConfigRecord(
+    resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="2"
+)
 
 
 def level(number: int, name: str = "metadata.version") -> Record:
@@ -36,7 +43,10 @@ def active(
 ) -> list[Record]:
     image = replace(EMPTY, features=FeaturesImage(levels=finalized or {}))
     records = activation_records(
-        image, is_open, [VersionedRecord(record, 0) for record in bootstrap]
+        image,
+        is_open,
+        [VersionedRecord(record, 0) for record in bootstrap],
+        {"min.insync.replicas": " 2 "},
     )
     return [record for record, _ in records]
 
@@ -46,7 +56,20 @@ def test_an_empty_log_begins_with_the_bootstrap_records_in_a_transaction() -> No
 
 
 def test_without_bootstrap_records_a_cluster_begins_as_a_new_one() -> None:
-    assert active() == [BEGIN, level(30), level(1, "group.version"), END]
+    assert active() == [
+        BEGIN,
+        level(30),
+        level(1, "group.version"),
+        level(2, "transaction.version"),
+        level(1, ELR),
+        MIN_ISR,
+        END,
+    ]
+
+
+def test_with_eligible_replicas_the_file_s_minimum_becomes_that_of_the_cluster() -> None:
+    assert active(level(26), level(1, ELR)) == [BEGIN, level(26), level(1, ELR), MIN_ISR, END]
+    assert active(level(26), level(0, ELR)) == [BEGIN, level(26), level(0, ELR), END]
 
 
 def test_below_transactions_the_bootstrap_records_stand_alone() -> None:
@@ -80,10 +103,8 @@ def test_bootstrap_records_with_unsupported_levels_are_refused(
 
 
 KAFKAS_DEFAULT = {
-    "eligible.leader.replicas.version": 1,
     "share.version": 1,
     "streams.version": 1,
-    "transaction.version": 2,
 }
 
 
@@ -97,18 +118,19 @@ def test_what_kafka_has_finalized_and_is_not_built_is_lowered() -> None:
     lowered = [level(0, name) for name in KAFKAS_DEFAULT]
     at_30 = {"metadata.version": 30, **KAFKAS_DEFAULT}
 
-    assert active(finalized=at_30) == [*lowered, ClearElrRecord(topic_name="")]
+    assert active(finalized=at_30) == lowered
     assert active(finalized=at_30, is_open=True)[0] == ABORT
     assert active(finalized={"metadata.version": 22, "share.version": 1}) == [
         level(0, "share.version")
     ]
 
 
-def test_groups_of_the_new_protocol_stay_as_they_are_finalized() -> None:
-    groups = level(1, "group.version")
+@pytest.mark.parametrize(("name", "number"), [("group.version", 1), ("transaction.version", 2)])
+def test_groups_and_transactions_stay_as_they_are_finalized(name: str, number: int) -> None:
+    finalized = level(number, name)
 
-    assert active(level(30), groups) == [BEGIN, level(30), groups, END]
-    assert active(finalized={"metadata.version": 22, "group.version": 1}) == []
+    assert active(level(30), finalized) == [BEGIN, level(30), finalized, END]
+    assert active(finalized={"metadata.version": 24, name: number}) == []
 
 
 @pytest.mark.parametrize(
