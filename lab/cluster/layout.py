@@ -48,7 +48,8 @@ def plan(
         root: The folder of all of it.
         cluster_id: Its id, as text.
         user: Who the servers run as.
-        ports: Those of the controllers, then one of each broker.
+        ports: Those of the controllers, then one of each broker; of Kafka's brokers then one more
+            of each, for its metrics.
         log_dirs: Log directories of each broker.
         controllers: How many there are.
         is_combined: Whether the brokers are the controllers; each has two ports then.
@@ -56,6 +57,10 @@ def plan(
         jvm_options: Options of the JVM.
     """
     of_controllers, of_brokers = ports[:controllers], ports[controllers:]
+    of_metrics: Sequence[int] = ()
+    if engine.is_kafka:
+        half = len(of_brokers) // 2
+        of_brokers, of_metrics = of_brokers[:half], of_brokers[half:]
     separate = () if is_combined else of_controllers
     nodes = [
         _node(root, "controller", CONTROLLER_ID + number, port, 0)
@@ -69,6 +74,10 @@ def plan(
         brokers = [
             replace(node, controller_port=port)
             for node, port in zip(brokers, of_controllers, strict=True)
+        ]
+    if of_metrics:
+        brokers = [
+            replace(node, metrics_port=port) for node, port in zip(brokers, of_metrics, strict=True)
         ]
     return ClusterState(
         name=name,
