@@ -17,7 +17,6 @@ from lab.rehearsal.noticed import ANSWERS, LOG, METADATA, SILENCE
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
 from lab.rehearsal.targets import Place
-from lab.up_and_down import served_deadline_s
 
 FIRST_LOOK_S = 3.0
 DEADLINE_S = 30.0
@@ -75,7 +74,7 @@ class Detecting:
             are_ours=not cluster.engine.is_kafka,
         )
         self._answers_tell = cluster.engine.revives
-        self._start_deadline_s = served_deadline_s(cluster.engine)
+        self._start_deadline_s = cluster.engine.served_deadline_s
         self._observer.begin()
         self._look()
         self._before = self._observer.view
