@@ -152,7 +152,8 @@ class Cluster(ClientsView):
         if is_combined:
             controllers = brokers
         # Each broker of Kafka's has one more, for its metrics.
-        count = controllers + brokers * (2 if engine.is_kafka else 1)
+        served = controllers + brokers
+        count = served + (brokers if engine.is_kafka else 0)
         if port_base is None:
             ports = HeldPorts.hold(count)
         else:
@@ -162,7 +163,8 @@ class Cluster(ClientsView):
             root,
             kafka_uuid.to_text(kafka_uuid.random_uuid(os.urandom)),
             user or programs.server_user(None),
-            ports.numbers,
+            ports.numbers[:served],
+            metrics_ports=ports.numbers[served:],
             log_dirs=log_dirs,
             controllers=controllers,
             is_combined=is_combined,

@@ -38,6 +38,7 @@ def plan(
     log_dirs: int = 3,
     controllers: int = 1,
     is_combined: bool = False,
+    metrics_ports: Sequence[int] = (),
     engine: Engine = OWN,
     jvm_options: str = "",
 ) -> ClusterState:
@@ -48,8 +49,8 @@ def plan(
         root: The folder of all of it.
         cluster_id: Its id, as text.
         user: Who the servers run as.
-        ports: Those of the controllers, then one of each broker; of Kafka's brokers then one more
-            of each, for its metrics.
+        ports: Those of the controllers, then one of each broker.
+        metrics_ports: Where each broker shows its metrics; empty if none does.
         log_dirs: Log directories of each broker.
         controllers: How many there are.
         is_combined: Whether the brokers are the controllers; each has two ports then.
@@ -57,10 +58,6 @@ def plan(
         jvm_options: Options of the JVM.
     """
     of_controllers, of_brokers = ports[:controllers], ports[controllers:]
-    of_metrics: Sequence[int] = ()
-    if engine.is_kafka:
-        half = len(of_brokers) // 2
-        of_brokers, of_metrics = of_brokers[:half], of_brokers[half:]
     separate = () if is_combined else of_controllers
     nodes = [
         _node(root, "controller", CONTROLLER_ID + number, port, 0)
@@ -75,9 +72,10 @@ def plan(
             replace(node, controller_port=port)
             for node, port in zip(brokers, of_controllers, strict=True)
         ]
-    if of_metrics:
+    if metrics_ports:
         brokers = [
-            replace(node, metrics_port=port) for node, port in zip(brokers, of_metrics, strict=True)
+            replace(node, metrics_port=port)
+            for node, port in zip(brokers, metrics_ports, strict=True)
         ]
     return ClusterState(
         name=name,

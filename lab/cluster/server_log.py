@@ -7,10 +7,14 @@ releases 3.7 to 4.3. Several are about one failure: the first one that names the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+LOG = "log of the broker"
+"""The name of this source, as people read it."""
+TAIL_BYTES = 8 << 20
 STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})")
 OURS = (
     re.compile(r"log directory (?P<path>\S+) \(\S+\) went offline: (?P<cause>.*)"),
@@ -76,6 +80,18 @@ class FailureLines:
             return None
         self._told.add(path)
         return _failure(line, path, cause)
+
+
+def last_failures(log_file: Path, paths: Collection[str]) -> Mapping[str, Failure]:
+    """Return the last failure of each directory that the end of a server's log tells of."""
+    try:
+        with log_file.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    news = FailureLines(paths)
+    return {found.path: found for line in lines if (found := news.read(line)) is not None}
 
 
 def _names(text: str, path: str) -> bool:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
+from jbodlab.cli.on_kafka import FAULTS
 from jbodlab.cli.output import counted
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
+from lab.cluster.server_log import LOG
 from lab.rehearsal.facts import Event
-from lab.rehearsal.noticed import ANSWERS, LOG, METADATA, SILENCE
+from lab.rehearsal.noticed import ANSWERS, METADATA, SILENCE
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
 from lab.rehearsal.targets import Place
@@ -54,11 +56,7 @@ class Detected:
 
 
 class Detecting:
-    """Watches a cluster from before a fault on one of its brokers.
-
-    Attributes:
-        not_detected: What to say when nobody detected it.
-    """
+    """Watches a cluster from before a fault on one of its brokers."""
 
     def __init__(self, cluster: Cluster, target: Target) -> None:
         assert target.broker is not None
@@ -78,14 +76,20 @@ class Detecting:
         self._observer.begin()
         self._look()
         self._before = self._observer.view
-        self.not_detected = (
-            f"{target.broker.name} has not detected it within {duration_text(DEADLINE_S)}"
-        )
+        self._name = target.broker.name
+
+    def not_detected(self, wanted: FaultSpec) -> str:
+        """Return what to say when nobody detected a fault."""
+        text = f"{self._name} has not detected it within {duration_text(self._deadline_s(wanted))}"
+        why = "" if self._answers_tell else FAULTS[wanted.kind].text
+        return f"{text}: {why}" if why else text
+
+    def _deadline_s(self, wanted: FaultSpec) -> float:
+        return self._start_deadline_s if wanted.kind in STARTS_AGAIN else DEADLINE_S
 
     def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:
         """Wait until it is detected; None if nobody did in time. It watches no longer then."""
-        starts = wanted.kind in STARTS_AGAIN
-        end = time.monotonic() + (self._start_deadline_s if starts else DEADLINE_S)
+        end = time.monotonic() + self._deadline_s(wanted)
         try:
             while time.monotonic() < end:
                 is_last = time.monotonic() > end - LAST_LOOK_S

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from lab.cluster.server_log import LOG
 from lab.rehearsal.facts import Event, FaultFacts
 from lab.rehearsal.targets import Place
 
-LOG, METRICS, ANSWERS, METADATA, SILENCE = (
-    "log of the broker",
+METRICS, ANSWERS, METADATA, SILENCE = (
     "metrics (JMX)",
     "DescribeLogDirs",
     "metadata log",
     "no answer",
 )
-"""The names of the sources, as people read them."""
+"""The names of the sources besides `LOG`, as people read them."""
 
 SOURCES: Mapping[tuple[str, str], str] = MappingProxyType(
     {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from lab.cluster.server_log import Failure, FailureLines
+from lab.cluster.server_log import Failure, FailureLines, last_failures
 
 PATHS = ("/d/1", "/d/10", "/d/2")
 AT = "2026-01-01 00:00:00,001"
@@ -86,3 +88,11 @@ def test_the_time_of_a_line_is_that_of_its_stamp() -> None:
 )
 def test_other_lines_tell_of_no_failure(line: str) -> None:
     assert read(line) == []
+
+
+def test_the_last_failure_of_each_directory_is_read_from_the_end_of_a_log(tmp_path: Path) -> None:
+    file = tmp_path / "broker-1.log"
+    file.write_text("\n".join((LOGS, CHANNEL_4_3, STARTING, CHANNEL_3_7, "")))
+    found = last_failures(file, PATHS)
+    assert {path: one.cause != "" for path, one in found.items()} == {"/d/1": True, "/d/10": True}
+    assert last_failures(tmp_path / "none.log", PATHS) == {}

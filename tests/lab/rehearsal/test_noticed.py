@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from jbodlab.vocabulary.expressions import Metric
+from lab.cluster.server_log import LOG
 from lab.rehearsal.facts import Event, Facts, FaultFacts
 from lab.rehearsal.metrics import NEVER, Measured
-from lab.rehearsal.noticed import ANSWERS, LOG, METADATA, METRICS, SILENCE, notices, surest
+from lab.rehearsal.noticed import ANSWERS, METADATA, METRICS, SILENCE, notices, surest
 from lab.rehearsal.targets import Place
 
 MS = 1_000_000
