@@ -5,7 +5,6 @@ Source: `kafka.server.KafkaConfig`.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,9 +13,9 @@ import msgspec
 
 from broker.groups.settings import GroupSettings, group_settings
 from jbodlab.cli.command_line import read_properties
-from jbodlab.config import dynamic_keys, kafka_configs, key_table
+from jbodlab.config import connection_keys, dynamic_keys, kafka_configs, key_table
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
-from jbodlab.config.key_table import Values, parse_integer
+from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import ListenerSecurity, keys_of, listener_security
 from jbodlab.config.node_config import PROTOCOLS, NodeConfig, Voter, node_config, read_values
 from jbodlab.controller_api.requests import Listener
@@ -50,9 +49,6 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     security: Mapping[str, ListenerSecurity]
     socket_request_max_bytes: int
     queued_max_request_bytes: int | None
-    max_connections: int
-    max_connections_per_ip: int
-    max_connections_per_ip_overrides: Mapping[str, int]
     connections_max_idle_ms: int
 
     log_dirs: tuple[Path, ...]
@@ -110,12 +106,19 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         ConfigError: one of them is wrong, or they are not those of a broker.
     """
     values, unknown = read_values(found)
+    limits = {
+        name: key
+        for name in unknown
+        if name.endswith(f".{connection_keys.TOTAL}")
+        and (key := dynamic_keys.key_of(name)) is not None
+    }
+    key_table.read(limits, found)
     node = node_config(values)
     if node.roles != BROKER_ROLES:
         raise ConfigError("process.roles", ",".join(sorted(node.roles)), "must contain broker")
     config = _config(values, node)
     _check(config)
-    return config, unknown
+    return config, [name for name in unknown if name not in limits]
 
 
 def _config(values: Values, node: NodeConfig) -> BrokerConfig:
@@ -133,7 +136,6 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
             if each.security_protocol != PROTOCOLS["PLAINTEXT"]
         },
         queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
-        max_connections_per_ip_overrides=_overrides(values),
         log_dirs=tuple(map(Path, node.log_dirs)),
         metadata_log_dir=Path(node.metadata_log_dir),
         groups=group_settings(values),
@@ -144,22 +146,15 @@ def _positive(limit: int) -> int | None:
     return limit if limit > 0 else None
 
 
-def _overrides(values: Values) -> Mapping[str, int]:
-    """Read limits of single addresses; names of hosts are none."""
-    key = "max.connections.per.ip.overrides"
-    found: dict[str, int] = {}
-    for entry in values.words(key):
-        address, _, number = entry.rpartition(":")
-        try:
-            found[str(ipaddress.ip_address(address.strip("[]")))] = parse_integer(number)
-        except ValueError as error:
-            raise ConfigError(key, entry, "expected ADDRESS:NUMBER") from error
-    if not found and not values.integer("max.connections.per.ip"):
-        raise ConfigError("max.connections.per.ip", 0, f"may be 0 only where {key} is set")
-    return found
+def _check_connections(values: Values) -> None:
+    overrides = connection_keys.per_ip_overrides(values)
+    if not overrides and not values.integer(connection_keys.PER_IP):
+        key = connection_keys.PER_IP_OVERRIDES
+        raise ConfigError(connection_keys.PER_IP, 0, f"may be 0 only where {key} is set")
 
 
 def _check(config: BrokerConfig) -> None:
+    _check_connections(config.values)
     queued_bytes = config.queued_max_request_bytes
     if (
         config.values.is_set("queued.max.request.bytes")

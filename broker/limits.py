@@ -245,6 +245,19 @@ RELOAD_S_MAX = 30.0
 """Longest pause before a coordinator is loaded anew whose steps fail."""
 
 
+# The metrics of clients.
+TELEMETRY_CLIENTS_MAX = 1_000
+"""Clients whose subscriptions and metrics are remembered; the longest silent one is forgotten."""
+TELEMETRY_POINTS_MAX = 1_000
+"""Points of one client that are shown; further ones of a push are dropped."""
+TELEMETRY_SHOWN_MAX = 20_000
+"""Points of all clients together that are shown."""
+TELEMETRY_TEXT_MAX = 250
+"""Characters of a name, or of the attributes, of a metric; a point with more is dropped."""
+TELEMETRY_SILENCE_MS_MIN = 60_000
+"""A client is forgotten after three intervals without a request, but not before this."""
+
+
 # The end.
 LAST_WORD_S = 1.0
 """Longest wait for the last heartbeat of a broker that stops."""

@@ -23,6 +23,8 @@ from broker.moves.moves import RunningMoves
 from broker.replica.in_sync import IsrChanges
 from broker.replica.metrics import replica_metrics
 from broker.replica.registry import ReplicaRegistry
+from broker.telemetry.clients import TelemetryClients
+from broker.telemetry.metrics import telemetry_metrics
 from broker.traffic import Traffic, traffic_metrics
 from jbodlab.runtime.metrics import Metric
 
@@ -50,6 +52,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     traffic: Traffic
     cleaner: LogCleaner
     coordinator: CoordinatorService[Any, Any]
+    telemetry: TelemetryClients
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all metrics as they are now."""
@@ -62,3 +65,4 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         yield from metadata_metrics(image, self.metadata_failures(), now_ms)
         yield from group_metrics(self.coordinator)
         yield from traffic_metrics(self.traffic, image.topics.by_name)
+        yield from telemetry_metrics(self.telemetry)

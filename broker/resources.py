@@ -38,14 +38,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         directories: Log directories, 1 or more.
-        connections: `max.connections`.
         request_bytes: `socket.request.max.bytes`.
         queued_bytes: `queued.max.request.bytes`; None for no limit.
         key_map_bytes: `log.cleaner.dedupe.buffer.size`; 0 without a cleaner.
     """
 
     directories: int
-    connections: int
     request_bytes: int
     queued_bytes: int | None
     key_map_bytes: int
@@ -69,7 +67,7 @@ class OpenFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kept_per_directory: `.log` files that a directory keeps open between calls.
-        connections: Connections of clients that are served.
+        connections: Most connections of clients that can be served.
         waiting: Connections that wait to be served; as many again are held as they came too fast.
         reserve: All else.
     """
@@ -80,13 +78,12 @@ class OpenFiles(msgspec.Struct, frozen=True, kw_only=True):
     reserve: int
 
 
-def divide(limit: int, directories: int, connections_wanted: int) -> OpenFiles:
+def divide(limit: int, directories: int) -> OpenFiles:
     """Divide the descriptors of a process: half of them behind the reserve are for the logs.
 
     Args:
         limit: Most descriptors that the process may have.
         directories: Log directories, 1 or more.
-        connections_wanted: `max.connections`.
 
     Raises:
         ConfigError: there are too few.
@@ -97,7 +94,7 @@ def divide(limit: int, directories: int, connections_wanted: int) -> OpenFiles:
     waiting = min(WAITING_CONNECTIONS_MAX, sockets // 8)
     found = OpenFiles(
         kept_per_directory=min(OPEN_FILES_MAX, logs // directories),
-        connections=min(connections_wanted, sockets - 2 * waiting),
+        connections=sockets - 2 * waiting,
         waiting=waiting,
         reserve=reserve,
     )
@@ -133,7 +130,7 @@ def check(wanted: Wanted, open_files: int, memory_bytes: int | None) -> OpenFile
             wanted.memory_bytes >> 20,
             memory_bytes >> 20,
         )
-    return divide(open_files, wanted.directories, wanted.connections)
+    return divide(open_files, wanted.directories)
 
 
 def open_files_limit() -> int:

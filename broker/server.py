@@ -78,7 +78,6 @@ class BrokerServer:
         cleaner = CleanerSettings.of(config.values)
         wanted = Wanted(
             directories=len(directories),
-            connections=config.max_connections,
             request_bytes=config.socket_request_max_bytes,
             queued_bytes=config.queued_max_request_bytes,
             key_map_bytes=cleaner.map_bytes if cleaner.is_enabled else 0,
@@ -195,6 +194,7 @@ class BrokerServer:
         self._dynamic.add_listener(replicas.use_settings)
         self._dynamic.add_listener(disks.use_settings)
         self._dynamic.add_listener(self._cordon)
+        self._dynamic.add_listener(self._front.use_settings)
 
     async def _start(self) -> None:
         disks, link, replicas = self._disks, self._link, self._replicas

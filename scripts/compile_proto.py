@@ -1,10 +1,10 @@
-"""Compile `proto/` into `controller.binpb`, from which messages are made at run time.
+"""Compile the folders of `proto/` into descriptors, from which messages are made at run time.
 
-    python scripts/compile_proto.py          writes it into the source tree
-    python scripts/compile_proto.py FILE     writes it to FILE instead
+    python scripts/compile_proto.py          writes them into the source tree
+    python scripts/compile_proto.py FOLDER   writes them below FOLDER instead
 
-Needs grpcio-tools. The file is committed, so that installing needs no compiler, and any version of
-protobuf reads it; a test compiles it anew and compares.
+Needs grpcio-tools. The files are committed, so that installing needs no compiler, and any version
+of protobuf reads them; a test compiles them anew and compares.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
+TARGETS = {
+    "jbodlab": "jbodlab/controller_api/controller.binpb",
+    "opentelemetry": "broker/telemetry/metrics.binpb",
+}
+"""Folder of `proto/` to the file with its descriptors."""
 
 
-def compile_proto(target: Path) -> None:
-    """Write the descriptors of every `.proto` file as one `FileDescriptorSet`.
+def compile_proto(folder: str, target: Path) -> None:
+    """Write the descriptors of every `.proto` file of a folder as one `FileDescriptorSet`.
 
     Raises:
         SystemExit: the compiler refused a file; it has said why.
     """
-    sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
+    sources = sorted(str(path.relative_to(PROTO)) for path in (PROTO / folder).rglob("*.proto"))
+    target.parent.mkdir(parents=True, exist_ok=True)
     status = protoc.main(
         ["protoc", f"--proto_path={PROTO}", f"--descriptor_set_out={target}", *sources]
     )
@@ -33,5 +39,6 @@ def compile_proto(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    default = ROOT / "jbodlab" / "controller_api" / "controller.binpb"
-    compile_proto(Path(sys.argv[1]) if len(sys.argv) > 1 else default)
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    for folder, target in TARGETS.items():
+        compile_proto(folder, root / target)

@@ -14,10 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_the_committed_descriptors_are_what_the_proto_files_say(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="the compiler of .proto files is not installed")
 
-    target = tmp_path / "controller.binpb"
     subprocess.run(
-        [sys.executable, ROOT / "scripts" / "compile_proto.py", target], check=True, timeout=60
+        [sys.executable, ROOT / "scripts" / "compile_proto.py", tmp_path], check=True, timeout=60
     )
 
-    committed = ROOT / "jbodlab" / "controller_api" / "controller.binpb"
-    assert committed.read_bytes() == target.read_bytes()
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.binpb")}
+    assert len(made) == 2
+    assert made == {path: (ROOT / path).read_bytes() for path in made}

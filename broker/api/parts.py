@@ -22,6 +22,7 @@ from broker.produce.appends import AppendService
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.replica.client_requests import DeletedRecords, LogDirDescription, RecordDeletion
 from broker.replica.registry import ReplicaRegistry
+from broker.telemetry.clients import TelemetryClients
 from broker.traffic import Traffic
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.runtime.threads import Threads
@@ -65,6 +66,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of this broker."""
     traffic: Traffic
     """What is counted of requests."""
+    telemetry: TelemetryClients
+    """The clients that push metrics."""
     is_settled: Callable[[], bool] = lambda: True
     """Whether the controller knows what follows from changed settings."""
     auto_create_topics: bool = True

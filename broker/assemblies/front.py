@@ -18,7 +18,11 @@ from broker.metadata_cache import MetadataCache
 from broker.metrics import BrokerMetrics
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.resources import OpenFiles
+from broker.telemetry.clients import TelemetryClients
+from broker.telemetry.subscriptions import Subscriptions
 from broker.user_sessions import UserSessions
+from jbodlab.config import connection_keys, dynamic_keys
+from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.runtime.environment import Environment
@@ -53,6 +57,12 @@ class Front:
         self._disks = disks
         self._link = link
         manager = replicas.manager
+        telemetry = TelemetryClients(
+            Subscriptions(lambda: link.cache.image.configs),
+            config.values.integer("telemetry.max.bytes"),
+            environment.monotonic_ms,
+            environment.new_id,
+        )
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
@@ -78,8 +88,10 @@ class Front:
                 auto_create_topics=config.auto_create_topics_enable,
                 log_dirs=lambda: disks.log_dirs.all,
                 traffic=replicas.traffic,
+                telemetry=telemetry,
             )
         )
+        self._open_files = open_files
         self._bounds = _bounds(config, open_files, environment, lambda: link.cache.image.quotas)
         self._listeners = [
             Listener(
@@ -109,6 +121,7 @@ class Front:
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
             coordinator=coordinators.groups,
+            telemetry=telemetry,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 
@@ -116,6 +129,10 @@ class Front:
     def produce_forwarder(self) -> ProduceForwarder:
         """Waits for other leaders, and follows the metadata for that."""
         return self._apis.produce_forwarder
+
+    def use_settings(self, values: Values) -> None:
+        """Use the limits of connections that are in force."""
+        self._bounds.connections.use_limits(_limits(self._config, self._open_files, values))
 
     async def start_metrics(self) -> None:
         """Show what there is to see, from the first moment on."""
@@ -169,17 +186,9 @@ def _bounds(
     environment: Environment,
     quotas: Callable[[], Quotas],
 ) -> Bounds:
-    protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
     return Bounds(
         environment,
-        ConnectionLimits(
-            total=open_files.connections,
-            waiting=open_files.waiting,
-            per_ip=config.max_connections_per_ip,
-            per_ip_overrides=config.max_connections_per_ip_overrides,
-            max_idle_ms=config.connections_max_idle_ms,
-            protected_listener=protected,
-        ),
+        _limits(config, open_files, config.values),
         quotas=quotas,
         queued_max_request_bytes=config.queued_max_request_bytes,
         max_request_bytes=config.socket_request_max_bytes,
@@ -213,4 +222,19 @@ def _sasl(
         session_s=security.session_ms / 1000,
         failure_delay_s=security.failure_delay_ms / 1000,
         max_receive_bytes=security.max_receive_bytes,
+    )
+
+
+def _limits(config: BrokerConfig, open_files: OpenFiles, values: Values) -> ConnectionLimits:
+    of_listeners = dynamic_keys.of_listeners(values.properties, connection_keys.TOTAL)
+    return ConnectionLimits(
+        total=min(values.integer(connection_keys.TOTAL), open_files.connections),
+        per_listener={name: int(limit) for name, limit in of_listeners.items()},
+        waiting=open_files.waiting,
+        per_ip=values.integer(connection_keys.PER_IP),
+        per_ip_overrides=connection_keys.per_ip_overrides(values),
+        max_idle_ms=config.connections_max_idle_ms,
+        protected_listener=(
+            config.inter_broker_listener_name if len(config.listeners) > 1 else None
+        ),
     )

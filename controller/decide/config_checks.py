@@ -37,7 +37,9 @@ def check_topic_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, 
 
 def config_error_text(error: ConfigError) -> str:
     """Return what a client is told of a wrong config: its name, its value, the reason."""
-    if error.reason.startswith(("Unknown", dynamic_keys.NOT_DYNAMIC)):
+    if error.reason.startswith(
+        ("Unknown", dynamic_keys.NOT_DYNAMIC, dynamic_keys.ONLY_PER_LISTENER)
+    ):
         return f"{error.reason}: {error.key}"
     return f"Invalid value {error.value} for configuration {error.key}: {error.reason}"
 

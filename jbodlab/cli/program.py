@@ -94,7 +94,7 @@ GROUPS: dict[str, dict[str, Noun]] = {
     "Understand": {
         "replay": Noun("replay a metadata log into tables and a report", "analytics.nouns:REPLAY"),
         "why": Noun("tell why a partition or broker is as it is", "analytics.nouns:WHY"),
-        "what-if": Noun("tell what a failure would do", "analytics.nouns:WHAT_IF"),
+        "what-if": Noun("tell what a failure would do", "jbodlab.what_if.command"),
         "completion": Noun("print completions for bash, zsh or fish", "lab.commands.completion"),
     },
 }

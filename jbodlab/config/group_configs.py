@@ -1,12 +1,13 @@
 """The settings of one group (resource type GROUP of configs) together: what contradicts what.
 
-Two settings of the broker are the bounds of each.
+Settings of the broker are the bounds of most.
 
 Source: `org.apache.kafka.coordinator.group.GroupConfig`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from jbodlab.config import kafka_configs, key_table
@@ -16,12 +17,26 @@ from jbodlab.vocabulary.errors import ConfigError
 CONSUMER_SESSION_TIMEOUT = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 CONSUMER_ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+SHARE_OFFSET_RESET = "share.auto.offset.reset"
+
+_BY_DURATION = re.compile(
+    r"by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+([.][0-9]{1,9})?S)?)?"
+)
 
 
-def bounds(name: str) -> tuple[str, str]:
-    """Return the broker settings for the least and the most that a group may set."""
+STANDBY_REPLICAS = "streams.num.standby.replicas"
+
+
+def bounds(name: str) -> tuple[str | None, str | None]:
+    """Return the broker settings for the least and the most of a setting; None: no bound."""
     kind, rest = name.split(".", 1)
-    return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    if name == STANDBY_REPLICAS:
+        return None, "group.streams.max.standby.replicas"
+    lowest, highest = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    return (
+        lowest if lowest in kafka_configs.NODE else None,
+        highest if highest in kafka_configs.NODE else None,
+    )
 
 
 def check(configs: Mapping[str, str], node: Values) -> None:
@@ -38,16 +53,27 @@ def check(configs: Mapping[str, str], node: Values) -> None:
     if unknown:
         raise ConfigError(unknown[0], configs[unknown[0]], "Unknown group config name")
     for name, text in configs.items():
-        lowest, highest = map(node.integer, bounds(name))
-        if not lowest <= values.integer(name) <= highest:
-            raise ConfigError(name, text, f"must be between {lowest} and {highest}")
-    session_ms, heartbeat_ms = (
-        values.integer(name) if name in configs else node.integer(f"group.{name}")
-        for name in (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL)
-    )
-    if session_ms <= heartbeat_ms:
+        lowest, highest = bounds(name)
+        if lowest is not None and values.integer(name) < node.integer(lowest):
+            raise ConfigError(name, text, f"must be at least {lowest} ({node.integer(lowest)})")
+        if highest is not None and values.integer(name) > node.integer(highest):
+            raise ConfigError(name, text, f"must be at most {highest} ({node.integer(highest)})")
+    if SHARE_OFFSET_RESET in configs:
+        _check_offset_reset(configs[SHARE_OFFSET_RESET])
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        session_ms, heartbeat_ms = (
+            values.integer(name) if name in configs else node.integer(f"group.{name}")
+            for name in (session, heartbeat)
+        )
+        if session_ms <= heartbeat_ms:
+            raise ConfigError(
+                session, session_ms, f"must be more than {heartbeat} ({heartbeat_ms})"
+            )
+
+
+def _check_offset_reset(text: str) -> None:
+    if text not in ("latest", "earliest") and _BY_DURATION.fullmatch(text) is None:
         raise ConfigError(
-            CONSUMER_SESSION_TIMEOUT,
-            session_ms,
-            f"must be more than {CONSUMER_HEARTBEAT_INTERVAL} ({heartbeat_ms})",
+            SHARE_OFFSET_RESET, text, "expected latest, earliest or by_duration:PnDTnHnMn.nS"
         )

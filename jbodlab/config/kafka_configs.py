@@ -1,9 +1,10 @@
-"""The settings of nodes, topics and groups, read from `kafka_configs.tsv` when this is imported.
+"""All settings, read from `kafka_configs.tsv` when this is imported.
 
 The file has one row for each setting of Apache Kafka 4.3 (`kafka.server.KafkaConfig`, `LogConfig`,
 `GroupConfig`, `DynamicBrokerConfig`), and for each that is ours alone, in these columns:
 
-* resource: `node` in a property file, `broker` set dynamically only, `topic` or `group`
+* resource: `node` in a property file, `broker` set dynamically only, `topic`, `group` or
+  `client-metrics` (subscriptions to the metrics of clients)
 * name, and type as in Kafka's `ConfigDef.Type`
 * default as in a property file; `null` where there is none
 * valid values: `least..most` of a number, inclusive and either may be missing, or `one|another`
@@ -75,3 +76,4 @@ BROKER: Mapping[str, Key] = {**NODE, **_TABLES["broker"]}
 
 TOPIC: Mapping[str, Key] = _TABLES["topic"]
 GROUP: Mapping[str, Key] = _TABLES["group"]
+CLIENT_METRICS: Mapping[str, Key] = _TABLES["client-metrics"]

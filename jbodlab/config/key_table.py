@@ -42,6 +42,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 class Kind(Enum):
     """The type of a value: Kafka's `ConfigDef.Type` with the numbers of KIP-569."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -242,7 +243,7 @@ def _check(key: Key, values: Values) -> None:
             values.number(key.name)
         case Kind.BOOLEAN:
             values.flag(key.name)
-        case Kind.STRING | Kind.LIST | Kind.CLASS | Kind.PASSWORD:
+        case Kind.STRING | Kind.LIST | Kind.CLASS | Kind.PASSWORD | Kind.UNKNOWN:
             words = values.words(key.name) if key.kind is Kind.LIST else (values.text(key.name),)
             for word in words:
                 _check_choice(key, word)

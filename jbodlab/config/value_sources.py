@@ -22,6 +22,8 @@ SOURCE_BROKER = 2
 SOURCE_ALL_BROKERS = 3
 SOURCE_STATIC = 4
 SOURCE_DEFAULT = 5
+SOURCE_BROKER_LOGGER = 6
+SOURCE_CLIENT_METRICS = 7
 SOURCE_GROUP = 8
 """Kafka's numbers."""
 
@@ -82,35 +84,70 @@ def describe_group(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[De
     )
 
 
+def describe_client_metrics(configs: Mapping[str, str]) -> tuple[Described, ...]:
+    """Return all settings of a subscription to clients' metrics, by name."""
+    found = (
+        (key, [Synonym(name=name, value=configs[name], source=SOURCE_CLIENT_METRICS)])
+        if name in configs
+        else (key, [])
+        for name, key in sorted(kafka_configs.CLIENT_METRICS.items())
+    )
+    return tuple(
+        _described(key, synonyms, configs.get(key.name, key.default), is_read_only=False)
+        for key, synonyms in found
+    )
+
+
+def describe_loggers(levels: Mapping[str, str]) -> tuple[Described, ...]:
+    """Return the levels of a broker's loggers, by name."""
+    return tuple(
+        Described(
+            name=name,
+            value=level,
+            source=SOURCE_BROKER_LOGGER,
+            is_read_only=False,
+            is_sensitive=False,
+            config_type=Kind.UNKNOWN.value,
+            documentation="",
+            synonyms=(),
+        )
+        for name, level in sorted(levels.items())
+    )
+
+
 def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
     """Return all settings of a broker, by name."""
+    # A property file may hold anything, and what nobody knows there is not described.
+    own = (layers.broker.keys() | layers.all_brokers.keys()) - kafka_configs.BROKER.keys()
     return tuple(
         _of_broker(
-            key,
+            name,
             [
                 *(Synonym(name=name, value=value, source=at) for value, at in layers.of(name)),
-                *_default(name, key.default),
+                *_default(name, _declared(name).default),
             ],
         )
-        for name, key in sorted(kafka_configs.BROKER.items())
+        for name in sorted(kafka_configs.BROKER.keys() | own)
     )
 
 
 def describe_all_brokers(configs: Mapping[str, str]) -> tuple[Described, ...]:
     """Return only the settings that are set for all brokers."""
     return tuple(
-        _of_broker(
-            kafka_configs.BROKER[name],
-            [Synonym(name=name, value=value, source=SOURCE_ALL_BROKERS)],
-        )
+        _of_broker(name, [Synonym(name=name, value=value, source=SOURCE_ALL_BROKERS)])
         for name, value in sorted(configs.items())
-        if name in kafka_configs.BROKER
     )
 
 
-def _of_broker(key: Key, synonyms: Sequence[Synonym]) -> Described:
+def _declared(name: str) -> Key:
+    """Return how a setting is declared; what nobody knows may be a secret, as in Kafka."""
+    return dynamic_keys.key_of(name) or Key(name, Kind.UNKNOWN, None, "")
+
+
+def _of_broker(name: str, synonyms: Sequence[Synonym]) -> Described:
     value = synonyms[0].value if synonyms else None
-    return _described(key, synonyms, value, is_read_only=dynamic_keys.is_read_only(key.name))
+    is_read_only = dynamic_keys.is_read_only(name)
+    return _described(_declared(name), synonyms, value, is_read_only=is_read_only)
 
 
 def _of_own(
@@ -131,6 +168,8 @@ def _of_own(
             values.append(_scaled(value, factor))
     for name, _ in key.synonyms[:1]:
         found += _default(name, kafka_configs.BROKER[name].default)
+    if source_of_own == SOURCE_GROUP and not key.synonyms:
+        found += _default(key.name, key.default)
     return _described(key, found, values[0] if values else key.default, is_read_only=False)
 
 
@@ -146,7 +185,7 @@ def _default(name: str, value: str | None) -> tuple[Synonym, ...]:
 def _described(
     key: Key, synonyms: Sequence[Synonym], value: str | None, *, is_read_only: bool
 ) -> Described:
-    is_sensitive = key.kind is Kind.PASSWORD
+    is_sensitive = key.kind in (Kind.PASSWORD, Kind.UNKNOWN)
     if is_sensitive:
         value, synonyms = None, [replace(each, value=None) for each in synonyms]
     return Described(

@@ -1,7 +1,8 @@
 """All open connections of a broker: their limits, and which of them are idle.
 
-`max.connections` counts the connections of all listeners. Connections beyond it are not rejected:
-up to a limit they are accepted, and served after another one has ended. If there is a separate
+`max.connections` counts the connections of all listeners; with the prefix of a listener, those of
+that one. Connections beyond it are not rejected: up to a limit they are accepted, and served after
+another one has ended. If there is a separate
 listener between brokers, it is always served: there the connection that has been idle longest is
 closed. `max.connections.per.ip` closes connections beyond it at once.
 
@@ -26,6 +27,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one broker; times in ms.
 
     Attributes:
+        per_listener: Limits of single listeners, by their names in lower case.
         per_ip_overrides: Limits of single addresses in place of `per_ip`.
         max_idle_ms: Silence after which a connection is closed; negative for never.
         waiting: Connections that wait to be served; more are closed.
@@ -33,6 +35,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     total: int = NO_LIMIT
+    per_listener: Mapping[str, int] = msgspec.field(default_factory=dict)
     per_ip: int = NO_LIMIT
     per_ip_overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
     max_idle_ms: int = 600_000
@@ -42,6 +45,10 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     def of_ip(self, ip: str) -> int:
         """Return how many connections an address may have."""
         return self.per_ip_overrides.get(ip, self.per_ip)
+
+    def of_listener(self, name: str) -> int:
+        """Return how many connections a listener may serve."""
+        return self.per_listener.get(name.lower(), NO_LIMIT)
 
 
 class Limited(Protocol):
@@ -84,26 +91,31 @@ class OpenConnections:
         self._last_active_ms: dict[Limited, int] = {}
         self._waiting: dict[Limited, None] = {}
         self._by_ip: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        """Of those that are served."""
 
     def __len__(self) -> int:
         return len(self._last_active_ms) + len(self._waiting)
 
+    def use_limits(self, limits: ConnectionLimits) -> None:
+        """Change the limits; those above a lower limit stay until they end."""
+        self._limits = limits
+        self._serve_waiting()
+
     def add(self, connection: Limited) -> bool:
         """Serve a connection, now or when its turn comes; returns whether it may stay."""
         limits = self._limits
+        is_served = self._has_room(connection)
         has_room = len(self._last_active_ms) < limits.total
-        is_protected = connection.listener_name == limits.protected_listener
         may_wait = len(self._waiting) < limits.waiting
-        if self._by_ip[connection.ip] >= limits.of_ip(connection.ip) or not (
-            has_room or is_protected or may_wait
-        ):
+        if self._by_ip[connection.ip] >= limits.of_ip(connection.ip) or not (is_served or may_wait):
             return False
         self._by_ip[connection.ip] += 1
-        if has_room or is_protected:
+        if is_served:
             self._serve(connection)
         else:
             self._waiting[connection] = None
-        if is_protected and not has_room:
+        if is_served and not has_room:
             self._close_for_another()
         return True
 
@@ -113,13 +125,12 @@ class OpenConnections:
             del self._waiting[connection]
         elif self._last_active_ms.pop(connection, None) is None:
             return
+        else:
+            self._by_listener[connection.listener_name] -= 1
         self._by_ip[connection.ip] -= 1
         if not self._by_ip[connection.ip]:
             del self._by_ip[connection.ip]
-        if self._waiting and len(self._last_active_ms) < self._limits.total:
-            first = next(iter(self._waiting))
-            del self._waiting[first]
-            self._serve(first)
+        self._serve_waiting()
 
     def active(self, connection: Limited) -> None:
         """Take notice that a client has sent something, or was answered."""
@@ -143,7 +154,21 @@ class OpenConnections:
                 closed.append(connection)
         return closed
 
+    def _has_room(self, connection: Limited) -> bool:
+        limits, name = self._limits, connection.listener_name
+        return self._by_listener[name] < limits.of_listener(name) and (
+            len(self._last_active_ms) < limits.total or name == limits.protected_listener
+        )
+
+    def _serve_waiting(self) -> None:
+        """Serve who waited for longest, as far as there is room."""
+        for connection in [each for each in self._waiting if self._has_room(each)]:
+            if self._has_room(connection):
+                del self._waiting[connection]
+                self._serve(connection)
+
     def _serve(self, connection: Limited) -> None:
+        self._by_listener[connection.listener_name] += 1
         self._last_active_ms[connection] = self._now_ms()
         connection.begin_serving()
 

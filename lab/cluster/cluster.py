@@ -405,7 +405,12 @@ class Cluster(ClientsView):
 def _servers(engine: Engine, state: ClusterState) -> Servers:
     if not engine.is_kafka:
         return OwnServers()
-    return KafkaServers(engine, brokers=len(state.brokers), jvm_options=state.jvm_options)
+    return KafkaServers(
+        engine,
+        brokers=len(state.brokers),
+        controllers=state.controllers,
+        jvm_options=state.jvm_options,
+    )
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> None:

@@ -11,6 +11,7 @@ from broker.assemblies.replicas import ReplicationSettings
 from broker.controller_link.broker_life_rules import BrokerLifeSettings
 from broker.disk.directory.slowness import SlowSettings
 from broker.following.lane_replicas import FetcherSettings
+from jbodlab.config import connection_keys
 from jbodlab.vocabulary.errors import ConfigError, FormatError
 
 MINIMAL = {
@@ -127,7 +128,8 @@ def test_limits_of_connections_and_their_requests_are_kafkas_but_for_the_memory(
     found, unknown = config.from_properties(MINIMAL)
 
     assert unknown == []
-    assert (found.max_connections, found.max_connections_per_ip) == (2**31 - 1, 2**31 - 1)
+    for key in (connection_keys.TOTAL, connection_keys.PER_IP):
+        assert found.values.integer(key) == 2**31 - 1
     assert (found.connections_max_idle_ms, found.queued_max_request_bytes) == (600_000, 100 << 20)
 
 
@@ -151,11 +153,20 @@ def test_limits_of_single_addresses() -> None:
     found, _ = config.from_properties(
         {**MINIMAL, "max.connections.per.ip": "0", key: "127.0.0.1:5, ::1:6"}
     )
-    assert found.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
+    assert connection_keys.per_ip_overrides(found.values) == {"127.0.0.1": 5, "::1": 6}
 
     for wrong in ("localhost:5", "127.0.0.1", "127.0.0.1:many"):
         with pytest.raises(ConfigError, match="expected ADDRESS:NUMBER"):
             config.from_properties({**MINIMAL, key: wrong})
+
+
+def test_limit_of_a_listener_is_known_and_checked() -> None:
+    key = "listener.name.plaintext.max.connections"
+    _, unknown = config.from_properties({**MINIMAL, key: "5", "listener.name.x.nope": "1"})
+    assert unknown == ["listener.name.x.nope"]
+
+    with pytest.raises(ConfigError, match="expected an integer"):
+        config.from_properties({**MINIMAL, key: "many"})
 
 
 def test_no_connection_at_all_is_refused() -> None:

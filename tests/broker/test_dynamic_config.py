@@ -79,7 +79,6 @@ def test_the_sources_of_a_value_are_told_in_the_order_of_their_strength() -> Non
     [
         ("1", "log.index.interval.bytes", "many"),
         ("1", "node.id", "7"),
-        ("1", "of.another.version", "1"),
         ("", "cordoned.log.dirs", "*"),
     ],
 )

@@ -19,7 +19,7 @@ SHOW = (
 @pytest.mark.parametrize("directories", [1, 3, 24])
 @pytest.mark.parametrize("limit", [256, 300, 512, 1024, 4096, 65_536, 1 << 20])
 def test_all_that_may_be_open_fits_the_limit(limit: int, directories: int) -> None:
-    found = divide(limit, directories, 2**31 - 1)
+    found = divide(limit, directories)
 
     kept = found.kept_per_directory * directories
     assert kept + found.connections + 2 * found.waiting + found.reserve <= limit
@@ -27,19 +27,14 @@ def test_all_that_may_be_open_fits_the_limit(limit: int, directories: int) -> No
     assert found.reserve >= min(limit // 2, 100)
 
 
-def test_no_more_connections_than_wanted() -> None:
-    assert divide(4096, 3, 7).connections == 7
-
-
 def test_too_few_open_files_are_refused_by_number() -> None:
     with pytest.raises(ConfigError, match="need more than 64 open files"):
-        divide(64, 24, 100)
+        divide(64, 24)
 
 
 def wanted(directories: int = 4) -> Wanted:
     return Wanted(
         directories=directories,
-        connections=100,
         request_bytes=100 << 20,
         queued_bytes=None,
         key_map_bytes=128 << 20,
@@ -51,10 +46,10 @@ def test_a_start_with_less_memory_than_the_bounds_allow_is_warned_of(
 ) -> None:
     needed = wanted().memory_bytes
     for memory_bytes in (needed, None):
-        assert check(wanted(), 4_096, memory_bytes) == divide(4_096, 4, 100)
+        assert check(wanted(), 4_096, memory_bytes) == divide(4_096, 4)
     assert not caplog.records
 
-    assert check(wanted(), 4_096, needed - 1) == divide(4_096, 4, 100)
+    assert check(wanted(), 4_096, needed - 1) == divide(4_096, 4)
 
     (line,) = caplog.messages
     assert f"may use {needed >> 20} MiB of memory, and has {(needed - 1) >> 20} MiB" in line

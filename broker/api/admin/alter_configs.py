@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs and AlterConfigs.
 
 Changes go to the controller, after a check of what only this broker can know, and are answered when
-they are in force here.
+they are in force here. The levels of this process's loggers are changed here alone.
 
 Source: `kafka.server.ConfigAdminManager`, KIP-133, KIP-339.
 """
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from broker.api.admin.forwarding import Deadline, Forwarded, ForwardedApi
 from broker.api.parts import ApiParts
+from broker.api.services import loggers
 from broker.api.services.own_configs import OwnConfigs, check_broker
 from broker.controller_link.channel import ControllerChannel
 from broker.metadata_cache import MetadataCache
@@ -29,7 +30,11 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from jbodlab.metadata.records.config_records import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from jbodlab.server.api import Api
 from jbodlab.server.resources import AclOperation, on_configs
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -45,7 +50,7 @@ AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
 class AlterConfigsApi(ForwardedApi):
-    """Changes settings of topics, brokers and groups: some of them, or all in place of what is set.
+    """Changes settings of resources: some of them, or all in place of what is set.
 
     Args:
         request: Which of both.
@@ -71,18 +76,20 @@ class AlterConfigsApi(ForwardedApi):
         self._is_settled = is_settled
 
     async def decide(self, request: AlterRequest, deadline: Deadline) -> AlterConfigsResponse:
-        """Check, and ask the controller about what this broker does not refuse."""
-        refused = [self._refusal(resource) for resource in request.resources]
+        """Answer for loggers and what this broker refuses, and ask the controller for the rest."""
+        answered = [self._answer_here(resource, request) for resource in request.resources]
         passed = tuple(
-            resource for resource, no in zip(request.resources, refused, strict=True) if no is None
+            resource
+            for resource, own in zip(request.resources, answered, strict=True)
+            if own is None
         )
         if not passed:
-            return AlterConfigsResponse(responses=tuple(filter(None, refused)))
+            return AlterConfigsResponse(responses=tuple(filter(None, answered)))
         _warn_of_no_effect(passed)
         response = await super().decide(replace(request, resources=passed), deadline)
         answers = iter(_in_order(passed, response.responses))
         return AlterConfigsResponse(
-            responses=tuple(next(answers) if no is None else no for no in refused),
+            responses=tuple(next(answers) if own is None else own for own in answered),
             metadata_offset=response.metadata_offset,
         )
 
@@ -93,9 +100,14 @@ class AlterConfigsApi(ForwardedApi):
         offset = response.metadata_offset
         return lambda: offset < 0 or (self._cache.image.offset >= offset and self._is_settled())
 
-    def _refusal(self, resource: ConfigResource) -> AlteredResource | None:
-        """Return why this broker does not pass a change on; None if it does."""
+    def _answer_here(
+        self, resource: ConfigResource, request: AlterRequest
+    ) -> AlteredResource | None:
+        """Return this broker's own answer; None where the controller is to be asked."""
         try:
+            if resource.resource_type == BROKER_LOGGER_RESOURCE:
+                self._alter_loggers(resource, request)
+                return _answer(resource, ErrorCode.NONE, "")
             if resource.resource_type == BROKER_RESOURCE and resource.resource_name:
                 check_broker(resource.resource_name, self._broker_id)
                 for change in resource.configs:
@@ -108,17 +120,34 @@ class AlterConfigsApi(ForwardedApi):
             code, text = error.code, error.message
         else:
             return None
-        return AlteredResource(
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            error_code=code,
-            error_message=text,
-        )
+        return _answer(resource, code, text)
+
+    def _alter_loggers(self, resource: ConfigResource, request: AlterRequest) -> None:
+        if not isinstance(request, IncrementalAlterConfigsRequest):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unknown resource type {BROKER_LOGGER_RESOURCE}"
+            )
+        named = [(each.resource_type, each.resource_name) for each in request.resources]
+        if named.count((resource.resource_type, resource.resource_name)) > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        check_broker(resource.resource_name, self._broker_id)
+        loggers.check(resource.configs)
+        if not request.validate_only:
+            loggers.alter(resource.configs)
+
+
+def _answer(resource: ConfigResource, code: ErrorCode, text: str) -> AlteredResource:
+    return AlteredResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=code,
+        error_message=text,
+    )
 
 
 def _warn_of_no_effect(resources: Iterable[ConfigResource]) -> None:
     for resource in resources:
-        if resource.resource_type == GROUP_RESOURCE:
+        if resource.resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):
             continue
         is_topic = resource.resource_type == TOPIC_RESOURCE
         table = kafka_configs.TOPIC if is_topic else kafka_configs.BROKER

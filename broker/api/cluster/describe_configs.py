@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.parts import ApiParts
+from broker.api.services import loggers
 from broker.api.services.own_configs import OwnConfigs, check_broker
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
@@ -26,7 +27,6 @@ from jbodlab.metadata.records.config_records import (
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
-    unserved_resource,
 )
 from jbodlab.server.answer import InParts, RequestContext
 from jbodlab.server.api import Api
@@ -165,8 +165,18 @@ class DescribeConfigsApi(FailsBySchema):
         if resource_type == GROUP_RESOURCE:
             group = self._cache.image.configs.resource(GROUP_RESOURCE, name)
             return frozenset(group.items()), partial(value_sources.describe_group, group, layers)
+        if resource_type == CLIENT_METRICS_RESOURCE:
+            if not name:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+                )
+            metrics = self._cache.image.configs.resource(CLIENT_METRICS_RESOURCE, name)
+            return name, partial(value_sources.describe_client_metrics, metrics)
+        if resource_type == BROKER_LOGGER_RESOURCE:
+            check_broker(name, self._broker_id)
+            return name, partial(value_sources.describe_loggers, loggers.levels())
         if resource_type != BROKER_RESOURCE:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, unserved_resource(resource_type))
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
         if not name:
             return name, partial(value_sources.describe_all_brokers, layers.all_brokers)
         check_broker(name, self._broker_id)
@@ -174,7 +184,7 @@ class DescribeConfigsApi(FailsBySchema):
 
 
 class ListConfigResourcesApi(FailsBySchema):
-    """Lists what may have settings: topics, brokers, and the groups that have some."""
+    """Lists what may have settings: topics, brokers and their loggers, and what has some."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
@@ -194,12 +204,17 @@ class ListConfigResourcesApi(FailsBySchema):
         if not asked <= known:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         image = self._cache.image
+        brokers = [str(each) for each in sorted(image.cluster.brokers)]
         names: dict[int, Iterable[str]] = {
             TOPIC_RESOURCE: sorted(image.topics.by_name),
-            BROKER_RESOURCE: [str(each) for each in sorted(image.cluster.brokers)],
-            GROUP_RESOURCE: sorted(
-                name for kind, name in image.configs.resources if kind == GROUP_RESOURCE
-            ),
+            BROKER_RESOURCE: brokers,
+            BROKER_LOGGER_RESOURCE: brokers,
+            **{
+                configured: sorted(
+                    name for kind, name in image.configs.resources if kind == configured
+                )
+                for configured in (CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
+            },
         }
         return ListConfigResourcesResponse(
             config_resources=tuple(

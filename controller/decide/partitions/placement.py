@@ -61,7 +61,8 @@ def _check(brokers: Sequence[UsableBroker], replication_factor: int) -> None:
     elif replication_factor > len(brokers):
         problem = (
             f"The target replication factor of {replication_factor} cannot be reached because "
-            f"only {len(brokers)} broker(s) are registered."
+            f"only {len(brokers)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned."
         )
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)

@@ -1,4 +1,4 @@
-"""Changes of the configs of topics, brokers and groups.
+"""Changes of the configs of topics, brokers, groups and subscriptions to clients' metrics.
 
 Each resource is decided separately: all of its changes are made, or none. Records are written only
 for real changes. A broker has already checked what only it knows of its own settings; the rest is
@@ -21,7 +21,7 @@ from controller.decide.state import (
     ControllerState,
     RecordList,
 )
-from jbodlab.config import dynamic_keys, group_configs, kafka_configs, topic_keys
+from jbodlab.config import client_metrics, dynamic_keys, group_configs, kafka_configs, topic_keys
 from jbodlab.config.key_table import Key, Kind, Values
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
@@ -33,10 +33,10 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.metadata.records.config_records import (
     BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ConfigRecord,
-    unserved_resource,
 )
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -50,6 +50,7 @@ _TABLES: Mapping[int, Mapping[str, Key]] = {
     TOPIC_RESOURCE: kafka_configs.TOPIC,
     BROKER_RESOURCE: kafka_configs.BROKER,
     GROUP_RESOURCE: kafka_configs.GROUP,
+    CLIENT_METRICS_RESOURCE: kafka_configs.CLIENT_METRICS,
 }
 """What may be set of each kind of resource."""
 
@@ -188,8 +189,11 @@ def _check_resource(resource: ConfigResource, state: ControllerState) -> None:
         # A group need not be there: its configs hold for the one that will be.
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif kind == CLIENT_METRICS_RESOURCE:
+        # A subscription is what its settings are; `client_metrics.check` looks at its name.
+        return
     elif kind != BROKER_RESOURCE:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, unserved_resource(kind))
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     elif name and str(_number(name)) != name:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
@@ -220,7 +224,9 @@ def _apply(
         case Operation.APPEND | Operation.SUBTRACT:
             operation = Operation(change.config_operation)
             key = _TABLES[resource_type].get(change.name)
-            if key is None or key.kind is not Kind.LIST:
+            # Kafka's controller knows the types of the settings of topics, brokers and groups only.
+            is_list = key is not None and key.kind is Kind.LIST
+            if key is None or not is_list or resource_type == CLIENT_METRICS_RESOURCE:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,
                     f"Can't {operation.name} to key {change.name} because its type is not LIST.",
@@ -266,11 +272,13 @@ def _check(
         elif resource.resource_type == GROUP_RESOURCE:
             node = Values(kafka_configs.NODE, state.settings.static_configs)
             group_configs.check(after, node)
+        elif resource.resource_type == CLIENT_METRICS_RESOURCE:
+            client_metrics.check(resource.resource_name, after)
         else:
             dynamic_keys.check(configs, all_brokers=not resource.resource_name)
     except ConfigError as error:
         code = ErrorCode.INVALID_CONFIG
-        if error.reason.startswith(dynamic_keys.NOT_DYNAMIC):
+        if error.reason.startswith((dynamic_keys.NOT_DYNAMIC, dynamic_keys.ONLY_PER_LISTENER)):
             code = ErrorCode.INVALID_REQUEST
         raise KafkaError(code, config_error_text(error)) from error
     if (

@@ -15,15 +15,9 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
 """Resource types of a config; a broker's name is its id, or empty for all brokers."""
-BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
-
-
-def unserved_resource(resource_type: int) -> str:
-    """Return the error message for a request for configs of another resource type."""
-    known = {BROKER_LOGGER_RESOURCE: "broker loggers", CLIENT_METRICS_RESOURCE: "client metrics"}
-    name = known.get(resource_type)
-    return f"{name} are not supported" if name else f"unknown resource type {resource_type}"
+BROKER_LOGGER_RESOURCE = 8
+"""Not one of records: levels of loggers are changed in a process only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

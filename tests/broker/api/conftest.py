@@ -34,6 +34,7 @@ from broker.replica.client_requests import (
     OffsetQuery,
     RecordDeletion,
 )
+from broker.telemetry.clients import TelemetryClients
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.controller_api import requests
@@ -360,6 +361,7 @@ def client_apis(cluster: Cluster, *, auto_create_topics: bool) -> ClientApis:
             broker_epoch=lambda: BrokerEpoch(77),
             configs=DynamicConfig(US, read_values({})[0], ["/disk-1", "/disk-2"]),
             auto_create_topics=auto_create_topics,
+            telemetry=TelemetryClients(dict, 1 << 20, lambda: 0, lambda: UUID(int=7)),
             traffic=cluster.traffic,
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from jbodlab.vocabulary.ids import Offset
 from tests.broker.api.conftest import Cluster
 from tests.waiting import called
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 
 
 async def describe(
@@ -80,15 +81,50 @@ async def test_topics_and_this_broker_are_described(
         assert found.configs[0].documentation
 
 
+async def test_levels_of_loggers_are_described_and_changed_in_this_process(
+    client: KafkaConnection,
+) -> None:
+    logger = logging.getLogger("broker.test_levels")
+
+    async def level() -> str:
+        found = await describe(client, 4, LOGGER, "1")
+        by_name = {entry.name: entry for entry in found.configs}
+        assert by_name["root"].config_source == 6
+        return str(by_name[logger.name].value)
+
+    try:
+        assert (await alter(client, LOGGER, "1", logger.name, "TRACE")).error_code == ErrorCode.NONE
+        assert (await level(), logger.isEnabledFor(5)) == ("TRACE", True)
+        assert (await alter(client, LOGGER, "1", logger.name, "FATAL")).error_code == ErrorCode.NONE
+        assert (await level(), logger.isEnabledFor(logging.ERROR)) == ("FATAL", False)
+        refused = await alter(client, LOGGER, "1", logger.name, "fatal")
+        assert refused.error_code == ErrorCode.INVALID_CONFIG
+        assert "not a supported log level" in refused.error_message
+        assert (await alter(client, LOGGER, "2", logger.name, "INFO")).error_code == (
+            ErrorCode.INVALID_REQUEST
+        )
+    finally:
+        logger.setLevel(logging.NOTSET)
+
+
+async def test_subscriptions_to_client_metrics_are_described(client: KafkaConnection) -> None:
+    found = await describe(client, 4, CLIENT_METRICS, "s", include_synonyms=True)
+    assert [(entry.name, entry.value, entry.config_source) for entry in found.configs] == [
+        ("interval.ms", "300000", 5),
+        ("match", "", 5),
+        ("metrics", "", 5),
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "code", "said"),
     [
         (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
         (BROKER, "2", ErrorCode.INVALID_REQUEST, "expected 1"),
         (BROKER, "one", ErrorCode.INVALID_REQUEST, "one"),
-        (8, "1", ErrorCode.INVALID_REQUEST, "broker loggers are not supported"),
-        (16, "x", ErrorCode.INVALID_REQUEST, "client metrics are not supported"),
-        (99, "x", ErrorCode.INVALID_REQUEST, "unknown resource type 99"),
+        (LOGGER, "2", ErrorCode.INVALID_REQUEST, "expected 1"),
+        (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST, "name must not be empty"),
+        (99, "x", ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
     ],
 )
 async def test_what_this_broker_cannot_describe_is_refused(
@@ -179,9 +215,16 @@ async def test_groups_are_described_and_listed_that_have_configs(
 async def test_topics_and_brokers_are_listed(cluster: Cluster, client: KafkaConnection) -> None:
     cluster.publish_topic("foo", cluster.partition(1))
     for types, listed in [
-        ((), [("foo", 2), ("1", 4), ("2", 4), ("3", 4)]),
-        ((2,), [("foo", 2)]),
-        ((16,), []),
+        (
+            (),
+            [
+                ("foo", TOPIC),
+                *((each, BROKER) for each in ("1", "2", "3")),
+                *((each, LOGGER) for each in ("1", "2", "3")),
+            ],
+        ),
+        ((TOPIC,), [("foo", TOPIC)]),
+        ((CLIENT_METRICS,), []),
     ]:
         request_class = api_table.request_class(ApiKey.LIST_CONFIG_RESOURCES, 1)
         answer = await client.call(

@@ -99,10 +99,6 @@ OF_PARTITIONS = (
 """Many clients raise what they do not try again, such as an error of a disk."""
 
 
-OF_A_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-"""Everybody may send them: they come before anybody is known."""
-
-
 def _told(key: ApiKey, version: int) -> set[int]:
     """Return the codes that a storage error is told with, by a broker without any topic."""
     if key == ApiKey.DESCRIBE_LOG_DIRS and version < 3:
@@ -137,6 +133,16 @@ def test_failure_of_a_request_is_told_in_every_version(key: ApiKey, version: int
     assert error_codes(response) == _told(key, version)
 
 
+OF_EVERY_CLIENT = {
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+}
+"""For which a client needs no rights."""
+
+
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_every_api_names_what_a_request_touches(
     key: ApiKey, version: int, monkeypatch: pytest.MonkeyPatch
@@ -146,7 +152,7 @@ def test_every_api_names_what_a_request_touches(
 
     touched = list(APIS[key].resources(request))
 
-    assert bool(touched) == (key not in OF_A_LOGIN)
+    assert bool(touched) == (key not in OF_EVERY_CLIENT)
     for resource in touched:
         is_cluster = resource.kind is ResourceType.CLUSTER
         assert resource.name in ((CLUSTER_NAME,) if is_cluster else ("name", TOPIC_ID))

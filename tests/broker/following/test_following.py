@@ -93,6 +93,7 @@ class Node:
                 revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),
                 configs=None,  # type: ignore[arg-type]
+                telemetry=None,  # type: ignore[arg-type]
                 traffic=self.host.traffic,
             )
         )

@@ -83,3 +83,16 @@ def test_the_internal_size_of_segments_is_described_where_it_is_set() -> None:
     assert name not in {each.name for each in describe_topic({}, NOTHING_SET)}
     (found,) = (each for each in describe_topic({name: "9"}, NOTHING_SET) if each.name == name)
     assert (found.value, found.source) == ("9", 1)
+
+
+def test_what_nobody_knows_is_described_as_a_secret_and_what_a_listener_has_by_its_type() -> None:
+    of_listener = "listener.name.plaintext.max.connections"
+    layers = BrokerLayers(broker={"own": "v", of_listener: "5"}, all_brokers={}, static={"x": "y"})
+    found = {each.name: each for each in describe_broker(layers)}
+
+    own = found["own"]
+    assert (own.value, own.is_sensitive, own.is_read_only, own.config_type) == (None, True, True, 0)
+    limit = found[of_listener]
+    assert (limit.value, limit.is_sensitive, limit.is_read_only) == ("5", False, True)
+    assert limit.config_type == Kind.INT.value
+    assert "x" not in found

@@ -46,6 +46,37 @@ def test_who_leaves_while_it_waits_takes_nobodys_place() -> None:
     assert len(found) == 1
 
 
+def test_raised_limit_serves_who_waits_and_a_lowered_one_closes_nobody() -> None:
+    found = connections(total=1)
+    waiting = [FakeConnection() for _ in range(4)]
+    for each in waiting:
+        found.add(each)
+
+    found.use_limits(ConnectionLimits(total=3))
+    assert [len(each.served) for each in waiting] == [1, 1, 1, 0]
+
+    found.use_limits(ConnectionLimits(total=1))
+    assert not any(each.closed for each in waiting)
+    found.remove(waiting[0])
+    assert waiting[3].served == []
+
+
+def test_listener_has_a_limit_of_its_own() -> None:
+    found = connections(per_listener={"plaintext": 1})
+    first, second, other = (
+        FakeConnection(listener_name="PLAINTEXT"),
+        FakeConnection(listener_name="PLAINTEXT"),
+        FakeConnection(listener_name="OTHERS"),
+    )
+    assert [found.add(each) for each in (first, second, other)] == [True] * 3
+    assert [len(each.served) for each in (first, second, other)] == [1, 0, 1]
+
+    found.remove(other)
+    assert second.served == []
+    found.remove(first)
+    assert second.served == [True]
+
+
 def test_only_so_many_wait() -> None:
     found = connections(total=0)
 

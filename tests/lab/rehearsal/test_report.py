@@ -76,7 +76,8 @@ def pages() -> dict[str, str]:
     return {
         "one run": page.page([run]),
         "three runs": page.page([run, run, run]),
-        "two compared": page.comparison(run, run, ("ours", "Kafka")),
+        "two compared": page.comparison({"ours": [run], "Kafka": [run]}),
+        "three compared": page.comparison({"a": [run, run], "b": [run], "c": [run, run, run]}),
         "a run without anything": page.page([kept(facts())]),
     }
 
@@ -170,7 +171,7 @@ def test_a_spread_has_least_middle_and_greatest() -> None:
 
 
 def test_two_runs_are_compared_line_by_line() -> None:
-    lines = page.compared_lines(kept(GOOD), kept(facts(steady(0, 10))), ("ours", "theirs"))
+    lines = page.compared_lines({"ours": [kept(GOOD)], "theirs": [kept(facts(steady(0, 10)))]})
 
     assert [line.split() for line in lines[:2]] == [
         ["ours", "theirs"],
@@ -198,7 +199,7 @@ LOST = Verdict(acknowledged=1, read=0, lost=2, duplicated=0, out_of_order=0)
 def test_junit_counts_objectives_failures_and_doubts(
     found: Facts, objectives: tuple[str, ...], counts: tuple[int, int, int]
 ) -> None:
-    suite = ElementTree.fromstring(junit.xml([kept(found, *objectives)]))[0]
+    suite = ElementTree.fromstring(junit.xml({"jbodlab": [kept(found, *objectives)]}))[0]
 
     assert tuple(int(suite.attrib[name]) for name in ("tests", "failures", "errors")) == counts
     assert len(suite) == counts[0]

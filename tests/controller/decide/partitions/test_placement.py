@@ -80,7 +80,7 @@ def test_a_rack_without_unfenced_brokers_does_not_lead() -> None:
             usable(1, 2),
             3,
             "The target replication factor of 3 cannot be reached because only 2 broker(s) are "
-            "registered.",
+            "registered or some brokers have all their log directories cordoned.",
         ),
     ],
 )

@@ -227,7 +227,8 @@ def test_validate_only_answers_the_same_and_writes_nothing() -> None:
             {"assignments": (), "replication_factor": 9},
             FACTOR,
             "Unable to replicate the partition 9 time(s): The target replication factor of 9 "
-            "cannot be reached because only 4 broker(s) are registered.",
+            "cannot be reached because only 4 broker(s) are registered or some brokers have all "
+            "their log directories cordoned.",
         ),
         (
             {"assignments": (), "num_partitions": 10_001},

@@ -23,7 +23,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
 from tests.builders import PureController
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Change = tuple[int, str, str | None]
 
@@ -161,8 +161,16 @@ def test_wrong_topic_configs_are_refused_by_name(
 @pytest.mark.parametrize(
     ("name", "change", "code", "named"),
     [
-        ("1", (SET, "nope", "1"), 40, "nope"),
-        ("1", (SET, "node.id", "7"), 42, "Cannot update these configs dynamically: node.id"),
+        ("1", (SET, "node.id", "7"), 42, "Cannot update these configs dynamically: [node.id]"),
+        ("1", (SET, "listeners", "PLAINTEXT://:1"), 42, "dynamically: [listeners]"),
+        ("1", (SET, "ssl.keystore.type", "JKS"), 42, "only per-listener using the listener prefix"),
+        ("", (SET, "sasl.jaas.config", "x"), 42, "broker id must be specified: [sasl.jaas"),
+        ("", (SET, "listener.name.x.ssl.keystore.type", "JKS"), 42, "broker id must be specified"),
+        ("1", (SET, "sasl.enabled.mechanisms", "PLAIN"), 42, "dynamically: [sasl.enabled"),
+        ("1", (SET, "listener.name.x.plain.sasl.jaas.config", "y"), 42, "dynamically: [listener."),
+        ("", (SET, "max.connections", "0"), 40, "must be at least 1"),
+        ("1", (SET, "listener.name.x.max.connections", "many"), 40, "expected an integer"),
+        ("1", (SET, "max.connections.per.ip.overrides", "host:1"), 40, "ADDRESS:NUMBER"),
         ("1", (SET, "log.retention.hours", "7"), 42, "log.retention.hours"),
         ("", (SET, "log.dirs", "/x"), 42, "log.dirs"),
         ("", (SET, "log.retention.ms", "x"), 40, "log.retention.ms"),
@@ -182,17 +190,58 @@ def test_wrong_broker_configs_are_refused_by_name(
     assert named in text
 
 
+@pytest.mark.parametrize("name", ["", "1"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ("my.own.key", "v"),
+        ("listener.name.plaintext.max.connections", "5"),
+        ("max.connections", "5"),
+        ("max.connections.per.ip", "5"),
+        ("max.connections.per.ip.overrides", "127.0.0.1:9"),
+        ("max.connection.creation.rate", "5"),
+    ],
+)
+def test_limits_of_connections_and_unknown_settings_of_brokers_are_stored(
+    name: str, setting: tuple[str, str]
+) -> None:
+    controller = cluster()
+    altered(controller, BROKER, name, (SET, *setting))
+    assert controller.state.image.configs.resource(BROKER, name) == {setting[0]: setting[1]}
+
+
 def test_what_does_not_exist_has_no_configs() -> None:
     controller = cluster()
     assert refusal(controller, TOPIC, "bar", (SET, "segment.ms", "1"))[0] == 3
     for kind, said in (
-        (8, "broker loggers are not supported"),
-        (16, "client metrics are not supported"),
-        (99, "unknown resource type 99"),
+        (8, "Unknown resource type 8"),
+        (99, "Unknown resource type 99"),
     ):
         assert refusal(controller, kind, "1", (SET, "a", "1")) == (42, said)
     change = resource(TOPIC, "foo", (SET, "segment.ms", "1"))
     assert [each.error_code for each in alter(controller, change, change)] == [42]
+
+
+def test_subscriptions_to_client_metrics_are_records_until_their_last_setting_goes() -> None:
+    controller = cluster()
+    altered(controller, CLIENT_METRICS, "s", (SET, "interval.ms", "1000"), (SET, "metrics", "*"))
+    assert configs(controller, CLIENT_METRICS, "s") == {"interval.ms": "1000", "metrics": "*"}
+    altered(controller, CLIENT_METRICS, "s", (DELETE, "interval.ms", None))
+    altered(controller, CLIENT_METRICS, "s", (DELETE, "metrics", None))
+    assert (CLIENT_METRICS, "s") not in controller.state.image.configs.resources
+
+    for name, change, code, said in (
+        ("", (SET, "interval.ms", "1000"), 42, "Subscription name can't be empty"),
+        ("s", (SET, "nope", "1"), 42, "Unknown client metrics configuration: nope"),
+        ("s", (SET, "interval.ms", "99"), 42, "interval must be between 100 and 3600000"),
+        ("s", (SET, "interval.ms", "x"), 40, "Not a number of type INT"),
+        ("s", (SET, "match", "client_id=["), 40, "Illegal client matching pattern: client_id=["),
+        ("s", (SET, "match", "foo=bar"), 40, "Illegal client matching pattern"),
+        ("s", (SET, "match", "client_id"), 40, "Illegal client matching pattern"),
+        ("s", (APPEND, "metrics", "x"), 40, "Can't APPEND to key metrics"),
+    ):
+        found, text = refusal(controller, CLIENT_METRICS, name, change)
+        assert (found, said in text) == (code, True), text
 
 
 def test_replacing_deletes_what_is_not_named() -> None:
@@ -254,8 +303,8 @@ def test_groups_are_configured_whether_they_are_there_or_not_and_within_the_node
     assert configs(controller, GROUP, "g") == {session: "90000"}
 
     for changes, code, words in (
-        (((SET, session, "90001"),), 40, "between 45000 and 90000"),
-        (((SET, heartbeat, "4999"),), 40, "between 5000 and 15000"),
+        (((SET, session, "90001"),), 40, "group.consumer.max.session.timeout.ms (90000)"),
+        (((SET, heartbeat, "4999"),), 40, "group.consumer.min.heartbeat.interval.ms (5000)"),
         (((SET, "retention.ms", "1"),), 40, "Unknown group config name"),
         (((APPEND, session, "1"),), 40, "not LIST"),
     ):

@@ -1,0 +1,111 @@
+"""GetTelemetrySubscriptions and PushTelemetry: the metrics of clients (KIP-714)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.api.parts import ApiParts
+from broker.telemetry.clients import CODECS, TelemetryClients
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import MILLISECOND, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import nothing
+from jbodlab.server.response import Response
+from jbodlab.vocabulary.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from kio.schema.get_telemetry_subscriptions.v0.request import GetTelemetrySubscriptionsRequest
+    from kio.schema.push_telemetry.v0.request import PushTelemetryRequest
+
+
+class GetTelemetrySubscriptionsResponse(Response, frozen=True, kw_only=True):
+    """What a client is asked for."""
+
+    client_instance_id: UUID
+    subscription_id: int
+    push_interval: timedelta
+    telemetry_max_bytes: int
+    requested_metrics: tuple[str, ...]
+    error_code: ErrorCode = ErrorCode.NONE
+    accepted_compression_types: tuple[int, ...] = CODECS
+    delta_temporality: bool = False
+    """Sums since the start of the client, as counters of Prometheus are."""
+
+
+class PushTelemetryResponse(Response, frozen=True, kw_only=True):
+    """Whether the metrics were taken."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class GetTelemetrySubscriptionsApi(FailsBySchema):
+    """Tells clients what to push."""
+
+    def __init__(self, clients: TelemetryClients) -> None:
+        self._clients = clients
+
+    def answer(
+        self, request: GetTelemetrySubscriptionsRequest, context: RequestContext
+    ) -> GetTelemetrySubscriptionsResponse:
+        """Return the subscription of a client."""
+        instance_id, asked = self._clients.get(request.client_instance_id, attributes(context))
+        return GetTelemetrySubscriptionsResponse(
+            client_instance_id=instance_id,
+            subscription_id=asked.subscription_id,
+            push_interval=asked.interval_ms * MILLISECOND,
+            telemetry_max_bytes=self._clients.bytes_max,
+            requested_metrics=asked.metrics,
+        )
+
+
+class PushTelemetryApi(FailsBySchema):
+    """Takes what clients push."""
+
+    def __init__(self, clients: TelemetryClients) -> None:
+        self._clients = clients
+
+    def answer(
+        self, request: PushTelemetryRequest, context: RequestContext
+    ) -> PushTelemetryResponse:
+        """Take the metrics of a client."""
+        self._clients.push(
+            request.client_instance_id,
+            attributes(context),
+            request.subscription_id,
+            request.compression_type,
+            request.metrics,
+            is_terminating=request.terminating,
+        )
+        return PushTelemetryResponse()
+
+
+def attributes(context: RequestContext) -> dict[str, str]:
+    """Return what subscriptions choose clients by."""
+    session = context.session
+    address, _, port = session.peer.rpartition(":")
+    return {
+        "client_id": context.header.client_id or "",
+        "client_software_name": session.software_name,
+        "client_software_version": session.software_version,
+        "client_source_address": address,
+        "client_source_port": port,
+    }
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        versions=(0, 0),
+        resources=nothing,
+        handler=lambda parts: GetTelemetrySubscriptionsApi(parts.telemetry),
+    ),
+    Api(
+        key=ApiKey.PUSH_TELEMETRY,
+        versions=(0, 0),
+        resources=nothing,
+        handler=lambda parts: PushTelemetryApi(parts.telemetry),
+    ),
+)
