@@ -104,7 +104,9 @@ class KafkaServers:
         """
         if not any(map(kafka_metrics.TOOLS_JAR.fullmatch, self._jar_names)):
             raise NoKafkaError(f"{self.engine} has no kafka-tools jar, whose JmxTool reads metrics")
-        java = self._java(kafka_metrics.READER_HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+        java = self._java(
+            COLLECTOR, kafka_metrics.READER_HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+        )
         return [*java, *kafka_metrics.reader(node)] if node.metrics_port else []
 
     def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
