@@ -7,7 +7,7 @@ releases 3.7 to 4.3. Several are about one failure: the first one that names the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -92,6 +92,12 @@ def last_failures(log_file: Path, paths: Collection[str]) -> Mapping[str, Failur
         return {}
     news = FailureLines(paths)
     return {found.path: found for line in lines if (found := news.read(line)) is not None}
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """Return what a server wrote last, without the frames of a stack trace; empty if nothing."""
+    told = (line for line in reversed(lines) if line.strip() and not line[0].isspace())
+    return next(told, "")
 
 
 def _names(text: str, path: str) -> bool:

@@ -13,7 +13,7 @@ from jbodlab.cli.output import counted
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
-from lab.cluster.server_log import LOG
+from lab.cluster.server_log import LOG, last_words
 from lab.rehearsal.facts import Event
 from lab.rehearsal.noticed import ANSWERS, METADATA, SILENCE
 from lab.rehearsal.observer import Observer
@@ -177,8 +177,8 @@ class Detecting:
 
     def _said_of_start(self) -> str:
         if not self._broker.is_running:
-            said = [line for line in self._broker.log_lines() if line.strip()]
-            return f"does not start ({said[-1] if said else 'nothing was printed'}),"
+            said = last_words(self._broker.log_lines()) or "nothing was printed"
+            return f"does not start ({said}),"
         if not self._is_registered():
             return ""
         state = self._state_of_directory()

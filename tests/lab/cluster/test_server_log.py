@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster.server_log import Failure, FailureLines, last_failures
+from lab.cluster.server_log import Failure, FailureLines, last_failures, last_words
 
 PATHS = ("/d/1", "/d/10", "/d/2")
 AT = "2026-01-01 00:00:00,001"
@@ -88,6 +88,17 @@ def test_the_time_of_a_line_is_that_of_its_stamp() -> None:
 )
 def test_other_lines_tell_of_no_failure(line: str) -> None:
     assert read(line) == []
+
+
+def test_the_last_words_of_a_server_are_no_frame_of_a_stack_trace() -> None:
+    lines = [
+        "ERROR kafka.Kafka$ - Exiting",
+        "java.lang.RuntimeException: No x",
+        "\tat kafka.Kafka.main",
+        "",
+    ]
+    assert last_words(lines) == "java.lang.RuntimeException: No x"
+    assert last_words([]) == ""
 
 
 def test_the_last_failure_of_each_directory_is_read_from_the_end_of_a_log(tmp_path: Path) -> None:
