@@ -102,7 +102,7 @@ class KafkaServers:
         Raises:
             NoKafkaError: the engine has no program that reads metrics.
         """
-        if not any(map(kafka_metrics.TOOLS_JAR.fullmatch, self._jar_names)):
+        if not any(kafka_metrics.TOOLS_JAR.fullmatch(jar.name) for jar in self.jars):
             raise NoKafkaError(f"{self.engine} has no kafka-tools jar, whose JmxTool reads metrics")
         java = self._java(
             COLLECTOR, kafka_metrics.READER_HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
@@ -128,8 +128,8 @@ class KafkaServers:
         Raises:
             NoKafkaError: they cannot be, with the reason.
         """
-        jars = self._class_path.split(":")
-        for command in (["java", "-version"], ["head", "-qc", "1", *jars], ["ls", str(root)]):
+        read = ["head", "-qc", "1", *map(str, self.jars)]
+        for command in (["java", "-version"], read, ["ls", str(root)]):
             try:
                 done = processes.run(command, user=user, environment=variables)
             except (OSError, subprocess.TimeoutExpired) as error:
@@ -156,18 +156,14 @@ class KafkaServers:
         return ["--initial-controllers", ",".join(voters)]
 
     @cached_property
-    def _class_path(self) -> str:
-        """Where the jars are; Maven fetches those of a release once.
+    def jars(self) -> list[Path]:
+        """The jars that the servers are in; Maven fetches those of a release once.
 
         Raises:
             NoKafkaError: the jars, Java or Maven are missing.
         """
         require("java")
-        return ":".join(map(str, _jars(self.engine)))
-
-    @property
-    def _jar_names(self) -> list[str]:
-        return [Path(jar).name for jar in self._class_path.split(":")]
+        return _jars(self.engine)
 
     def _heap_mib(self, node: NodeState) -> int:
         if node.role == "controller":
@@ -175,7 +171,7 @@ class KafkaServers:
         return BROKER_HEAP_MIB if self._is_small else LARGE_CLUSTER_HEAP_MIB
 
     def _java(self, *options: str) -> list[str]:
-        return ["java", *QUICK_START, *options, "-cp", self._class_path]
+        return ["java", *QUICK_START, *options, "-cp", ":".join(map(str, self.jars))]
 
 
 def directory_of_voter(cluster_id: str, node_id: int) -> UUID:
