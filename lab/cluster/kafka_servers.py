@@ -12,7 +12,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import kafka_uuid
-from lab.cluster import layout, processes
+from lab.cluster import kafka_metrics, layout, processes
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
 from lab.cluster.processes import ServerUser
@@ -90,10 +90,24 @@ class KafkaServers:
     def command(self, node: NodeState) -> list[str]:
         """Return the command that runs a node."""
         heap = self._heap_mib(node)
-        options = [f"-Xms{heap // 2}m", f"-Xmx{heap}m", *LOG_OPTIONS, *self._options]
+        options = [f"-Xms{heap // 2}m", f"-Xmx{heap}m", *LOG_OPTIONS]
+        options += [*kafka_metrics.options(node), *self._options]
         if not any(map(OTHER_COLLECTOR.fullmatch, self._options)):
             options.insert(0, COLLECTOR)
         return [*self._java(*options), "kafka.Kafka", node.properties_file]
+
+    def metrics_command(self, node: NodeState) -> list[str]:
+        """Return what prints the states of a broker's directories from its metrics.
+
+        Raises:
+            NoKafkaError: the engine has no program that reads metrics.
+        """
+        if not any(kafka_metrics.TOOLS_JAR.fullmatch(jar.name) for jar in self.jars):
+            raise NoKafkaError(f"{self.engine} has no kafka-tools jar, whose JmxTool reads metrics")
+        java = self._java(
+            COLLECTOR, kafka_metrics.READER_HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+        )
+        return [*java, *kafka_metrics.reader(node)] if node.metrics_port else []
 
     def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
         """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
@@ -170,9 +184,10 @@ def _jars(engine: Engine) -> list[Path]:
     if engine.folder is None:
         artifacts = (
             f"org.apache.kafka:kafka_2.13:{engine.release}",
+            f"org.apache.kafka:kafka-tools:{engine.release}",
             LOGGER.format(LOGGER_VERSION),
         )
-        folder = fetched(f"servers-{engine.release}", artifacts=artifacts)
+        folder = fetched(f"engine-{engine.release}", artifacts=artifacts)
         found = sorted(folder.glob("*.jar"))
         return [jar for jar in found if _is_kept(jar, LOGGER_VERSION)]
     found = sorted((engine.folder / "libs").glob("*.jar"))

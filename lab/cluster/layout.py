@@ -38,6 +38,7 @@ def plan(
     log_dirs: int = 3,
     controllers: int = 1,
     is_combined: bool = False,
+    metrics_ports: Sequence[int] = (),
     engine: Engine = OWN,
     jvm_options: str = "",
 ) -> ClusterState:
@@ -49,6 +50,7 @@ def plan(
         cluster_id: Its id, as text.
         user: Who the servers run as.
         ports: Those of the controllers, then one of each broker.
+        metrics_ports: Where each broker shows its metrics; empty if none does.
         log_dirs: Log directories of each broker.
         controllers: How many there are.
         is_combined: Whether the brokers are the controllers; each has two ports then.
@@ -69,6 +71,11 @@ def plan(
         brokers = [
             replace(node, controller_port=port)
             for node, port in zip(brokers, of_controllers, strict=True)
+        ]
+    if metrics_ports:
+        brokers = [
+            replace(node, metrics_port=port)
+            for node, port in zip(brokers, metrics_ports, strict=True)
         ]
     return ClusterState(
         name=name,
