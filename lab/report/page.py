@@ -177,7 +177,11 @@ def _sections(run: Run, prefix: str, name: str) -> list[Section]:
             title=f"{head}What happened",
             blocks=[_timeline(run, prefix), *_clients(run, prefix)],
         ),
-        Section(name=f"{prefix}faults", title=f"{head}Each fault", blocks=[_faults(run, prefix)]),
+        Section(
+            name=f"{prefix}faults",
+            title=f"{head}Each fault",
+            blocks=[_faults(run, prefix), _noticed(run, prefix)],
+        ),
         Section(name=f"{prefix}messages", title=f"{head}Messages", blocks=[_messages(run, prefix)]),
         Section(name=f"{prefix}events", title=f"{head}Events", blocks=[_events(run, prefix)]),
         Section(
@@ -301,6 +305,29 @@ def _faults(run: Run, prefix: str) -> Block:
         rows,
         is_open=True,
     )
+
+
+def _noticed(run: Run, prefix: str) -> Block:
+    """Return who noticed each loss, and how long after the fault took effect."""
+    sources = list(dict.fromkeys(one["by"] for fault in run["faults"] for one in fault["noticed"]))
+    rows: list[tuple[Value, ...]] = []
+    for fault in run["faults"]:
+        for place in fault["places"]:
+            after = {one["by"]: one for one in fault["noticed"] if one["place"] == place}
+            rows.append((fault["name"], place, *(_after(after.get(name)) for name in sources)))
+    return _block(
+        f"{prefix}noticed",
+        "Who noticed each loss, and how long after the fault took effect",
+        [*_texts("Fault", "Place"), *_texts(*sources)],
+        rows,
+    )
+
+
+def _after(noticed: Mapping[str, Any] | None) -> str:
+    if noticed is None or noticed["after"] is None:
+        return "not noticed"
+    about = "≤ " if noticed["err"] >= LOOKS_LATE_S else ""
+    return f"{about}{duration_text(noticed['after'])}"
 
 
 def _described(fault: Mapping[str, Any]) -> str:
