@@ -36,6 +36,7 @@ REVERT_MAX_S = 90.0
 def main() -> int:
     """Run what is not kept yet, then write the pages; returns the exit code."""
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     shipped = plans.shipped()
     for plan in options.plan:
         if plan not in shipped:
@@ -112,7 +113,13 @@ def _run(command: Sequence[str], folder: Path) -> str:
     """Run a command to its end or its deadline; returns its last line on stderr."""
     with (folder / "said").open("w+", encoding="utf-8") as said:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=said, stdin=subprocess.DEVNULL
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            # Ctrl-C reaches it once, by `_end`: a second one would cut its healing off.
+            process_group=0,
         )
         reason = ""
         try:
