@@ -443,10 +443,10 @@ def _objective_rows(found: Compared) -> Iterable[tuple[str, ...]]:
         held["text"] for runs in found.values() for run in runs for held in run["objectives"]
     )
     for text in texts:
-        yield text, *(_objective_cell(text, runs) for runs in found.values())
+        yield text, *(objective_cell(text, runs) for runs in found.values())
 
 
-def _objective_cell(text: str, runs: Sequence[Run]) -> str:
+def objective_cell(text: str, runs: Sequence[Run]) -> str:
     """Return whether an objective is met, how often, and the median and spread of its value."""
     held = [one for run in runs for one in run["objectives"] if one["text"] == text]
     if not held:
