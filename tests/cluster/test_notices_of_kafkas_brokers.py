@@ -32,7 +32,7 @@ RELEASES = os.environ.get("JBODLAB_TEST_RELEASES", RELEASE).split(",")
 def cluster(request: pytest.FixtureRequest, cluster_root: Path) -> Iterator[Cluster]:
     """One broker with two directories."""
     engine = Engine(request.param)
-    planned = Cluster.plan(cluster_root / "cluster", brokers=1, log_dirs=2, engine=engine)
+    planned = Cluster.plan(cluster_root, brokers=1, log_dirs=2, engine=engine)
     try:
         planned.make_folders()
         try:
