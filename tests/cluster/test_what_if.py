@@ -70,12 +70,7 @@ def test_kafkas_tool_accepts_the_moves(
     assert call(kafkas_cluster, "what-if", "--moves", file).code == 0
     assert json.loads(file.read_text())["partitions"]
 
-    options = (
-        "--bootstrap-server",
-        kafkas_cluster.bootstrap,
-        "--reassignment-json-file",
-        str(file),
-    )
+    options = ("--bootstrap-server", kafkas_cluster.bootstrap)
     done = kafka_tools.run(REASSIGN, *options, "--reassignment-json-file", str(file), "--execute")
 
     assert done.code == 0, done
