@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from jbodlab.metadata.eligible_replicas import (
-    elr_after_election,
     eligible_replicas,
+    elr_after_election,
     last_known_leader,
 )
 from jbodlab.metadata.image.partition_registration import PartitionRegistration

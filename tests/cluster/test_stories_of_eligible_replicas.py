@@ -228,8 +228,7 @@ class Story:
             {
                 "bootstrap.servers": self._cluster.bootstrap,
                 "group.id": "reader",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
             }
         )
         try:
