@@ -284,7 +284,7 @@ class DirectoryReports:
             and registration.directory(self._broker_id) != UNASSIGNED
         ):
             logger.error(
-                "the data of %s was lost with its directory, and no other replica is in sync: this "
+                "the data of %s was lost with its directory, and the metadata counts on it: this "
                 "replica will not lead until another one has been elected",
                 partition.topic_partition,
             )

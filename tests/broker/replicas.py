@@ -160,13 +160,20 @@ def partition_record(
 
 
 def change(
-    *, isr: Sequence[int] | None = None, leader: int | None = None, index: int = 0
+    *,
+    isr: Sequence[int] | None = None,
+    leader: int | None = None,
+    index: int = 0,
+    elr: Sequence[int] | None = None,
+    last_known_elr: Sequence[int] | None = None,
 ) -> Record:
     return PartitionChangeRecord(
         partition_id=index,
         topic_id=TOPIC_ID,
         isr=None if isr is None else tuple(map(BrokerId, isr)),
         leader=BrokerId(-2) if leader is None else BrokerId(leader),
+        eligible_leader_replicas=None if elr is None else tuple(map(BrokerId, elr)),
+        last_known_elr=None if last_known_elr is None else tuple(map(BrokerId, last_known_elr)),
     )
 
 

@@ -435,7 +435,8 @@ class _Metadata:
             report(f"leader {state.leader} in epoch {state.leader_epoch} again")
         if state.leader_epoch < former.leader_epoch:
             report(f"leader epoch falls to {state.leader_epoch}")
-        if not state.isr and (state.leader >= 0 or not (state.elr or state.last_known_elr)):
+        known = state.elr or state.last_known_elr
+        if not state.isr and (state.leader >= 0 or (former.isr and not known)):
             report("its ISR is empty")
         if set(state.elr) & set(state.isr):
             report(f"{state.elr} are eligible, {state.isr} in sync")

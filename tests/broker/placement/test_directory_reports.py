@@ -186,6 +186,31 @@ async def test_replica_that_may_lie_in_a_dead_directory_is_lost_if_the_controlle
     assert reported.sender.reports == [(0, LOST)]
 
 
+async def test_empty_replacement_of_an_eligible_replica_is_lost(reported: Reported) -> None:
+    lost = (UNKNOWN, directory_id(20))
+    reported.begin(
+        partition_record((1, 2), lost, index=0),
+        partition_record((1, 2), lost, index=1),
+        partition_record((1, 2), lost, index=2),
+        change(isr=(2,), leader=2, elr=(1,), index=0),
+        change(isr=(), leader=-1, last_known_elr=(1,), index=1),
+        change(isr=(), leader=-1, elr=(2,), last_known_elr=(1,), index=2),
+    )
+    for index in range(3):
+        await reported.host.online(TP._replace(partition=index))
+    reported.reports.review()
+
+    told = dict(reported.sender.reports)
+    assert (told[0], told[1]) == (LOST, LOST)
+    # Another one is eligible, so that nobody counts on this one.
+    assert told[2] in reported.host.directories
+
+    # The controller has taken it for lost: now it follows, and is where it is.
+    reported.metadata.apply(change(elr=(), index=0))
+    reported.reports.review()
+    assert dict(reported.sender.reports)[0] in reported.host.directories
+
+
 async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(
     reported: Reported,
 ) -> None:

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
 
 from jbodlab.vocabulary.ids import BrokerId
 from lab.cluster.faults import Fault
@@ -93,8 +92,8 @@ class Story:
         finally:
             for fault in self._faults.values():
                 fault.heal()
-            for broker in self._cluster.brokers:
-                if broker.node_id in self._faults:
+            for number, broker in enumerate(self._cluster.brokers, 1):
+                if number in self._faults:
                     broker.stop()
                 if not broker.is_running:
                     broker.start()
@@ -102,11 +101,12 @@ class Story:
             self._set_level(1)
 
     def _create(self) -> None:
-        admin = self._cluster.admin()
-        topic = NewTopic(
-            self._topic, replica_assignment=[self._replicas], config=dict(self._configs)
-        )
-        admin.create_topics([topic])[self._topic].result(DEADLINE_S)
+        options = ["--create", "--topic", self._topic, "--replica-assignment"]
+        options.append(":".join(map(str, self._replicas)))
+        for key, value in self._configs.items():
+            options += ["--config", f"{key}={value}"]
+        done = self._tools.run(TOPICS, *self._bootstrap(), *options)
+        assert done.code == 0, done
         wait_for("the ISR", lambda: self._state().startswith(f"leader {self._replicas[0]} "))
         producer = Producer({"bootstrap.servers": self._cluster.bootstrap, "acks": "all"})
         failures: list[object] = []
@@ -228,8 +228,7 @@ class Story:
             {
                 "bootstrap.servers": self._cluster.bootstrap,
                 "group.id": "reader",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
             }
         )
         try:
