@@ -1,4 +1,4 @@
-"""`jbodlab replay`, `why` and `what-if`: their arguments, and how they start.
+"""`jbodlab replay`, `why`, and the log as a source of `what-if`: arguments, and how they start.
 
 What they import takes a second or two. An interrupt before everything is there leaves nothing
 behind, not even a trace; from then on the command itself handles interrupts.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from analytics.ask.assumptions import add_options
 from analytics.ask.directory_paths import add_option
@@ -22,6 +23,9 @@ from jbodlab.cli.command import About, Command
 from jbodlab.cli.command_line import INTERRUPTED
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from jbodlab.what_if.cluster import Cluster
 
 MOMENT = "an offset, a time such as 2026-01-31T12:00:00Z, or ms since 1970"
 
@@ -69,16 +73,22 @@ def _adds_subject(verb: str, metavar: str, text: str) -> Callable[[Parser], None
     return add
 
 
-def _add_what_if(parser: Parser) -> None:
-    parser.description = (
-        "List what would lose its leader or fall below min.insync.replicas if a directory or a\n"
-        "broker failed, from the last state in a metadata log.\n"
-        "Exit code 0 if everything would stay available, 2 if something would not."
-    )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--fail-dir", metavar="ID", help="id of the log directory that fails")
-    which.add_argument("--fail-broker", metavar="N", type=int, help="id of the broker that fails")
+def add_what_if_source(parser: Parser) -> None:
+    """Add the options of the metadata log, as a source of `jbodlab what-if`."""
     _add_input(parser)
+    add_option(parser)
+
+
+def read_what_if_source(options: Namespace, output: Output) -> Cluster:
+    """Read a cluster from a metadata log, for `jbodlab what-if`.
+
+    Raises:
+        ReplayInputError: there is no answer.
+    """
+    check_requirements("jbodlab what-if", FOR_LOGS)
+    from analytics.ask.what_if import read
+
+    return read(options, output)
 
 
 def _add_replay(parser: Parser) -> None:
@@ -169,11 +179,3 @@ WHY = {
         examples=("why broker 2", f"why broker 2 {_LOG} --at 2026-01-31T12:00:00Z"),
     ),
 }
-WHAT_IF = Command(
-    help="tell what a failure would do",
-    arguments=_add_what_if,
-    run=_carried_out_by("what-if", "ask.what_if", FOR_LOGS),
-    about=About.EITHER,
-    reads=True,
-    examples=("what-if --fail-broker 2", f"what-if --fail-broker 2 {_LOG}"),
-)

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from broker.groups.settings import GroupSettings, group_settings
+from broker.transactions.settings import TransactionSettings, transaction_settings
 from jbodlab.cli.command_line import read_properties
 from jbodlab.config import connection_keys, dynamic_keys, kafka_configs, key_table
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
@@ -68,6 +69,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     auto_create_topics_enable: bool
     request_timeout_ms: int
     groups: GroupSettings
+    transactions: TransactionSettings
 
     @property
     def controller_address(self) -> str:
@@ -139,6 +141,7 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         log_dirs=tuple(map(Path, node.log_dirs)),
         metadata_log_dir=Path(node.metadata_log_dir),
         groups=group_settings(values),
+        transactions=transaction_settings(values),
     )
 
 

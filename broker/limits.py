@@ -34,6 +34,16 @@ TOPIC_SETTINGS_REMEMBERED_MAX = 1_000
 """Different topic configs whose parsed settings are kept."""
 
 
+# Transactions.
+MARKER_REQUESTS_MAX = 4
+"""Requests with markers under way to the leaders in one directory; the next one waits for the
+answers, and has all that has come meanwhile."""
+MARKERS_AT_ONCE = 2_000
+"""Markers of one request."""
+MARKER_CONNECT_TIMEOUT_S = 2.0
+"""Longest time to connect to a leader."""
+
+
 # Produce.
 RECORDS_BYTES_MAX = 64 << 20
 """Uncompressed bytes of the records of a batch, held by one of `CHECK_THREADS`. Kafka has no
@@ -57,6 +67,14 @@ FORWARD_CONNECT_TIMEOUT_S = 2.0
 """Longest time to connect to another leader."""
 ANSWER_SLACK_S = 1.0
 """Time for another leader to respond beyond the time-out of the forwarded request."""
+CONCURRENT_RETRY_S, CONCURRENT_RETRY_MAX_S = 0.02, 0.1
+"""Pause before a partition is added to a transaction again while the last one is being completed,
+and for how long that is tried."""
+TRANSACTION_ASK_MAX_S = 2.0
+"""Longest time for the coordinator of a transaction to say whether it has a partition. A producer
+then tries again, as it does for a coordinator that is being loaded."""
+MARKERS_TIMEOUT_MS = 5_000
+"""Longest wait until the markers of transactions are replicated; coordinators write them again."""
 ANSWER_MAX_S = 30.0
 """Longest time for another leader to respond, connecting included."""
 

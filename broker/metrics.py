@@ -14,7 +14,7 @@ from broker.controller_link.broker_life import BrokerLife
 from broker.controller_link.metadata_feed import MetadataFeed
 from broker.controller_link.metrics import life_metrics, metadata_metrics
 from broker.coordination.coordinator_service import CoordinatorService
-from broker.coordination.metrics import group_metrics
+from broker.coordination.metrics import coordinator_metrics
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.metrics import directory_metrics
 from broker.disk.upkeep.condition_monitor import ConditionMonitor
@@ -26,6 +26,8 @@ from broker.replica.registry import ReplicaRegistry
 from broker.telemetry.clients import TelemetryClients
 from broker.telemetry.metrics import telemetry_metrics
 from broker.traffic import Traffic, traffic_metrics
+from broker.transaction_markers.marker_sender import MarkerSender
+from broker.transaction_markers.metrics import marker_metrics
 from jbodlab.runtime.metrics import Metric
 
 
@@ -51,7 +53,9 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     wall_ms: Callable[[], int]
     traffic: Traffic
     cleaner: LogCleaner
-    coordinator: CoordinatorService[Any, Any]
+    groups: CoordinatorService[Any, Any]
+    transactions: CoordinatorService[Any, Any]
+    markers: MarkerSender
     telemetry: TelemetryClients
 
     def __call__(self) -> Iterator[Metric]:
@@ -63,6 +67,18 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         yield from cleaner_metrics(self.cleaner, self.log_dirs, now_ms)
         yield from life_metrics(self.assignments, self.life)
         yield from metadata_metrics(image, self.metadata_failures(), now_ms)
-        yield from group_metrics(self.coordinator)
+        yield from coordinator_metrics(
+            self.groups,
+            "group",
+            "the offsets topic",
+            "group requests that are waiting for other members or for replicas",
+        )
+        yield from coordinator_metrics(
+            self.transactions,
+            "transaction",
+            "the transaction topic",
+            "requests about transactions that are waiting for replicas",
+        )
+        yield from marker_metrics(self.markers)
         yield from traffic_metrics(self.traffic, image.topics.by_name)
         yield from telemetry_metrics(self.telemetry)

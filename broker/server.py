@@ -184,6 +184,8 @@ class BrokerServer:
             internal_listeners=[self._dynamic, roles],
             listeners_after_clients=[
                 self._coordinators.groups,
+                self._coordinators.transactions,
+                self._coordinators.of_transactions,
                 self._front.produce_forwarder,
                 self._front.user_sessions,
                 replicas.reports,
@@ -223,7 +225,7 @@ class BrokerServer:
             self._replicas.manager.roles.begin_shutdown()
             await self._link.life.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S)
         await self._front.stop()
-        self._coordinators.stop()
+        await self._coordinators.stop()
         await self._disks.stop_upkeep()
         await self._link.stop()
         await self._replicas.stop()

@@ -113,6 +113,11 @@ def _add_dump(parser: Parser) -> None:
     add("files", nargs="+", metavar="FILE", help="such as 00000000000000000000.log")
     add("--cluster-metadata-decoder", action="store_true", help="read records of the metadata log")
     add("--offsets-decoder", action="store_true", help="read records of __consumer_offsets")
+    add(
+        "--transaction-log-decoder",
+        action="store_true",
+        help="read records of __transaction_state",
+    )
     add("--print-data-log", action="store_true", help="print keys and payloads of records")
     add("--deep-iteration", action="store_true", help="print records, not only batches")
     add("--skip-record-metadata", action="store_true", help="of records, print only the payload")

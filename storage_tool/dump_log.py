@@ -13,10 +13,12 @@ from pathlib import Path
 from jbodlab.cli.command_line import drop_output
 from jbodlab.cli.output import Output
 from jbodlab.storage.directory import names
+from jbodlab.transaction_records import records as transaction_records
 from jbodlab.vocabulary.errors import DecodeError
 from storage_tool.dump import contents
 from storage_tool.dump import logs as log_files
 from storage_tool.dump.contents import Contents, MetadataContents, PlainContents
+from storage_tool.dump.coordinator_contents import CoordinatorContents
 from storage_tool.dump.group_contents import GroupContents
 from storage_tool.dump.indexes import IndexDump, IndexOptions
 from storage_tool.dump.logs import LogDump, LogOptions
@@ -89,6 +91,8 @@ def _contents(options: Namespace) -> Contents | None:
         return MetadataContents()
     if options.offsets_decoder:
         return GroupContents()
+    if options.transaction_log_decoder:
+        return CoordinatorContents(transaction_records.decode)
     chosen = (options.key_decoder_class, options.value_decoder_class)
     if options.print_data_log or any(chosen):
         key, value = (contents.plain_decoder(name or DEFAULT_DECODER) for name in chosen)

@@ -1,8 +1,7 @@
 """Feature levels: those of a new cluster, those of a release, and their dependencies.
 
-Only `metadata.version` and `group.version` can be chosen. The other features (eligible leader
-replicas, transactions, share groups ...) are not implemented here and stay at level 0, so that no
-client relies on them.
+Features that are not implemented here (eligible leader replicas, share groups ...) stay at level 0,
+so that no client relies on them.
 
 Source: `org.apache.kafka.server.common.Feature`, `MetadataVersion`.
 """

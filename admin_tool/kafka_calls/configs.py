@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -53,6 +53,9 @@ class ConfigEntry:
 Changes = Mapping[str, str | None]
 """New values of settings by key; None deletes one."""
 
+TOPICS_AT_ONCE = 1000
+"""Topics asked for in one DescribeConfigs."""
+
 _SET, _DELETE = 0, 1
 
 
@@ -82,6 +85,40 @@ def compacted_topics(connection: Connection, names: Iterable[str]) -> frozenset[
     )
 
 
+def topic_settings(
+    connection: Connection, names: Iterable[str], keys: Sequence[str]
+) -> dict[str, dict[str, str | None]]:
+    """Return some settings of topics, by topic and key.
+
+    Raises:
+        RequestError: a topic's settings cannot be read.
+    """
+    wanted = sorted(set(names))
+    found: dict[str, dict[str, str | None]] = {}
+    for start in range(0, len(wanted), TOPICS_AT_ONCE):
+        some = wanted[start : start + TOPICS_AT_ONCE]
+        answered = _describe(connection, ResourceType.TOPIC, some, None, list(keys))
+        found |= {name: _by_key(entries, keys) for name, entries in answered.items()}
+    return found
+
+
+def broker_settings(
+    connection: Connection, broker: int, keys: Sequence[str]
+) -> dict[str, str | None]:
+    """Return some settings of a broker by key; it leaves out those that it does not know.
+
+    Raises:
+        RequestError: the settings cannot be read.
+    """
+    name = str(broker)
+    found = _describe(connection, ResourceType.BROKER, [name], broker, list(keys))
+    return _by_key(found[name], keys)
+
+
+def _by_key(entries: Iterable[ConfigEntry], keys: Sequence[str]) -> dict[str, str | None]:
+    return {one.name: one.value for one in entries if one.name in keys}
+
+
 def min_insync_replicas(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     """Return `min.insync.replicas` of topics.
 
@@ -89,11 +126,8 @@ def min_insync_replicas(connection: Connection, names: Iterable[str]) -> dict[st
         RequestError: a topic's settings cannot be read.
     """
     key = "min.insync.replicas"
-    found = _describe(connection, ResourceType.TOPIC, sorted(set(names)), None, [key])
-    return {
-        name: next((int(one.value) for one in entries if one.name == key and one.value), 1)
-        for name, entries in found.items()
-    }
+    found = topic_settings(connection, names, [key])
+    return {name: int(settings.get(key) or 1) for name, settings in found.items()}
 
 
 def describe_broker_config(connection: Connection, broker: int, key: str) -> ConfigEntry | None:

@@ -20,8 +20,9 @@ from admin_tool.kafka_calls.configs import (
 )
 from admin_tool.kafka_calls.connection import Connection, connected
 from admin_tool.kafka_calls.log_dirs import describe_log_dirs
-from admin_tool.log_dir_actions.dir_names import DirName, dir_or_broker, resolve
+from admin_tool.log_dir_actions.dir_names import resolve
 from jbodlab.cli.command import servers_command
+from jbodlab.cli.dir_names import DirName, dir_or_broker
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 

@@ -8,10 +8,11 @@ from admin_tool.arguments import listed, topic_partition
 from admin_tool.errors import AdminError
 from admin_tool.kafka_calls.connection import connected
 from admin_tool.kafka_calls.log_dirs import Replica, describe_log_dirs
-from admin_tool.log_dir_actions.dir_names import dir_name, resolve
+from admin_tool.log_dir_actions.dir_names import resolve
 from admin_tool.log_dir_actions.planning import add_wait, carry_out, check_moving, report
 from admin_tool.reassignment.target_dirs import problem_of
 from jbodlab.cli.command import servers_command
+from jbodlab.cli.dir_names import dir_name
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 

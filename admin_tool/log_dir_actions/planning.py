@@ -27,7 +27,7 @@ from admin_tool.log_dir_actions.move_plan import (
     room_bytes,
     spread_bytes,
 )
-from admin_tool.log_dir_actions.table import BrokerDirs, size_text, state_of
+from admin_tool.log_dir_actions.table import BrokerDirs, state_of
 from admin_tool.reassignment.moves import (
     DEFAULT_TIMEOUT_S,
     start_moves,
@@ -37,6 +37,7 @@ from admin_tool.reassignment.moves import (
 from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.sizes import size_text
 
 HARMLESS = "SLOW"
 """The one condition of a directory in which it still takes replicas."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from admin_tool.errors import name_of
 from admin_tool.kafka_calls.log_dirs import LogDir
-from admin_tool.log_dir_actions.table import size_text
 from jbodlab.cli.output import table
+from jbodlab.vocabulary.sizes import size_text
 
 VERSION = 1
 _EXCEPTIONS = "org.apache.kafka.common.errors."

@@ -15,12 +15,10 @@ from admin_tool.kafka_calls.dir_details import DirDetail
 from admin_tool.kafka_calls.log_dirs import LogDir
 from jbodlab.cli.output import table
 from jbodlab.vocabulary.error_code import ErrorCode
-
-UNKNOWN = "-"
+from jbodlab.vocabulary.sizes import size_text
 
 BAR_WIDTH = 20
 _SIZES = ("used_bytes", "free_bytes", "total_bytes", "data_bytes")
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,20 +182,6 @@ def progress(move: Move, rate: float | None = None) -> str:
             left_s = max(move.total_bytes - move.copied_bytes, 0) / rate
             text += f", {left_s:.0f} s left"
     return text
-
-
-def size_text(size_bytes: int | None) -> str:
-    """Return a size for people, with binary units; `-` where it is not known."""
-    if size_bytes is None or size_bytes < 0:
-        return UNKNOWN
-    size = float(size_bytes)
-    unit = 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size /= 1024
-        unit += 1
-    return (
-        f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
-    )
 
 
 def state_of(log_dir: LogDir, detail: DirDetail | None) -> str:

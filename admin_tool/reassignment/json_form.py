@@ -20,9 +20,7 @@ from admin_tool.arguments import listed
 from admin_tool.errors import AdminError
 from admin_tool.kafka_calls.log_dirs import Replica
 from jbodlab.vocabulary.ids import TopicPartition
-
-VERSION = 1
-ANY_LOG_DIR = "any"
+from jbodlab.vocabulary.reassignment_file import ANY_LOG_DIR, file_value
 
 _T = TypeVar("_T")
 
@@ -117,16 +115,10 @@ def as_value(
         replicas: The brokers of each partition.
         log_dirs: The directories of replicas; those that are not in it get `any`.
     """
-    partitions = [
-        {
-            "topic": one.topic,
-            "partition": one.partition,
-            "replicas": list(brokers),
-            "log_dirs": [log_dirs.get(Replica(broker, *one), ANY_LOG_DIR) for broker in brokers],
-        }
+    return file_value(
+        (*one, brokers, [log_dirs.get(Replica(broker, *one), ANY_LOG_DIR) for broker in brokers])
         for one, brokers in sorted(replicas.items())
-    ]
-    return {"version": VERSION, "partitions": partitions}
+    )
 
 
 def duplicates(values: Iterable[_T]) -> list[_T]:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from admin_tool.errors import AdminError
 from admin_tool.kafka_calls.connection import Connection
 from admin_tool.kafka_calls.log_dirs import LogDir, Replica, by_broker, describe_log_dirs
-from admin_tool.log_dir_actions.table import size_text
 from admin_tool.reassignment.moves import why_immovable
+from jbodlab.vocabulary.sizes import size_text
 
 
 def check_log_dirs(connection: Connection, wanted: Mapping[Replica, str]) -> None:

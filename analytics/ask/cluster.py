@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from analytics.ask.offline_log import LogRecord
 from analytics.decode.plain_rows import keys_of
-from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from analytics.fold.min_insync import (
     MIN_INSYNC_REPLICAS,
     AssumedMinIsr,
@@ -24,6 +23,7 @@ from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId
+from jbodlab.what_if.loss import ELR_FEATURE, UNCLEAN_ELECTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

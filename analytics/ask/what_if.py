@@ -1,200 +1,154 @@
-"""`jbodlab what-if`: what would lose its leader if a directory or a broker failed now.
+"""A cluster from a metadata log, for `jbodlab what-if`.
 
-Taken from the last state in the log, with the rules of a controller's election
-(`derive.loss`). What brokers have in their own files, as an unclean election that is
-allowed there, is not in the log.
+What brokers have in their own files, as an unclean election that is allowed there, is not in the
+log; nor are sizes, nor which directory has the metadata log.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 
-from analytics.ask.answer import directory_text, moment, state_text
+from analytics.ask.answer import moment, state_text
 from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.cluster import Cluster, read_cluster, serves
-from analytics.ask.cluster_answers import parse_directory
-from analytics.ask.offline_log import At, OfflineLog
+from analytics.ask.directory_paths import directory_paths
+from analytics.ask.offline_log import OfflineLog
 from analytics.ask.partition_states import PartitionAt, partition_states
 from analytics.ask.texts import text_of
 from analytics.ask.why import report_problems
-from analytics.derive.loss import (
-    Outcome,
-    Rules,
-    falls_below_min_isr,
-    is_leaderless,
-    without_replica,
-)
-from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import ASSUMED
 from analytics.machine import complete_input
 from jbodlab.cli.output import Output
-from jbodlab.vocabulary.ids import BrokerId, DirectoryId
-
-UNAVAILABLE = 2
-"""Exit code when a partition would be without leader or below min.insync.replicas."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """What is supposed to fail: a broker, or one of its directories."""
-
-    broker: BrokerId
-    directory: DirectoryId | None
-
-    @property
-    def name(self) -> str:
-        """What it is called in a sentence."""
-        if self.directory is None:
-            return f"broker {self.broker}"
-        return f"directory {directory_text(self.directory)} of broker {self.broker}"
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import DirectoryId
+from jbodlab.what_if import cluster as model
+from jbodlab.what_if.cluster import ANYWHERE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """What the failure does to one partition."""
-
-    partition: PartitionAt
-    outcome: Outcome
-    min_isr: int
-
-    @property
-    def loses_leader(self) -> bool:
-        """Whether another replica would have to lead, or nobody could."""
-        return self.outcome.leader != self.partition.state.leader
-
-    @property
-    def is_leaderless(self) -> bool:
-        """Whether nobody would lead, where somebody does now."""
-        return is_leaderless(self.partition.state, self.outcome)
-
-    @property
-    def falls_below_min_isr(self) -> bool:
-        """Whether it would have too few replicas in sync, and has enough now."""
-        return falls_below_min_isr(self.partition.state, self.outcome, self.min_isr)
-
-
-def run(options: Namespace, output: Output) -> int:
-    """Tell what a failure would do; returns 2 if something would become unavailable, else 0.
+def read(options: Namespace, output: Output) -> model.Cluster:
+    """Return the cluster as it was at the moment of a command line.
 
     Raises:
-        ReplayInputError: there is no answer.
+        ReplayInputError: the log cannot be read, or has no such moment.
     """
     complete_input(options, output)
     log = OfflineLog(*options.input)
     at = log.at(options.at)
     records, dropped = log.common_records(at.offset)
     cluster = read_cluster(records, assumed_min_isr(options))
-    failure = _failure(cluster, options.fail_dir, options.fail_broker)
     states = partition_states(log, cluster, records, dropped, at.offset)
     report_problems(output, log.problems)
-    found = effects(cluster, states, failure)
-    text = text_of("what_if", _for_text(cluster, at, failure, found))
-    output.result(_as_json(at, failure, found), text)
-    is_short = any(each.is_leaderless or each.falls_below_min_isr for each in found)
-    return UNAVAILABLE if is_short else 0
+    paths = directory_paths(options.config, options.meta)
+    return as_model(
+        cluster,
+        states,
+        moment=text_of("at", moment(at)).strip(),
+        moment_value=moment(at),
+        paths=paths,
+    )
 
 
-def _as_json(at: At, failure: Failure, found: Sequence[Effect]) -> dict[str, object]:
-    return {
-        "failure": failure.name,
-        "moment": moment(at),
-        "partitions": [
-            {
-                "partition": each.partition.name,
-                "leader": each.partition.state.leader,
-                "leader_then": each.outcome.leader,
-                "isr_then": list(each.outcome.isr),
-                "min_insync_replicas": each.min_isr,
-                "leaderless": each.is_leaderless,
-                "below_min_isr": each.falls_below_min_isr,
-                "unclean": each.outcome.is_unclean,
-            }
-            for each in found
-        ],
-    }
-
-
-def effects(cluster: Cluster, partitions: Sequence[PartitionAt], failure: Failure) -> list[Effect]:
-    """Return what a failure does to each partition that has a replica there.
+def as_model(
+    cluster: Cluster,
+    states: Sequence[PartitionAt],
+    *,
+    moment: str = "",
+    moment_value: Mapping[str, object] | None = None,
+    paths: Mapping[str, str] | None = None,
+) -> model.Cluster:
+    """Return what a loss concerns of a cluster.
 
     Args:
-        cluster: The cluster at the moment.
-        partitions: Its partitions.
-        failure: What fails.
+        cluster: Brokers, topics and settings.
+        states: The partitions.
+        moment: When it was so.
+        moment_value: The same as JSON has it.
+        paths: Of directories by the texts of their ids, as far as they are known.
     """
-    found = []
-    for each in partitions:
-        state, lost = each.state, failure.broker
-        if lost not in state.replicas:
-            continue
-        if failure.directory is not None and state.directory(lost) != failure.directory:
-            continue
-        min_isr = min(cluster.min_isr(each.topic).value, len(state.replicas))
-        rules = Rules(
-            may_lead=partial(_may_lead, cluster, each, lost),
-            min_isr=min_isr,
-            has_elr=cluster.has_elr,
-            unclean_election=cluster.unclean_election(each.topic),
-        )
-        outcome = without_replica(state, lost, rules)
-        found.append(Effect(partition=each, outcome=outcome, min_isr=min_isr))
-    return found
-
-
-def _may_lead(cluster: Cluster, each: PartitionAt, lost: BrokerId, broker: BrokerId) -> bool:
-    return broker != lost and serves(cluster.brokers.get(broker), each.state.directory(broker))
-
-
-def _failure(cluster: Cluster, directory_name: str | None, broker: int | None) -> Failure:
-    if directory_name is None:
-        assert broker is not None
-        if BrokerId(broker) not in cluster.brokers:
-            raise ReplayInputError(f"broker {broker} is not registered")
-        return Failure(broker=BrokerId(broker), directory=None)
-    directory = parse_directory(directory_name)
-    for known in cluster.brokers.values():
-        if directory in known.directories:
-            # A broker without any directory stops.
-            is_last = len(known.directories) == 1
-            return Failure(broker=known.broker_id, directory=None if is_last else directory)
-    for owner, changes in cluster.changes.items():
-        if any(change.after and directory in change.after.directories for change in changes):
-            raise ReplayInputError(
-                f"directory {directory_name} of broker {owner} is offline already"
-            )
-    raise ReplayInputError(f"directory {directory_name} is known to no broker")
-
-
-def _for_text(
-    cluster: Cluster, at: At, failure: Failure, found: Sequence[Effect]
-) -> dict[str, object]:
-    named = {each.partition.topic for each in found}
-    return {
-        "failure": failure,
-        "moment": moment(at),
-        "state": state_text(cluster.brokers[failure.broker]),
-        "effects": found,
-        "why_nobody": partial(_why_nobody, cluster),
-        "assumed": cluster.assumed_min_isr,
-        "unset": sum(cluster.min_isr(topic).origin == ASSUMED for topic in named),
+    brokers = sorted(cluster.brokers.values(), key=lambda one: one.broker_id)
+    offline = {
+        owner: [
+            each
+            for change in cluster.changes.get(owner, ())
+            if change.after is not None
+            for each in change.after.directories
+        ]
+        for owner in cluster.brokers
     }
+    directories: list[model.Directory] = []
+    numbers: dict[tuple[int, DirectoryId], int] = {}
+    for one in brokers:
+        former = dict.fromkeys(offline[one.broker_id])
+        for directory in dict.fromkeys((*one.directories, *former)):
+            if directory_ids.is_reserved(directory):
+                continue
+            numbers[one.broker_id, directory] = len(directories)
+            directories.append(_directory(one, directory, paths or {}))
+    topics = {one.topic for one in states}
+    unset = sum(cluster.min_isr(topic).origin == ASSUMED for topic in topics)
+    return model.Cluster(
+        moment=moment,
+        moment_value=moment_value or {},
+        brokers={
+            one.broker_id: model.Broker(broker=one.broker_id, rack=one.rack, state=state_text(one))
+            for one in brokers
+        },
+        directories=directories,
+        partitions=[_partition(cluster, one, numbers) for one in states],
+        rules={
+            topic: model.TopicRules(
+                min_isr=cluster.min_isr(topic).value,
+                unclean_election=cluster.unclean_election(topic),
+            )
+            for topic in topics
+        },
+        has_elr=cluster.has_elr,
+        assumed=_assumed(cluster, unset),
+    )
 
 
-def _why_nobody(cluster: Cluster, effect: Effect) -> list[str]:
-    """Return why none of the other replicas would lead."""
-    state = effect.partition.state
-    others = []
-    for broker, directory in zip(state.replicas, state.directories, strict=True):
-        if broker == state.leader:
-            continue
-        registration = cluster.brokers.get(broker)
-        if broker not in state.isr:
-            others.append(f"{broker} is out of the ISR")
-        elif registration is None or not registration.active:
-            others.append(f"{broker} is {state_text(registration)}")
-        elif not registration.directory_is_online(directory):
-            others.append(f"{broker} is in an offline directory")
-    return others
+def _directory(
+    one: BrokerRegistration, directory: DirectoryId, paths: Mapping[str, str]
+) -> model.Directory:
+    text = kafka_uuid.to_text(directory)
+    return model.Directory(
+        broker=one.broker_id,
+        path=paths.get(text, ""),
+        directory_id=text,
+        is_online=directory in one.directories,
+        takes=directory not in (one.cordoned_directories or ()),
+    )
+
+
+def _partition(
+    cluster: Cluster, one: PartitionAt, numbers: Mapping[tuple[int, DirectoryId], int]
+) -> model.Partition:
+    state = one.state
+    directories = state.directories or (directory_ids.UNASSIGNED,) * len(state.replicas)
+    places = list(zip(state.replicas, directories, strict=True))
+    return model.Partition(
+        topic=one.topic,
+        index=one.partition,
+        replicas=state.replicas,
+        leader=state.leader,
+        isr=state.isr,
+        directories=tuple(numbers.get(place, ANYWHERE) for place in places),
+        alive=tuple(serves(cluster.brokers.get(broker), place) for broker, place in places),
+        elr=state.elr,
+        last_known_elr=state.last_known_elr,
+        adding=state.adding_replicas,
+        removing=state.removing_replicas,
+    )
+
+
+def _assumed(cluster: Cluster, unset: int) -> str:
+    if not unset:
+        return ""
+    assumed, topics = cluster.assumed_min_isr, "topic" if unset == 1 else "topics"
+    return (
+        f"min.insync.replicas {assumed.value} ({assumed.source}) for {unset} {topics} that the "
+        "log sets none for"
+    )

@@ -1,27 +1,19 @@
 """What would become of the partitions if a directory or a broker failed at the end of the log.
 
-The rule is `derive.loss`, partition by partition, as `jbodlab what-if` asks it for one failure.
-For all of them at once, partitions are taken together that differ in nothing but who their replicas
-are: who of them leads, is in sync, eligible, alive, coming or going, by their place in the list.
-There are few such kinds, however many partitions there are.
+The rule is `jbodlab.what_if.kinds`, which `jbodlab what-if` asks too. Partitions are taken together
+that differ in nothing but who their replicas are: who of them leads, is in sync, eligible, alive,
+coming or going, by their place in the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.derive.loss import (
-    Rules,
-    falls_below_min_isr,
-    is_leaderless,
-    without_replica,
-)
 from analytics.tables.table import BOOLEAN, INT, LONG, list_of
-from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
+from jbodlab.what_if.kinds import NOBODY, Kind, effect
 
 REPLICA_BITS = (
     "isr",
@@ -47,9 +39,6 @@ KIND_LOSSES = pa.schema(
 )
 """What the loss of the replica at a place, from 1 on, does to a partition of a kind."""
 
-_SOMEBODY = BrokerId(2**31 - 1)
-"""Stands for a leader that is no replica."""
-
 
 def kind_losses(kinds: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Return rows of KIND_LOSSES, one for each replica of each kind.
@@ -60,45 +49,40 @@ def kind_losses(kinds: Iterable[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([row for kind in kinds for row in _rows(kind)], KIND_LOSSES)
 
 
-def _rows(kind: Mapping[str, Any]) -> Iterator[dict[str, object]]:
-    state, living = _state(kind), _members(kind, "alive")
-    for place in state.replicas:
-        able = {broker for broker in living if broker != place}
-        rules = Rules(
-            may_lead=able.__contains__,
-            min_isr=kind["min_isr"],
-            has_elr=kind["has_elr"],
-            unclean_election=kind["is_unclean"],
-        )
-        outcome = without_replica(state, place, rules)
-        is_moved = outcome.leader not in (state.leader, NO_LEADER)
+def _rows(row: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+    kind = _kind(row)
+    for place in range(kind.replicas):
+        found = effect(kind, (place,))
         effects = (
-            len(state.replicas) == 1,
-            is_leaderless(state, outcome),
-            falls_below_min_isr(state, outcome, kind["min_isr"]),
-            is_moved,
-            is_moved and outcome.is_unclean,
+            kind.replicas == 1,
+            found.leaderless,
+            found.below_min_isr,
+            found.moves_leader,
+            found.unclean,
         )
-        yield {**kind, "place": place, **dict(zip(LOSSES, effects, strict=True))}
+        yield {**row, "place": place + 1, **dict(zip(LOSSES, effects, strict=True))}
 
 
-def _state(kind: Mapping[str, Any]) -> PartitionRegistration:
-    """Return a partition whose brokers are numbered by their places."""
-    leaders = _members(kind, "leader")
-    return PartitionRegistration(
-        replicas=tuple(BrokerId(at) for at in range(1, 1 + len(kind["bits"]))),
-        directories=(),
-        isr=_members(kind, "isr"),
-        removing_replicas=_members(kind, "removing_replicas"),
-        adding_replicas=_members(kind, "adding_replicas"),
-        leader=leaders[0] if leaders else _SOMEBODY if kind["has_leader"] else NO_LEADER,
-        leader_epoch=LeaderEpoch(0),
-        partition_epoch=PartitionEpoch(0),
-        elr=_members(kind, "elr"),
-        last_known_elr=_members(kind, "last_known_elr"),
+def _kind(row: Mapping[str, Any]) -> Kind:
+    bits = row["bits"]
+    leaders = _places(bits, "leader")
+    leader = leaders.bit_length() - 1 if leaders else len(bits) if row["has_leader"] else NOBODY
+    return Kind(
+        replicas=len(bits),
+        leader=leader,
+        isr=_places(bits, "isr"),
+        alive=_places(bits, "alive"),
+        min_isr=row["min_isr"],
+        has_elr=row["has_elr"],
+        unclean_election=row["is_unclean"],
+        elr=_places(bits, "elr"),
+        last_known_elr=_places(bits, "last_known_elr"),
+        adding=_places(bits, "adding_replicas"),
+        removing=_places(bits, "removing_replicas"),
     )
 
 
-def _members(kind: Mapping[str, Any], name: str) -> tuple[BrokerId, ...]:
+def _places(bits: Sequence[int], name: str) -> int:
+    """Return the places of the replicas that are something, as bits."""
     bit = REPLICA_BITS.index(name)
-    return tuple(BrokerId(at) for at, bits in enumerate(kind["bits"], 1) if bits >> bit & 1)
+    return sum((each >> bit & 1) << place for place, each in enumerate(bits))

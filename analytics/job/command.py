@@ -28,7 +28,7 @@ from analytics.job.local_runner import LocalRunner
 from analytics.job.output import OutputDir, require_in_place, write_beside
 from analytics.job.runner import Runner
 from analytics.machine import complete_input
-from analytics.page.conditions import Condition, parse_condition, parse_objective
+from analytics.page.conditions import parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
 from analytics.source.requirements import FOR_SPARK, check_requirements
@@ -37,6 +37,7 @@ from analytics.tables import catalog as t
 from jbodlab.cli import lab_state
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
+from jbodlab.pages.conditions import Condition, parse_condition
 
 CONDITION_HOLDS = 2
 """Exit code when the condition of `--fail-on` holds."""

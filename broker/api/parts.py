@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.api.services.coordinators import GroupCoordinators
+from broker.api.services.coordinators import GroupCoordinators, TransactionCoordinators
 from broker.api.services.own_configs import OwnConfigs
 from broker.client_quotas import ClientQuotas
 from broker.controller_link.channel import ControllerChannel
@@ -19,6 +19,7 @@ from broker.fetch.offset_queries import OffsetQueries
 from broker.metadata_cache import MetadataCache
 from broker.moves.move_requests import RequestedMoves
 from broker.produce.appends import AppendService
+from broker.produce.marker_appends import MarkerAppends
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.replica.client_requests import DeletedRecords, LogDirDescription, RecordDeletion
 from broker.replica.registry import ReplicaRegistry
@@ -55,6 +56,9 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """Describes every directory, with the partitions of these topics; None for all."""
     move_requests: RequestedMoves
     groups: GroupCoordinators
+    transactions: TransactionCoordinators
+    markers: MarkerAppends
+    """Ends transactions in the partitions that are led here."""
     controller: ControllerChannel
     revival: LogDirRevival
     broker_epoch: Callable[[], BrokerEpoch]

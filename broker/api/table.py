@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 
-from broker.api import admin, cluster, data, directories, groups
+from broker.api import admin, cluster, data, directories, groups, transactions
 from broker.api.api_versions import ApiVersionsApi
 from broker.api.parts import ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -16,7 +16,7 @@ from jbodlab.server.resources import nothing
 
 
 def _modules() -> Iterator[ModuleType]:
-    for room in (admin, cluster, data, directories, groups):
+    for room in (admin, cluster, data, directories, groups, transactions):
         for found in iter_modules(room.__path__, f"{room.__name__}."):
             yield import_module(found.name)
 

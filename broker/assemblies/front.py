@@ -77,6 +77,8 @@ class Front:
                 describe_log_dirs=manager.describe_log_dirs,
                 move_requests=manager.move_requests,
                 groups=coordinators.groups,
+                transactions=coordinators.transactions,
+                markers=coordinators.markers,
                 internal_topic=coordinators.internal_topic,
                 controller=link.channel,
                 revival=disks.revival,
@@ -120,7 +122,9 @@ class Front:
             wall_ms=environment.wall_ms,
             traffic=replicas.traffic,
             cleaner=disks.cleaner,
-            coordinator=coordinators.groups,
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
+            markers=coordinators.transactions.markers,
             telemetry=telemetry,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
@@ -195,21 +199,6 @@ def _bounds(
     )
 
 
-def _limits(config: BrokerConfig, open_files: OpenFiles, values: Values) -> ConnectionLimits:
-    of_listeners = dynamic_keys.of_listeners(values.properties, connection_keys.TOTAL)
-    return ConnectionLimits(
-        total=min(values.integer(connection_keys.TOTAL), open_files.connections),
-        per_listener={name: int(limit) for name, limit in of_listeners.items()},
-        waiting=open_files.waiting,
-        per_ip=values.integer(connection_keys.PER_IP),
-        per_ip_overrides=connection_keys.per_ip_overrides(values),
-        max_idle_ms=config.connections_max_idle_ms,
-        protected_listener=(
-            config.inter_broker_listener_name if len(config.listeners) > 1 else None
-        ),
-    )
-
-
 def _sasl(
     config: BrokerConfig, listener: str, cache: MetadataCache, environment: Environment
 ) -> SaslSettings | None:
@@ -237,4 +226,19 @@ def _sasl(
         session_s=security.session_ms / 1000,
         failure_delay_s=security.failure_delay_ms / 1000,
         max_receive_bytes=security.max_receive_bytes,
+    )
+
+
+def _limits(config: BrokerConfig, open_files: OpenFiles, values: Values) -> ConnectionLimits:
+    of_listeners = dynamic_keys.of_listeners(values.properties, connection_keys.TOTAL)
+    return ConnectionLimits(
+        total=min(values.integer(connection_keys.TOTAL), open_files.connections),
+        per_listener={name: int(limit) for name, limit in of_listeners.items()},
+        waiting=open_files.waiting,
+        per_ip=values.integer(connection_keys.PER_IP),
+        per_ip_overrides=connection_keys.per_ip_overrides(values),
+        max_idle_ms=config.connections_max_idle_ms,
+        protected_listener=(
+            config.inter_broker_listener_name if len(config.listeners) > 1 else None
+        ),
     )

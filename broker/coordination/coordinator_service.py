@@ -94,15 +94,25 @@ class CoordinatorService(Generic[C, Record]):
         """
         return self._shard_of(key).submit(request)
 
+    def replica_of(self, key: str) -> Partition:
+        """Return the replica that the coordinator of a key writes to.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
+        """
+        shard = self._shard_of(key)
+        shard.check_active()
+        return shard.partition
+
     def end_transaction(
-        self, partition: int, producer: Producer, marker: Marker
+        self, partition: int, producer: Producer, marker: Marker, *, bumps_epoch: bool = False
     ) -> asyncio.Future[None]:
-        """Append the marker of a transaction to a partition of the topic.
+        """Append the marker of a transaction to a partition of the topic; see `Shard`.
 
         Raises:
             KafkaError: as `Shard.end_transaction`; the future gets no others either.
         """
-        return self._shard(partition).end_transaction(producer, marker)
+        return self._shard(partition).end_transaction(producer, marker, bumps_epoch=bumps_epoch)
 
     def submit_each(
         self, keys: Iterable[str], request_for: Callable[[tuple[str, ...]], Any]

@@ -27,6 +27,9 @@ def internal_topic(
     replication_factor: int,
     segment_bytes: int,
     registered_brokers: int,
+    min_isr: int = MIN_ISR_MAX,
+    compression: str = "producer",
+    extra: tuple[tuple[str, str], ...] = (),
 ) -> NewTopic:
     """Return how the topic of a state machine is to be created.
 
@@ -37,6 +40,9 @@ def internal_topic(
             fewer brokers.
         segment_bytes: As configured.
         registered_brokers: How many there are, fenced ones included; at least this one.
+        min_isr: As configured; at most as many as there are replicas.
+        compression: The topic's compression.type.
+        extra: More configs of the topic.
     """
     factor = max(1, min(replication_factor, registered_brokers))
     if factor < replication_factor:
@@ -53,8 +59,9 @@ def internal_topic(
         replication_factor=factor,
         configs=(
             ("cleanup.policy", "compact"),
-            ("compression.type", "producer"),
-            ("min.insync.replicas", str(min(MIN_ISR_MAX, factor))),
+            ("compression.type", compression),
+            ("min.insync.replicas", str(min(min_isr, factor))),
             ("segment.bytes", str(segment_bytes)),
+            *extra,
         ),
     )

@@ -4,7 +4,8 @@ A log has many records for each key, because compaction comes later. Most of the
 the log is read, as bytes, before they are decoded; the others keep the order of the log. Records
 above the high watermark are all kept, because they may be committed one by one.
 
-Records of a transaction count from its marker on, and an older one never replaces a newer.
+Records of a transaction count from its marker on, and an older one never replaces a newer. A
+tombstone without a transaction takes away what open transactions have of its key, too.
 
 Used on a directory's thread.
 """
@@ -113,6 +114,10 @@ class LogReduction:
         if header.is_transactional:
             self._open.setdefault(header.producer_id, []).extend(records)
             return []
+        gone = {record.key for record in records if record.value is None} if self._open else ()
+        if gone:
+            for producer_id, those in self._open.items():
+                self._open[producer_id] = [each for each in those if each.key not in gone]
         return records
 
     def _has_newer(self, record: RawRecord) -> bool:

@@ -1,4 +1,4 @@
-"""The metrics of the group coordinator.
+"""The metrics of coordinators.
 
 Source: `CoordinatorRuntimeMetrics` of Apache Kafka.
 """
@@ -12,21 +12,30 @@ from broker.coordination.coordinator_service import CoordinatorService
 from jbodlab.runtime.metrics import Metric, by_label, rows, values
 
 
-def group_metrics(coordinator: CoordinatorService[Any, Any]) -> Iterator[Metric]:
-    """Yield the metrics of the groups that the broker coordinates."""
+def coordinator_metrics(
+    coordinator: CoordinatorService[Any, Any], kind: str, topic: str, requests: str
+) -> Iterator[Metric]:
+    """Yield the metrics of the coordinators of one kind.
+
+    Args:
+        coordinator: Those of this broker.
+        kind: `group` or `transaction`.
+        topic: Where they keep their state, in words.
+        requests: What waits, in words.
+    """
     counts = coordinator.shard_counts.items()
     yield from rows(
         by_label("state", {state.name.lower(): count for state, count in counts}),
         (
-            "kafka_server_group_coordinator_metrics_num_partitions",
-            "partitions of the offsets topic whose groups this broker coordinates",
+            f"kafka_server_{kind}_coordinator_metrics_num_partitions",
+            f"partitions of {topic} whose {kind}s this broker coordinates",
             float,
         ),
     )
     yield from values(
         (
-            "jbodlab_group_coordinator_waiting_requests",
-            "group requests that are waiting for other members or for replicas",
+            f"jbodlab_{kind}_coordinator_waiting_requests",
+            requests,
             coordinator.waiting_count,
         )
     )

@@ -34,11 +34,11 @@ from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
 from broker.disk.directory.executor import run_aside
 from broker.limits import RELOAD_S_MAX
-from broker.produce.leader_appends import append_own
+from broker.produce.leader_appends import append_marker, append_own
 from broker.replica.partition import Partition
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
 from jbodlab.runtime.threads import Threads
-from jbodlab.storage.log.transactions import COMMIT, Marker, build_marker
+from jbodlab.storage.log.transactions import COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch
@@ -78,6 +78,7 @@ class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True
         codec: The format of its records.
         append_errors: Error codes of the log, and the codes that clients get instead of them.
         commit_timeout_ms: How long a batch may wait for the high watermark.
+        bring_about: Takes a shard, and an effect of one of its decisions.
     """
 
     new_core: Callable[[], C]
@@ -86,6 +87,7 @@ class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True
     wall_ms: Callable[[], int]
     commit_timeout_ms: Callable[[], int]
     threads: Threads
+    bring_about: Callable[[Shard[C, Record], Any], None] = lambda _shard, _effect: None
     working: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """What takes long is computed one after the other: more threads would make none faster."""
 
@@ -103,7 +105,7 @@ class Shard(Generic[C, Record]):
         self, partition: Partition, leader_epoch: LeaderEpoch, context: ShardContext[C, Record]
     ) -> None:
         self.partition = partition
-        self._leader_epoch = leader_epoch
+        self.leader_epoch = leader_epoch
         self.state = ShardState.LOADING
         self._context = context
         self._loop = asyncio.get_running_loop()
@@ -138,8 +140,15 @@ class Shard(Generic[C, Record]):
         """
         return self._owing(lambda ticket: self._decide(request, ticket))
 
-    def end_transaction(self, producer: Producer, marker: Marker) -> asyncio.Future[None]:
+    def end_transaction(
+        self, producer: Producer, marker: Marker, *, bumps_epoch: bool = False
+    ) -> asyncio.Future[None]:
         """Append the marker that ends the transaction of a producer in this partition.
+
+        Args:
+            producer: Whose transaction ends, with its epoch from then on.
+            marker: What the coordinator says.
+            bumps_epoch: Whether each end of a transaction bumps the epoch (transaction version 2).
 
         Returns:
             A future that is done when the marker is committed; its error is a `KafkaError` after
@@ -148,7 +157,9 @@ class Shard(Generic[C, Record]):
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
         """
-        return self._owing(lambda ticket: self._end_transaction(producer, marker, ticket))
+        return self._owing(
+            lambda ticket: self._end_transaction(producer, marker, bumps_epoch, ticket)
+        )
 
     def _owing(self, step: Callable[[Ticket], None]) -> asyncio.Future[Any]:
         """Take a step for a request, and return the future of the answer that it is owed."""
@@ -263,17 +274,24 @@ class Shard(Generic[C, Record]):
             return
         self._carry_out(decision)
 
-    def _end_transaction(self, producer: Producer, marker: Marker, ticket: Ticket) -> None:
+    def _end_transaction(
+        self, producer: Producer, marker: Marker, bumps_epoch: bool, ticket: Ticket
+    ) -> None:
         if ticket not in self._owed:
             return
-        batch = build_marker(*producer, marker, timestamp_ms=self._now_ms())
         try:
-            end_offset = append_own(self.partition, batch).next_offset
+            end_offset, is_new = append_marker(
+                self.partition, producer, marker, bumps_epoch=bumps_epoch, now_ms=self._now_ms()
+            )
         except KafkaError as error:
             self._answer(ticket, self._append_error(error))
             return
-        self._core.end_transaction(producer, marker.type == COMMIT, end_offset)
-        self._wait_for(end_offset, [Answer(ticket, None)])
+        if is_new:
+            self._core.end_transaction(producer, marker.type == COMMIT, end_offset)
+        if end_offset <= self.partition.high_watermark:
+            self._answer(ticket, None)
+        else:
+            self._wait_for(end_offset, [Answer(ticket, None)])
 
     def _run(self, decide: Callable[[C], Decision[Record]]) -> None:
         self._carry_out(decide(self._core))
@@ -318,6 +336,8 @@ class Shard(Generic[C, Record]):
             task = self._loop.create_task(self._work(decision.work, name), name=name)
             self._works.add(task)
             task.add_done_callback(self._works.discard)
+        for effect in decision.effects:
+            self._context.bring_about(self, effect)
         events = [] if decision.event is None else [decision.event]
         if end_offset is not None:
             self._wait_for(end_offset, decision.answers, events)
@@ -464,7 +484,7 @@ class Shard(Generic[C, Record]):
         logger.info(
             "loaded the coordinator of %s in epoch %d; read %d records in %.0f ms",
             self.partition.topic_partition,
-            self._leader_epoch,
+            self.leader_epoch,
             count_read,
             1000 * (self._loop.time() - begun_s),
             extra=self.partition.topic_partition._asdict(),

@@ -37,6 +37,7 @@ from broker.groups.requests import (
     OffsetFetch,
     Request,
     SyncGroup,
+    TxnOffsetCommit,
 )
 from broker.groups.settings import GroupSettings
 from broker.groups.state import GroupKind, GroupState, kind_of
@@ -230,6 +231,8 @@ class GroupCore:
                 return self._classic.leave(request, ticket, now_ms)
             case OffsetCommit():
                 return self._offsets.commit(request, ticket, now_ms)
+            case TxnOffsetCommit():
+                return self._offsets.commit_in_transaction(request, ticket, now_ms)
             case OffsetFetch():
                 return self._offsets.fetch(request, ticket)
             case OffsetDelete():

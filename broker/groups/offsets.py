@@ -26,6 +26,7 @@ from broker.groups.requests import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    TxnOffsetCommit,
 )
 from broker.groups.responses import (
     FetchedOffset,
@@ -78,14 +79,29 @@ class GroupOffsets:
             case _:
                 group = self._classic.find(request.group_id)
                 timers = _check_commit(group, request, now_ms)
-        records: list[GroupRecord] = []
-        topics = tuple(
-            self._commit_topic(request, topic, refused, now_ms, records) for topic in request.topics
-        )
+        records, response = self._committed(request, refused, now_ms)
+        return Decision(records=records, answers=(Answer(ticket, response),), timers=timers)
+
+    def commit_in_transaction(
+        self, request: TxnOffsetCommit, ticket: Ticket, now_ms: int
+    ) -> Decision:
+        """Decide on a commit that belongs to a transaction; its offsets are pending until the end.
+
+        Raises:
+            KafkaError: nothing of it is accepted; the error is that of every partition.
+        """
+        commit = request.commit
+        refused: Mapping[tuple[str, int], ErrorCode] = {}
+        match kind_of(self._state.written, commit.group_id):
+            case GroupKind.CONSUMER if _names_member(commit):
+                refused = self._refused_in_transaction(commit)
+            case GroupKind.CONSUMER:
+                pass
+            case _:
+                _check_in_transaction(self._classic.find(commit.group_id), commit)
+        records, response = self._committed(commit, refused, now_ms)
         return Decision(
-            records=tuple(records),
-            answers=(Answer(ticket, OffsetCommitResponse(topics=topics)),),
-            timers=timers,
+            records=records, producer=request.producer, answers=(Answer(ticket, response),)
         )
 
     def fetch(self, request: OffsetFetch, ticket: Ticket) -> Decision:
@@ -148,6 +164,26 @@ class GroupOffsets:
         return Decision(
             records=tuple(records), answers=(Answer(ticket, OffsetDeleteResponse(topics=topics)),)
         )
+
+    def _refused_in_transaction(self, commit: OffsetCommit) -> Mapping[tuple[str, int], ErrorCode]:
+        """Return the partitions that a member may not commit; clients know no member epochs."""
+        try:
+            refused = self._consumer.refused_partitions(commit)
+        except KafkaError as error:
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
+            raise
+        return dict.fromkeys(refused, ErrorCode.ILLEGAL_GENERATION)
+
+    def _committed(
+        self, request: OffsetCommit, refused: Mapping[tuple[str, int], ErrorCode], now_ms: int
+    ) -> tuple[tuple[GroupRecord, ...], OffsetCommitResponse]:
+        """Return the records of a commit, and the response when they are committed."""
+        records: list[GroupRecord] = []
+        topics = tuple(
+            self._commit_topic(request, topic, refused, now_ms, records) for topic in request.topics
+        )
+        return tuple(records), OffsetCommitResponse(topics=topics)
 
     def _commit_topic(
         self,
@@ -248,6 +284,33 @@ def _check_commit(
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     key = (SESSION_TIMER, group.group_id, member.member_id)
     return (Timer(key, now_ms + member.session_timeout_ms),)
+
+
+def _names_member(commit: OffsetCommit) -> bool:
+    """Return whether a commit of a transaction says which member it is of."""
+    return (
+        commit.generation_id_or_member_epoch >= 0
+        or bool(commit.member_id)
+        or commit.group_instance_id is not None
+    )
+
+
+def _check_in_transaction(group: ClassicGroup | None, commit: OffsetCommit) -> None:
+    """Refuse the commit in a transaction of who may not.
+
+    Old clients do not say which member they are. A rebalance that goes on does not matter: the
+    generation is the member's still.
+    """
+    generation = commit.generation_id_or_member_epoch
+    if group is None:
+        if generation >= 0:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        return
+    if not _names_member(commit) or (generation < 0 and group.state is State.EMPTY):
+        return
+    check_member(group, commit.member_id, commit.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
 
 def _value(

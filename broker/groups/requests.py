@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from broker.coordination.core import Producer
 from jbodlab.vocabulary.ids import TopicId
 from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
 
@@ -132,6 +133,13 @@ class OffsetCommit(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[CommitTopic, ...]
 
 
+class TxnOffsetCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """Commit offsets as a part of a transaction: they count when it is committed (KIP-447)."""
+
+    producer: Producer
+    commit: OffsetCommit
+
+
 class OffsetFetch(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for committed offsets of one group; topics of None means all it has."""
 
@@ -199,6 +207,7 @@ Request = (
     | Heartbeat
     | LeaveGroup
     | OffsetCommit
+    | TxnOffsetCommit
     | OffsetFetch
     | OffsetDelete
     | DescribeGroups

@@ -5,6 +5,9 @@ compressed or large, are checked on a thread. Later batches of the partition wai
 batches are appended in the order in which they arrive: producers send the next ones without waiting
 for a response, and rely on this order.
 
+The first batch of a transaction in a partition waits until its coordinator has agreed
+(`transaction_admission`), and what comes behind it from the same producer waits as well.
+
 A batch for a full directory waits for space until the timeout of its request. When there is space
 it is appended; when the controller names another leader, the client is redirected. Apache Kafka has
 no full directories: there the disk fails.
@@ -28,11 +31,20 @@ from broker.produce import leader_appends
 from broker.produce.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.produce.check_threads import CheckThreads
 from broker.produce.leader_appends import append_of_client
-from broker.replica.client_requests import AppendEntry, AppendResult
+from broker.produce.transaction_admission import (
+    Admitted,
+    Part,
+    TransactionAdmission,
+    admission,
+    refusal,
+    told_for,
+)
+from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
 from broker.replica.leader_state import LeaderState
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
-from broker.replica.replica_state import Leading
+from broker.replica.transaction_guards import Guard
 from broker.replica.waiting import AppendRequest, TimeLimits
 from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.runtime.environment import Environment
@@ -42,6 +54,9 @@ from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 
 ACKS = (-1, 0, 1)
+
+SENT_AGAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS})
+"""Errors of a first batch after which its producer sends it again."""
 
 
 logger = logging.getLogger(__name__)
@@ -54,6 +69,8 @@ class _BeingChecked(NamedTuple):
     position: int
     acks: int
     check: asyncio.Future[CheckedBatch]
+    admitted: Admitted | None
+    """Why a batch of a transaction may be appended."""
 
 
 class AppendService:
@@ -63,6 +80,9 @@ class AppendService:
         replicas: Where they go.
         loop: The event loop.
         environment: Wall clock and threads.
+
+    Attributes:
+        admission: Of batches that belong to transactions.
     """
 
     def __init__(
@@ -73,6 +93,7 @@ class AppendService:
         self._wall_ms = environment.wall_ms
         self._checks = CheckThreads(loop, environment.threads)
         self._time_limits = TimeLimits(loop)
+        self.admission = TransactionAdmission(loop)
         self._deferred: deque[tuple[AppendRequest, int, int]] = deque()
         """Requests, from which entry on they are left, and their acks; first what goes on first."""
         self._deferred_for: set[TopicPartition] = set()
@@ -81,14 +102,18 @@ class AppendService:
         """What is being checked, by partition and in the order of arrival; no line is empty."""
 
     def append(
-        self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+        self,
+        entries: Sequence[AppendEntry],
+        acks: int,
+        timeout_ms: int,
+        transaction: Transaction | None = None,
     ) -> asyncio.Future[list[AppendResult]]:
         """Append a client's batches, each behind all that came for its partition before.
 
         Offsets are given out before this returns, those of the first `APPENDED_AT_ONCE` batches at
         least; the others follow, so that a request with thousands lets others be answered.
         """
-        request = AppendRequest(self._loop, entries)
+        request = AppendRequest(self._loop, entries, transaction)
         if self._deferred and not self._deferred_for.isdisjoint(e.topic_partition for e in entries):
             self._deferred.append((request, 0, acks))
             self._deferred_for.update(entry.topic_partition for entry in entries)
@@ -128,15 +153,18 @@ class AppendService:
         """Check nothing any more; who waits for it is refused."""
         self._checks.close()
 
-    def _take(self, request: AppendRequest, index: int, acks: int) -> None:
+    def _take(
+        self, request: AppendRequest, index: int, acks: int, before: Admitted | None = None
+    ) -> None:
         """Check an entry and append it, or let it stand in line."""
         partition = self._found(request, index)
         if partition is None:
             return
         line = self._lines.get(partition.topic_partition)
-        if line is None and _must_wait(partition):
-            partition.waiters.when_ready(partial(self._take, request, index, acks))
+        if line is None and partition.must_wait:
+            partition.waiters.when_ready(partial(self._take, request, index, acks, before))
             return
+        admitted: Admitted | None = None
         records, limits = request.entries[index].records, partition.settings.limits
         try:
             leader, log = partition.leader_log()
@@ -146,6 +174,11 @@ class AppendService:
             if request.is_settled(index):
                 _passed_over(leader, header)
                 return
+            if header.is_transactional:
+                admitted = _admission(leader, log, header, request, before)
+                if admitted is None:
+                    self._ask(partition, leader, header, request, index, acks)
+                    return
             if line is None and not takes_long(header):
                 checked = check_body(records, header, limits, self._wall_ms())
                 append_of_client(partition, leader, log, request, index, acks, checked)
@@ -153,13 +186,13 @@ class AppendService:
                     log.writer.flush()
                 return
         except FullError:
-            partition.waiters.when_ready(partial(self._take, request, index, acks))
+            partition.waiters.when_ready(partial(self._take, request, index, acks, admitted))
             return
         except Exception as error:  # noqa: BLE001 - somebody waits for it; it is logged
             _refuse(request, index, partition, error)
             return
         check = partial(check_body, records, header, limits, self._wall_ms())
-        being_checked = _BeingChecked(request, index, acks, self._checks.run(check))
+        being_checked = _BeingChecked(request, index, acks, self._checks.run(check), admitted)
         self._lines.setdefault(partition.topic_partition, deque()).append(being_checked)
         being_checked.check.add_done_callback(lambda _: self._advance(partition.topic_partition))
 
@@ -172,14 +205,14 @@ class AppendService:
             del self._lines[topic_partition]
 
     def _append_checked(self, entry: _BeingChecked) -> None:
-        request, index, acks, check = entry
+        request, index, acks, check, admitted = entry
         if check.cancelled():
             request.refuse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         partition = self._found(request, index)
         if partition is None:
             return
-        if _must_wait(partition):
+        if partition.must_wait:
             partition.waiters.when_ready(partial(self._append_checked, entry))
             return
         try:
@@ -189,11 +222,61 @@ class AppendService:
             if request.is_settled(index):
                 _passed_over(leader, batch.header)
                 return
+            header = batch.header
+            if header.is_transactional and (
+                _admission(leader, log, header, request, admitted) is None
+            ):
+                self._ask(partition, leader, header, request, index, acks)
+                return
             append_of_client(partition, leader, log, request, index, acks, batch)
         except FullError:
             partition.waiters.when_ready(partial(self._append_checked, entry))
         except Exception as error:  # noqa: BLE001 - somebody waits for it; it is logged
             _refuse(request, index, partition, error)
+
+    def _ask(
+        self,
+        partition: Partition,
+        leader: LeaderState,
+        header: BatchHeader,
+        request: AppendRequest,
+        index: int,
+        acks: int,
+    ) -> None:
+        """Take an entry again when the coordinator of its transaction has answered."""
+        assert request.transaction is not None
+        self.admission.ask(
+            leader,
+            Part(
+                partition.topic_partition,
+                header.producer_id,
+                header.producer_epoch,
+                request.transaction,
+            ),
+            partial(self._answered, header, request, index, acks),
+        )
+
+    def _answered(
+        self, header: BatchHeader, request: AppendRequest, index: int, acks: int, guard: Guard
+    ) -> None:
+        if guard.answer is ErrorCode.NONE:
+            self._take(request, index, acks, guard)
+            return
+        partition = self._found(request, index)
+        if partition is None:
+            return
+        assert guard.answer is not None
+        assert request.transaction is not None
+        error = refusal(guard.answer, request.transaction)
+        leader = partition.leader
+        if leader is not None and error.code in SENT_AGAIN:
+            try:
+                leader.refused.check(header)
+            except KafkaError as first:
+                error = first
+            else:
+                leader.refused.refused(header, error)
+        _refuse(request, index, partition, error)
 
     def _found(self, request: AppendRequest, index: int) -> Partition | None:
         """Return the replica of an entry; there is None if it is refused."""
@@ -205,11 +288,24 @@ class AppendService:
         return partition
 
 
-def _must_wait(partition: Partition) -> bool:
-    """Return whether nothing can be appended now."""
-    if isinstance(partition.state, Leading):
-        return partition.is_held or partition.waiters.has_waiting_appends
-    return partition.is_held or partition.is_awaited or partition.succession.is_awaited
+def _admission(
+    leader: LeaderState,
+    log: PartitionLog,
+    header: BatchHeader,
+    request: AppendRequest,
+    before: Admitted | None,
+) -> Admitted | None:
+    """Return why a batch of a transaction may be appended; see `admission`."""
+    transaction = request.transaction
+    if transaction is None:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "the request has a batch of a transaction, but no transactional id",
+        )
+    try:
+        return admission(leader, log, header, before)
+    except KafkaError as error:
+        raise KafkaError(told_for(error.code, transaction), error.message) from error
 
 
 def _passed_over(leader: LeaderState, header: BatchHeader) -> None:

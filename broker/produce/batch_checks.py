@@ -13,7 +13,6 @@ from __future__ import annotations
 import msgspec
 
 from broker.limits import BYTES_AT_ONCE, RECORDS_AT_ONCE, RECORDS_BYTES_MAX, RECORDS_RATIO
-from broker.replica.client_requests import NO_TRANSACTIONS
 from broker.replica.topic_settings import BatchLimits
 from jbodlab.record_batch import record_batch
 from jbodlab.record_batch.compression import CODEC_NAMES, check_framing, decompress
@@ -147,8 +146,8 @@ def _check_shape(header: BatchHeader) -> None:
         )
     if header.is_control:
         raise _invalid("clients must not send control batches")
-    if header.is_transactional:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, NO_TRANSACTIONS)
+    if header.is_transactional and header.producer_id < 0:
+        raise _invalid("record batch belongs to a transaction, but has no producer id")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise _invalid(
             f"producer id {header.producer_id} needs a sequence and an epoch of at least 0, got "

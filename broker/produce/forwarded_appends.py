@@ -22,7 +22,7 @@ from broker.limits import (
     FORWARDED_MAX,
 )
 from broker.metadata_cache import BrokerNode
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -35,6 +35,10 @@ FORWARDING_CLIENT = "__forwarder"
 """Client id of a broker that forwards batches to another one."""
 
 VERSION = 12
+VERSION_NOT_ADDING = 11
+"""The last version with which the leader does not add partitions to a transaction."""
+VERSION_NOT_ABORTABLE = 10
+"""The last version with which the leader does not answer TRANSACTION_ABORTABLE."""
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
@@ -75,7 +79,12 @@ class ForwardedAppends:
         return FORWARDED_MAX - len(self._waits)
 
     def append(
-        self, leader: BrokerNode, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+        self,
+        leader: BrokerNode,
+        entries: Sequence[AppendEntry],
+        acks: int,
+        timeout_ms: int,
+        transaction: Transaction | None = None,
     ) -> asyncio.Task[list[AppendResult]]:
         """Have a leader append; the results are in the order of the entries.
 
@@ -87,7 +96,8 @@ class ForwardedAppends:
         limit_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
         wait = _Wait(leader, entries, loop.time() + limit_s)
         self._waits[wait] = None
-        task = loop.create_task(self._append(wait, acks, timeout_ms), name="forward")
+        work = self._append(wait, acks, timeout_ms, transaction)
+        task = loop.create_task(work, name="forward")
         task.add_done_callback(lambda _: self._waits.pop(wait))
         return task
 
@@ -105,8 +115,12 @@ class ForwardedAppends:
         """Close what is idle; what is in progress ends with the clients' connections."""
         self._peers.close()
 
-    async def _append(self, wait: _Wait, acks: int, timeout_ms: int) -> list[AppendResult]:
+    async def _append(
+        self, wait: _Wait, acks: int, timeout_ms: int, transaction: Transaction | None
+    ) -> list[AppendResult]:
         leader, entries = wait.leader, wait.entries
+        version = _version(transaction)
+        request = _request(entries, acks, timeout_ms, transaction, version)
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
             async with (
@@ -114,9 +128,7 @@ class ForwardedAppends:
                 self._peers.borrowed((leader.host, leader.port)) as connection,
             ):
                 code = ErrorCode.REQUEST_TIMED_OUT
-                response = await connection.call(
-                    ApiKey.PRODUCE, VERSION, _request(entries, acks, timeout_ms), ANSWER_MAX_S
-                )
+                response = await connection.call(ApiKey.PRODUCE, version, request, ANSWER_MAX_S)
         except (OSError, DecodeError) as error:
             return _failed(leader, entries, code, error)
         finally:
@@ -125,12 +137,25 @@ class ForwardedAppends:
         return [_result(*each) for each in zip(entries, answers, strict=True)]
 
 
-def _request(entries: Sequence[AppendEntry], acks: int, timeout_ms: int) -> Any:
-    request: Any = request_class(ApiKey.PRODUCE, VERSION)
+def _version(transaction: Transaction | None) -> int:
+    """Return the version that means for the leader what the client's meant here."""
+    if transaction is None or transaction.adds_partitions:
+        return VERSION
+    return VERSION_NOT_ADDING if transaction.knows_abortable else VERSION_NOT_ABORTABLE
+
+
+def _request(
+    entries: Sequence[AppendEntry],
+    acks: int,
+    timeout_ms: int,
+    transaction: Transaction | None,
+    version: int,
+) -> Any:
+    request: Any = request_class(ApiKey.PRODUCE, version)
     topic_data: Any = item_class(request, "topic_data")
     partition_data: Any = item_class(topic_data, "partition_data")
     return request(
-        transactional_id=None,
+        transactional_id=None if transaction is None else transaction.transactional_id,
         # Without acks there is no answer: nobody would know when the next batch may follow.
         acks=acks or 1,
         timeout=dt.timedelta(milliseconds=timeout_ms),

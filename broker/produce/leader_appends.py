@@ -8,7 +8,9 @@ Source: `kafka.cluster.Partition.appendRecordsToLeader`.
 
 from __future__ import annotations
 
+from broker.coordination.core import Producer
 from broker.produce.batch_checks import CheckedBatch
+from broker.produce.transaction_admission import known_from
 from broker.replica import refusals
 from broker.replica.client_requests import AppendResult
 from broker.replica.leader_state import LeaderState
@@ -16,6 +18,7 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.waiting import AppendRequest, WaitingAppend
 from jbodlab.record_batch.record_batch import BatchHeader, read_header
+from jbodlab.storage.log.transactions import Marker, build_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -58,7 +61,10 @@ def append_of_client(
         FullError: nothing was appended, as the directory has no room for it now.
         KafkaError: nothing was appended.
     """
-    duplicate = log.producers.check(batch.header)
+    transaction = request.transaction
+    duplicate = log.producers.check(
+        batch.header, begins_at_zero=transaction is not None and transaction.adds_partitions
+    )
     if duplicate is not None:
         # It needs no room, and tells the producer what it could not know.
         base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
@@ -84,19 +90,29 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
     """Append a batch that this broker has made; it is committed when the high watermark passes it.
 
     Who leads is to be told of that, and of the end of the leadership, by a `LeadershipListener`.
-    The batch is taken as it is; a control batch is as good as any.
+    A batch of a transaction is taken if the transaction is open here, or its coordinator has said
+    that it has this partition (`transaction_admission`).
 
     Returns:
         Its header with the offsets that it got.
 
     Raises:
-        KafkaError: nothing was appended: the replica does not lead, too few are in sync, or the
-            batch is too large for the topic or the directory.
+        KafkaError: nothing was appended: the replica does not lead, too few are in sync, the batch
+            is too large for the topic or the directory, or belongs to no transaction that has the
+            partition (INVALID_PRODUCER_EPOCH, TRANSACTION_ABORTABLE).
     """
     assert not partition.is_held
     header, limits = read_header(data), partition.settings.limits
     leader, log = partition.leader_log()
     check_append(partition, leader, ALL_REPLICAS, header)
+    if header.is_transactional and (
+        known_from(leader, log, header.producer_id, header.producer_epoch) is None
+    ):
+        raise KafkaError(
+            ErrorCode.TRANSACTION_ABORTABLE,
+            f"{partition.topic_partition} is not in the transaction of producer "
+            f"{header.producer_id}",
+        )
     if header.size > limits.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -111,3 +127,41 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
         )
     log.log_dir.check_room(header.size)
     return log.append_as_leader(data, header, leader.leader_epoch)
+
+
+def append_marker(
+    partition: Partition,
+    producer: Producer,
+    marker: Marker,
+    *,
+    bumps_epoch: bool,
+    now_ms: int,
+) -> tuple[int, bool]:
+    """Append the marker that ends the transaction of a producer in a partition.
+
+    Args:
+        partition: Where it belongs.
+        producer: Whose transaction ends, with its epoch from then on.
+        marker: What the coordinator says.
+        bumps_epoch: Whether each end of a transaction bumps the epoch (transaction version 2).
+        now_ms: Wall clock, ms since 1970.
+
+    Returns:
+        The offset that the high watermark must reach, and whether the marker was appended: one that
+        bumps the epoch may be in the log already, though perhaps not on all replicas.
+
+    Raises:
+        KafkaError: nothing was appended: the replica does not lead, too few are in sync, or
+            TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
+    """
+    assert not partition.is_held
+    leader, log = partition.leader_log()
+    if not log.producers.needs_marker(*producer, marker.coordinator_epoch, bumps_epoch=bumps_epoch):
+        return log.end_offset, False
+    data = build_marker(*producer, marker, timestamp_ms=now_ms)
+    header = read_header(data)
+    refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
+    log.log_dir.check_room(header.size)
+    stored = log.append_as_leader(data, header, leader.leader_epoch)
+    leader.guards.marker_appended(producer.producer_id)
+    return stored.next_offset, True

@@ -19,7 +19,7 @@ from broker.metadata_cache import BrokerNode, MetadataCache
 from broker.produce.appends import AppendService
 from broker.produce.forwarded_appends import ForwardedAppends, NoReply
 from broker.produce.redirected_producers import RedirectedProducers, Sender
-from broker.replica.client_requests import AppendEntry, AppendResult
+from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -80,7 +80,12 @@ class ProduceForwarder:
         return bool(self._redirected)
 
     def append(
-        self, sender: Sender | None, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+        self,
+        sender: Sender | None,
+        entries: Sequence[AppendEntry],
+        acks: int,
+        timeout_ms: int,
+        transaction: Transaction | None = None,
     ) -> Appending:
         """Append batches, each behind all that came for its partition before.
 
@@ -90,13 +95,15 @@ class ProduceForwarder:
             entries: The batches.
             acks: 0, 1 or -1.
             timeout_ms: How long the replicas are waited for.
+            transaction: What batches of a transaction belong to.
         """
         if sender is not None:
             forwarded = self._to_forward(sender, entries)
             if forwarded:
-                work = self._append_and_forward(entries, forwarded, acks, timeout_ms)
+                work = self._append_and_forward(entries, forwarded, acks, timeout_ms, transaction)
                 return Appending(work, forwarded)
-        return Appending(self._appends.append(entries, acks, timeout_ms), NONE_FORWARDED)
+        appended = self._appends.append(entries, acks, timeout_ms, transaction)
+        return Appending(appended, NONE_FORWARDED)
 
     def refused(
         self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None
@@ -153,6 +160,7 @@ class ProduceForwarder:
         forwarded: Mapping[int, BrokerNode],
         acks: int,
         timeout_ms: int,
+        transaction: Transaction | None,
     ) -> asyncio.Task[list[AppendResult]]:
         places: dict[BrokerNode | None, list[int]] = {}
         for place in range(len(entries)):
@@ -161,9 +169,11 @@ class ProduceForwarder:
         for leader, some in places.items():
             of_leader = [entries[place] for place in some]
             if leader is None:
-                parts.append(self._appends.append(of_leader, acks, timeout_ms))
+                parts.append(self._appends.append(of_leader, acks, timeout_ms, transaction))
             else:
-                parts.append(self._requests.append(leader, of_leader, acks, timeout_ms))
+                parts.append(
+                    self._requests.append(leader, of_leader, acks, timeout_ms, transaction)
+                )
         task = asyncio.get_running_loop().create_task(_joined([*places.values()], parts))
         # Who is cancelled before the first step has not begun to wait for the parts.
         task.add_done_callback(lambda _: [part.cancel() for part in parts])

@@ -32,6 +32,20 @@ class LeaderHint(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: LeaderEpoch
 
 
+class Transaction(msgspec.Struct, frozen=True, kw_only=True):
+    """The transaction that the batches of a request belong to.
+
+    Attributes:
+        adds_partitions: Whether the broker adds partitions to it (transaction version 2); else the
+            client has done so before.
+        knows_abortable: Whether the client knows TRANSACTION_ABORTABLE.
+    """
+
+    transactional_id: str
+    adds_partitions: bool = False
+    knows_abortable: bool = False
+
+
 class AppendEntry(msgspec.Struct, frozen=True):
     """Record batches that a client wants appended to one partition."""
 

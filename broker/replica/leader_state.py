@@ -22,6 +22,7 @@ import msgspec
 from broker.replica import isr as rules
 from broker.replica.isr import FollowerState
 from broker.replica.refused_batches import RefusedBatches
+from broker.replica.transaction_guards import TransactionGuards
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, PartitionEpoch
 
@@ -38,6 +39,7 @@ class LeaderState(msgspec.Struct, kw_only=True):
         joinable: Brokers that may be in the ISR, with their registered epochs: registered, not
             fenced, not stopping, their directory online.
         refused: The batches that producers are expected to send again.
+        guards: The transactions that are known to have this partition.
     """
 
     broker_id: BrokerId
@@ -49,6 +51,7 @@ class LeaderState(msgspec.Struct, kw_only=True):
     followers: dict[BrokerId, FollowerState] = msgspec.field(default_factory=dict)
     joinable: Mapping[BrokerId, int] = msgspec.field(default_factory=dict)
     refused: RefusedBatches = msgspec.field(default_factory=RefusedBatches)
+    guards: TransactionGuards = msgspec.field(default_factory=TransactionGuards)
 
     @property
     def has_successor(self) -> bool:

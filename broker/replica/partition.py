@@ -148,6 +148,13 @@ class Partition:
         return isinstance(self.state, Creating) and self.leads_by_metadata
 
     @property
+    def must_wait(self) -> bool:
+        """Whether nothing can be appended now, though perhaps soon; see `Waiters.when_ready`."""
+        if isinstance(self.state, Leading):
+            return self.is_held or self.waiters.has_waiting_appends
+        return self.is_held or self.is_awaited or self.succession.is_awaited
+
+    @property
     def is_last_in_sync(self) -> bool:
         """Whether the ISR consists of this replica alone."""
         return self.registration.isr == (self.broker_id,)

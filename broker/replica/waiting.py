@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
 from jbodlab.vocabulary.error_code import ErrorCode
 
 KEPT_TIMERS = 4
@@ -44,10 +44,24 @@ def fail_on_exception(answer: asyncio.Future[Any]) -> Iterator[None]:
 class AppendRequest:
     """One produce request; its future is done when each of its entries is settled."""
 
-    __slots__ = ("_open_count", "_queues", "_results", "entries", "future", "limit")
+    __slots__ = (
+        "_open_count",
+        "_queues",
+        "_results",
+        "entries",
+        "future",
+        "limit",
+        "transaction",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, entries: Sequence[AppendEntry]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        entries: Sequence[AppendEntry],
+        transaction: Transaction | None = None,
+    ) -> None:
         self.entries = entries
+        self.transaction = transaction
         self.future: asyncio.Future[list[AppendResult]] = loop.create_future()
         self._results: list[AppendResult | None] = [None] * len(entries)
         self._open_count = len(entries)

@@ -75,6 +75,27 @@ def machine_cluster(named: str | None, output: Output) -> str:
     return chosen.name
 
 
+def running_servers(named: str | None, output: Output) -> str | None:
+    """Return the addresses of a cluster of this machine; None if it does not run.
+
+    Args:
+        named: The value of `--cluster`; without it, the only cluster that runs is chosen.
+        output: Where the choice is said.
+
+    Raises:
+        NoClusterError: several run.
+    """
+    running, _ = _clusters()
+    if named is not None:
+        running = [cluster for cluster in running if cluster.name == named]
+    if not running:
+        return None
+    chosen = _only_one(running, "")
+    if named is None:
+        output.note(f"cluster {chosen.name} at {chosen.bootstrap}")
+    return chosen.bootstrap
+
+
 def _choose_servers(options: Namespace, output: Output) -> None:
     if options.bootstrap_server is not None:
         if options.cluster is not None:

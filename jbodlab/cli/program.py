@@ -81,6 +81,7 @@ GROUPS: dict[str, dict[str, Noun]] = {
     "Records and groups": {
         "records": Noun("produce and consume records", "admin_tool.records"),
         "groups": Noun("list, describe, reset and delete groups", "admin_tool.groups"),
+        "transactions": Noun("list, describe and end transactions", "admin_tool.transactions"),
         "configs": Noun("describe and alter configs", "admin_tool.configs"),
         "offsets": Noun("show the offsets of partitions", "admin_tool.offsets"),
     },
@@ -94,7 +95,7 @@ GROUPS: dict[str, dict[str, Noun]] = {
     "Understand": {
         "replay": Noun("replay a metadata log into tables and a report", "analytics.nouns:REPLAY"),
         "why": Noun("tell why a partition or broker is as it is", "analytics.nouns:WHY"),
-        "what-if": Noun("tell what a failure would do", "analytics.nouns:WHAT_IF"),
+        "what-if": Noun("tell what a failure would do", "jbodlab.what_if.command"),
         "completion": Noun("print completions for bash, zsh or fish", "lab.commands.completion"),
     },
 }

@@ -7,19 +7,12 @@ Source: `org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde`.
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 from jbodlab.group_records.keys import KEY_TYPES, AnyKey
 from jbodlab.group_records.values import VALUE_TYPES, GroupValue
-from jbodlab.kafka_wire.codec import decode_body, encode_body
-from jbodlab.vocabulary.errors import (
-    BufferUnderflowError,
-    DecodeError,
-    UnknownRecordTypeError,
-)
-
-_NUMBER = struct.Struct(">h")
+from jbodlab.kafka_wire.numbered import decode_numbered, encode_numbered, number_of
+from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 
 
 class GroupRecord(NamedTuple):
@@ -36,12 +29,12 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
         EncodeError: a field does not fit, such as a group id of more than 32767 bytes.
     """
     key, value = record
-    encoded_key = _NUMBER.pack(key.RECORD_TYPE) + encode_body(key, 0)
+    encoded_key = encode_numbered(key.RECORD_TYPE, key, 0)
     if value is None:
         return encoded_key, None
     assert VALUE_TYPES[type(key)] is type(value), record
     version = value.written_version
-    return encoded_key, _NUMBER.pack(version) + encode_body(value, version)
+    return encoded_key, encode_numbered(version, value, version)
 
 
 def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
@@ -53,12 +46,11 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
     """
     if key is None:
         raise DecodeError("group record has no key")
-    record_type = _number(key, "record type")
+    record_type = number_of(key, "the record type of a group record")
     key_type = KEY_TYPES.get(record_type)
     if key_type is None:
         raise UnknownRecordTypeError(record_type)
-    decoded_key, end = decode_body(key_type, 0, key, _NUMBER.size)
-    _check_end(end, key, key_type.__name__)
+    decoded_key = decode_numbered(key_type, 0, key, key_type.__name__)
     return GroupRecord(decoded_key, None if value is None else decode_value(key_type, value)[0])
 
 
@@ -69,22 +61,8 @@ def decode_value(key_type: type[AnyKey], value: bytes) -> tuple[GroupValue, int]
         DecodeError: the bytes are no such value, or of a version that is not known.
     """
     value_type = VALUE_TYPES[key_type]
-    version = _number(value, "version")
+    version = number_of(value, "the version of a group record")
     name, highest = value_type.__name__, value_type.HIGHEST_VERSION
     if not 0 <= version <= highest:
         raise DecodeError(f"expected {name} of version 0-{highest}, got {version}")
-    decoded, end = decode_body(value_type, version, value, _NUMBER.size)
-    _check_end(end, value, f"{name} v{version}")
-    return decoded, version
-
-
-def _number(data: bytes, what: str) -> int:
-    if len(data) < _NUMBER.size:
-        raise BufferUnderflowError(f"group record is cut short in its {what}")
-    (number,) = _NUMBER.unpack_from(data)
-    return int(number)
-
-
-def _check_end(end: int, data: bytes, what: str) -> None:
-    if end != len(data):
-        raise DecodeError(f"{len(data) - end} unexpected bytes after {what}")
+    return decode_numbered(value_type, version, value, f"{name} v{version}"), version

@@ -64,6 +64,8 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 _HEAD = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
 _COUNT = struct.Struct(">i")
+_PRODUCER = struct.Struct(">qh")
+_PRODUCER_AT = 43
 
 
 class BatchHeader(NamedTuple):
@@ -166,6 +168,21 @@ def records_count(batch: bytes | memoryview) -> int:
 def codec_of(data: bytes | memoryview) -> int:
     """Return the number of the codec of the batch at the beginning; 0 if it has no header."""
     return data[_CODEC_AT] & COMPRESSION_MASK if len(data) >= HEADER_SIZE else 0
+
+
+def is_transactional(data: bytes | memoryview) -> bool:
+    """Return whether the batch at the beginning is one of a transaction, without reading it."""
+    return (
+        len(data) >= HEADER_SIZE
+        and data[_CODEC_AT] & TRANSACTIONAL != 0
+        and data[CRC_OFFSET - 1] == MAGIC
+    )
+
+
+def producer_of(data: bytes | memoryview) -> tuple[int, int]:
+    """Return id and epoch of the producer of the batch at the beginning, which has a header."""
+    producer_id, epoch = _PRODUCER.unpack_from(data, _PRODUCER_AT)
+    return producer_id, epoch
 
 
 def crc_is_valid(data: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from analytics.errors import ReplayInputError
 from analytics.job.clusters import ClusterResult, ReplayResult
-from analytics.page.conditions import known_figures, parse_condition, parse_objective
+from analytics.page.conditions import known_figures, parse_objective
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures, names_of_figures
 from analytics.page.sections import FACTS, NO_TIME
 from analytics.page.start_page import ClusterSummary
+from jbodlab.pages.conditions import ConditionError, parse_condition
 from jbodlab.pages.values import Unit
 from tests.analytics.commands import replay_command as main
 
@@ -71,7 +71,7 @@ def test_a_figure_that_is_not_known_meets_no_comparison() -> None:
     ],
 )
 def test_the_error_names_the_first_mistake(text: str, fault: str) -> None:
-    with pytest.raises(ReplayInputError) as error:
+    with pytest.raises(ConditionError) as error:
         parse_condition(text, KNOWN)
 
     assert str(error.value) == f"condition {text!r}: {fault}"

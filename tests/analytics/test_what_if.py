@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from analytics.derive.loss import Outcome, Rules, without_replica
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId, TopicId
+from jbodlab.what_if.loss import Outcome, Rules, without_replica
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
 from tests.analytics.commands import what_if
 from tests.analytics.small_logs import TOPIC, broker_change, change, config
@@ -47,6 +47,7 @@ def test_a_directory_loses_its_own_replicas_only(
     assert lines[1:] == [
         "  replicas there          3",
         "  without leader          0",
+        "  last copies             0",
         "  below min ISR           2",
         "    orders-1  isr [1, 2] -> [2], min.insync.replicas 2",
         "    orders-3  isr [2, 1] -> [2], min.insync.replicas 2",
@@ -77,7 +78,10 @@ def test_who_lacks_nothing_afterwards_gives_0(
     [
         (["--fail-broker", "9"], "broker 9 is not registered"),
         (["--fail-dir", kafka_uuid.to_text(uid(99))], "is known to no broker"),
-        (["--fail-dir", "AAAAAAAAAAAAAAAAAAAAAg"], "reserved id LOST"),
+        (["--fail-dir", "x"], "expected a directory such as broker-3:/data2 or its id, got 'x'"),
+        (["--fail-dir", "broker-9/1"], "broker 9 is not registered; known: 1, 2, 3"),
+        (["--fail-dir", "broker-1/3"], "broker 1 has no log directory 3, it has 1: broker-1:"),
+        (["--fail-dir", "broker-1/d"], "expected broker-1/2 or broker-1:/PATH, got 'broker-1/d'"),
     ],
 )
 def test_what_is_not_there_cannot_fail(

@@ -9,10 +9,9 @@ import pytest
 
 from analytics.ask.cluster import Cluster
 from analytics.ask.partition_states import PartitionAt
-from analytics.ask.what_if import Failure, effects
+from analytics.ask.what_if import as_model
 from analytics.derive.cluster import ClusterSql
 from analytics.derive.log_end import log_end
-from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from analytics.derive.what_if import LOSSES
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.tables.derived import WHAT_IF
@@ -23,6 +22,9 @@ from jbodlab.metadata.records.config_records import TOPIC_RESOURCE
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
+from jbodlab.what_if.cluster import Cluster as Model
+from jbodlab.what_if.failure import Failure, effects
+from jbodlab.what_if.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import TOPIC, InMemory, Row
 
@@ -116,17 +118,16 @@ def what_if(
     return tables.all_rows(WHAT_IF)
 
 
-def asked(cluster: Cluster, states: list[PartitionAt], failure: Failure) -> dict[str, int]:
+def asked(cluster: Model, failure: Failure) -> dict[str, int]:
     """Return what the question for one failure counts."""
-    found = effects(cluster, states, failure)
-    moved = [each for each in found if each.loses_leader and not each.is_leaderless]
+    loss, found = effects(cluster, failure)
     return {
         "replicas": len(found),
-        "only_copies": sum(len(each.partition.state.replicas) == 1 for each in found),
-        "leaderless": sum(each.is_leaderless for each in found),
-        "under_min_isr": sum(each.falls_below_min_isr for each in found),
-        "leaders_moved": len(moved),
-        "unclean": sum(each.outcome.is_unclean for each in moved),
+        "only_copies": sum(len(each.partition.replicas) == 1 for each in found),
+        "leaderless": loss.leaderless,
+        "under_min_isr": loss.below_min_isr,
+        "leaders_moved": loss.leaders_moved,
+        "unclean": loss.unclean,
     }
 
 
@@ -158,12 +159,16 @@ def test_single_failures_lose_what_the_question_for_one_of_them_answers(
     found = what_if(cluster, states, has_elr=has_elr, unclean=unclean)
 
     names = ("replicas", *LOSSES)
+    model = as_model(cluster, states)
+    numbers = {one.directory_id: number for number, one in enumerate(model.directories)}
     for one in found:
-        where = None if one["directory"] is None else kafka_uuid.parse(str(one["directory"]))
+        if one["directory"] is not None and one["directory"] not in numbers:
+            continue  # No broker has it online, so it cannot fail.
         failure = Failure(
-            broker=BrokerId(one["broker"]),  # type: ignore[arg-type]
-            directory=None if where is None else DirectoryId(where),
+            broker=int(str(one["broker"])),
+            directory=None if one["directory"] is None else numbers[str(one["directory"])],
+            name="",
         )
-        assert {name: one[name] for name in names} == asked(cluster, states, failure)
+        assert {name: one[name] for name in names} == asked(model, failure)
     assert {one["scope"] for one in found} == {"broker", "directory"}
     assert all(any(one[name] for one in found) for name in ("leaderless", "leaders_moved"))

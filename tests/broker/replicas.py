@@ -10,16 +10,18 @@ from uuid import UUID
 
 from broker.assemblies.replicas import ReplicaManager, ReplicationSettings
 from broker.controller_link.metadata_feed import MetadataListener
+from broker.coordination.core import Producer
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.following.fetcher import FetcherManager
 from broker.following.lane_replicas import FetcherSettings
 from broker.placement.directory_reports import DirectoryReports
-from broker.replica.client_requests import AppendEntry, AppendResult
+from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
+from broker.replica.transaction_guards import Guard
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -40,6 +42,7 @@ from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import (
     BrokerEpoch,
     BrokerId,
@@ -69,10 +72,12 @@ def batch(
     epoch: int = -1,
     sequence: int = -1,
     value: bytes = b"value",
+    attributes: int = 0,
 ) -> bytes:
     return build_batch(
         [(None, value)] * count,
         timestamp_ms=1_000,
+        attributes=attributes,
         producer_id=producer_id,
         producer_epoch=epoch if producer_id < 0 else max(epoch, 0),
         base_sequence=sequence,
@@ -290,9 +295,10 @@ class Host:
         acks: int = -1,
         timeout_ms: int = 30_000,
         topic_partition: TopicPartition = TP,
+        transaction: Transaction | None = None,
     ) -> asyncio.Future[list[AppendResult]]:
         entry = AppendEntry(topic_partition=topic_partition, records=records)
-        return self.manager.appends.append([entry], acks, timeout_ms)
+        return self.manager.appends.append([entry], acks, timeout_ms, transaction)
 
     async def produced(self, records: bytes, **arguments: object) -> AppendResult:
         future = self.produce(records, **arguments)  # type: ignore[arg-type]
@@ -303,6 +309,14 @@ class Host:
         await self.manager.stop()
         for log_dir in self.dirs:
             log_dir.stop()
+
+
+def has_partition(partition: Partition, producer: Producer) -> Guard:
+    """Let the coordinator have said that the transaction of a producer has a partition."""
+    assert partition.leader is not None
+    guard = Guard(producer_epoch=producer.producer_epoch, answer=ErrorCode.NONE)
+    partition.leader.guards.begin(producer.producer_id, guard)
+    return guard
 
 
 async def until(condition: Callable[[], bool]) -> None:

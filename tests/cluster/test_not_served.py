@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.clients.members import ProgramProcess
-from tests.clients.programs import FOLDER, Program, go, java, node
+from tests.clients.programs import FOLDER, Program, go, java
 from tests.cluster.scenes import Scene
-from tests.kafka.jars import RELEASE, STREAMS, STREAMS_3, NoKafkaError
+from tests.kafka.jars import RELEASE, STREAMS, NoKafkaError
 
 pytestmark = [
     pytest.mark.cluster,
@@ -26,10 +26,8 @@ pytestmark = [
 ENDS_S = 60.0
 """Most end at once; a JVM on a busy machine needs its time to begin."""
 
-NO_TRANSACTIONS = "this broker does not support transactions"
 NO_SHARE_GROUPS = "share group"
 CODE = "UNSUPPORTED_VERSION"
-CODE_IN_PYTHON = "UnsupportedVersionError"
 """What is left of the words in libraries that show codes only."""
 
 
@@ -50,10 +48,7 @@ def refusal(running: ExitStack, command: list[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("library", "feature", "words"),
     [
-        ("librdkafka", "transactions", NO_TRANSACTIONS),
         ("librdkafka", "share", "ShareGroupHeartbeat fatal error"),
-        ("kafka-python", "transactions", CODE_IN_PYTHON),
-        ("aiokafka", "transactions", CODE_IN_PYTHON),
     ],
 )
 def test_python_clients_end_with_the_reason(
@@ -66,11 +61,8 @@ def test_python_clients_end_with_the_reason(
 
 
 OTHERS: list[tuple[str, Program, str, str]] = [
-    ("java", java(RELEASE, main="NotServed"), "transactions", NO_TRANSACTIONS),
     ("java", java(RELEASE, main="NotServed"), "share", NO_SHARE_GROUPS),
-    ("franz-go", go("refused"), "transactions", CODE),
     ("franz-go", go("refused"), "share", CODE),
-    ("kafkajs", node("refused.js"), "transactions", CODE),
 ]
 
 
@@ -102,8 +94,6 @@ def test_other_clients_end_with_the_reason(
 @pytest.mark.parametrize(
     ("jars", "setting", "words"),
     [
-        (STREAMS, "processing.guarantee=exactly_once_v2", NO_TRANSACTIONS),
-        (STREAMS_3, "processing.guarantee=exactly_once_v2", NO_TRANSACTIONS),
         (STREAMS, "group.protocol=streams", "streams"),
     ],
 )

@@ -188,16 +188,16 @@ def test_a_directory_with_kafkas_default_features_is_taken(
         shutil.copytree(kafkas / "__cluster_metadata-0", directory / "__cluster_metadata-0")
 
     with led(directory) as result:
-        levels = {"metadata.version": 30, "group.version": 1}
+        levels = {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
         assert dict(result.image.features.levels) == levels
         assert bool(result.image.topics.by_id) is has_log
         topics = result.image.topics
 
     # Once, and what Kafka wrote stays.
-    assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 4
+    assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 3
     with led(directory) as again:
         assert again.image.topics == topics
-    assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 4
+    assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 3
 
 
 def test_a_damaged_bootstrap_file_matters_only_to_an_empty_log(directory: Path) -> None:

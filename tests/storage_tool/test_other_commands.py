@@ -43,22 +43,22 @@ def test_random_uuid_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "first", "groups"),
+    ("arguments", "first", "groups", "transactions"),
     [
-        ([], "metadata.version=30 (4.3-IV0)", 1),
-        (["-r", "3.7"], "metadata.version=19 (3.7)", 0),
-        (["--release-version", "3.9-IV0"], "metadata.version=21 (3.9-IV0)", 0),
-        (["--release-version", "4.0-IV0"], "metadata.version=22 (4.0-IV0)", 1),
+        ([], "metadata.version=30 (4.3-IV0)", 1, 2),
+        (["-r", "3.7"], "metadata.version=19 (3.7)", 0, 0),
+        (["--release-version", "3.9-IV0"], "metadata.version=21 (3.9-IV0)", 0, 0),
+        (["--release-version", "4.0-IV0"], "metadata.version=22 (4.0-IV0)", 1, 0),
     ],
 )
 def test_version_mapping_shows_the_levels_that_format_writes(
-    tool: StorageTool, arguments: list[str], first: str, groups: int
+    tool: StorageTool, arguments: list[str], first: str, groups: int, transactions: int
 ) -> None:
     assert tool("version-mapping", *arguments) == (
         0,
         f"{first}\n"
         "kraft.version=0\n"
-        "transaction.version=0\n"
+        f"transaction.version={transactions}\n"
         f"group.version={groups}\n"
         "eligible.leader.replicas.version=0\n"
         "share.version=0\n"

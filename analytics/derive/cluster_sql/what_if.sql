@@ -1,5 +1,5 @@
 -- The effect of a lost replica on a partition of a kind is decided as in a controller, by
--- `derive.loss`; it is in `kind_losses`.
+-- `jbodlab.what_if.loss`; it is in `kind_losses`.
 WITH lost AS (
   SELECT r.broker, r.directory, l.*
   FROM placed_replicas r JOIN partition_kinds USING (topic_id, partition)

@@ -1,18 +1,27 @@
-"""InitProducerId: an id for each idempotent producer that asks."""
+"""InitProducerId: an id for each producer that asks, and an epoch that fences the one before.
+
+Version 6 is accepted so that two-phase commit can be refused by its name; ApiVersions ends below.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
+from broker.api.services.coordinators import TransactionCoordinators
 from broker.api.services.producer_ids import ProducerIds
-from broker.replica.client_requests import NO_TRANSACTIONS
+from broker.api.services.transactions import (
+    ProducerFailures,
+    on_transaction,
+    with_producer_id,
+)
+from broker.coordination.core import Producer
+from broker.transactions.requests import InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.server.answer import Later, RequestContext, in_background
+from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_cluster
+from jbodlab.server.resources import AclOperation, Resource, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -21,29 +30,62 @@ if TYPE_CHECKING:
     from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 
 
+NO_TWO_PHASE_COMMIT = "two-phase commit (KIP-939) is not supported"
+
+
 class InitProducerIdResponse(Response, frozen=True, kw_only=True):
-    """The id with its first epoch; -1 on an error."""
+    """The id with its epoch; -1 on an error."""
 
     error_code: ErrorCode = ErrorCode.NONE
     producer_id: int = -1
     producer_epoch: int = -1
 
 
-class InitProducerIdApi(FailsBySchema):
-    """Gives an id to every producer that asks."""
+class InitProducerIdApi(ProducerFailures):
+    """Gives an id to every producer that asks.
 
-    def __init__(self, producer_ids: ProducerIds) -> None:
+    Args:
+        producer_ids: Where ids come from.
+        transactions: The coordinators that are here, for producers with a transactional id.
+    """
+
+    FENCED_FROM = 4
+
+    def __init__(self, producer_ids: ProducerIds, transactions: TransactionCoordinators) -> None:
         self._producer_ids = producer_ids
+        self._transactions = transactions
 
     def answer(self, request: InitProducerIdRequest, context: RequestContext) -> Later:
-        """Return a fresh id with epoch 0; without transactions a producer never resumes one."""
-        if request.transactional_id is not None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
-        return in_background(self._respond())
+        """Return an id and an epoch; a producer without a transactional id never resumes one."""
+        if getattr(request, "enable_2_pc", False):
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TWO_PHASE_COMMIT)
+        if getattr(request, "keep_prepared_txn", False):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TWO_PHASE_COMMIT)
+        if request.transactional_id is None:
+            return in_background(self._fresh())
+        return in_background(self._initialized(request.transactional_id, request))
 
-    async def _respond(self) -> InitProducerIdResponse:
+    async def _fresh(self) -> InitProducerIdResponse:
         return InitProducerIdResponse(
             producer_id=await self._producer_ids.next_id(), producer_epoch=0
+        )
+
+    async def _initialized(self, transactional_id: str, request: Any) -> InitProducerIdResponse:
+        producer: Producer = await with_producer_id(
+            lambda fresh: self._transactions.submit(
+                transactional_id,
+                InitProducerId(
+                    transactional_id=transactional_id,
+                    transaction_timeout_ms=milliseconds(request.transaction_timeout),
+                    producer_id=getattr(request, "producer_id", -1),
+                    producer_epoch=getattr(request, "producer_epoch", -1),
+                    fresh_producer_id=fresh,
+                ),
+            ),
+            self._producer_ids,
+        )
+        return InitProducerIdResponse(
+            producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
 
 
@@ -51,15 +93,15 @@ def _resources(request: InitProducerIdRequest) -> Iterable[Resource]:
     """Return the transaction, or the cluster for a producer without transactions."""
     if request.transactional_id is None:
         return on_cluster(AclOperation.IDEMPOTENT_WRITE)(request)
-    kind = ResourceType.TRANSACTIONAL_ID
-    return (Resource(kind, request.transactional_id, AclOperation.WRITE),)
+    return (on_transaction(request.transactional_id, AclOperation.WRITE),)
 
 
 APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.INIT_PRODUCER_ID,
         versions=(0, 5),
+        accepted=(0, 6),
         resources=_resources,
-        handler=lambda parts: InitProducerIdApi(parts.producer_ids),
+        handler=lambda parts: InitProducerIdApi(parts.producer_ids, parts.transactions),
     ),
 )

@@ -21,13 +21,18 @@ from broker.metadata_cache import MetadataCache
 from broker.produce.forwarded_appends import FORWARDING_CLIENT, NoReply
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
-from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
+from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
 from broker.traffic import Traffic
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.record_batch.compression import ZSTD
-from jbodlab.record_batch.record_batch import codec_of, records_count
+from jbodlab.record_batch.record_batch import (
+    codec_of,
+    is_transactional,
+    producer_of,
+    records_count,
+)
 from jbodlab.runtime.client_quota import PRODUCER_RATE
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext, milliseconds
 from jbodlab.server.api import Api
@@ -46,6 +51,10 @@ ALL, LEADER, NONE = -1, 1, 0
 
 ZSTD_FROM = 7
 """First version whose batches may be compressed with zstd (KIP-110)."""
+ABORTABLE_FROM = 11
+"""First version whose clients know TRANSACTION_ABORTABLE."""
+ADDS_FROM = 12
+"""First version with which the broker adds partitions to the transaction (KIP-890)."""
 
 
 class ProduceResponse(Response, frozen=True, kw_only=True):
@@ -79,8 +88,6 @@ class ProduceApi:
             raise KafkaError(
                 ErrorCode.INVALID_REQUIRED_ACKS, f"expected acks -1, 0 or 1, got {acks}"
             )
-        if request.transactional_id is not None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         version = context.version
         if version < ZSTD_FROM:
             _check_no_zstd(request, version)
@@ -94,8 +101,11 @@ class ProduceApi:
                 records = data.records
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
                 size += len(records or b"")
+        transaction = _transaction(request, entries, version)
         sender = self._sender(context) if self._forwarder.has_redirected else None
-        appending = self._forwarder.append(sender, entries, acks, milliseconds(request.timeout))
+        appending = self._forwarder.append(
+            sender, entries, acks, milliseconds(request.timeout), transaction
+        )
         forwarded = appending.forwarded
         throttle_ms = 0
         is_forwarded = self._is_forwarded(context)
@@ -187,6 +197,35 @@ class ProduceApi:
             node_endpoints=hints.endpoints,
             throttle_time=throttle_ms * MILLISECOND,
         )
+
+
+def _transaction(
+    request: ProduceRequest, entries: Sequence[AppendEntry], version: int
+) -> Transaction | None:
+    """Return the transaction that batches of a request belong to; None if none does.
+
+    Raises:
+        KafkaError: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the request names none;
+            INVALID_PRODUCER_ID_MAPPING, the batches are of several producers.
+    """
+    of_transaction = [e.records for e in entries if e.records and is_transactional(e.records)]
+    if not of_transaction:
+        return None
+    if request.transactional_id is None:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "the request has a batch of a transaction, but no transactional id",
+        )
+    if len({producer_of(records) for records in of_transaction}) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            f"the batches of transactional id {request.transactional_id} are of several producers",
+        )
+    return Transaction(
+        transactional_id=request.transactional_id,
+        adds_partitions=version >= ADDS_FROM,
+        knows_abortable=version >= ABORTABLE_FROM,
+    )
 
 
 def _check_no_zstd(request: ProduceRequest, version: int) -> None:

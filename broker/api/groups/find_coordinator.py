@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker leads the partition that a group belongs to.
+"""FindCoordinator: which broker leads the partition of a group, or of a transactional id.
 
 Every broker answers from its metadata. The first question after a coordinator has the topic of
 coordinators created. Two answers differ from Kafka's: why that failed stands in the answer and not
@@ -10,16 +10,19 @@ Source: `kafka.server.KafkaApis.getCoordinator`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from broker.api.parts import ApiParts
-from broker.api.services.coordinators import GroupCoordinators
+from broker.api.services.coordinators import (
+    CoordinatorsOf,
+    GroupCoordinators,
+    TransactionCoordinators,
+)
 from broker.api.services.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
-from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import RequestContext
@@ -28,7 +31,7 @@ from jbodlab.server.resources import AclOperation, Resource, ResourceType
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, BrokerId
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
@@ -38,9 +41,6 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 SHARE_FROM = 6
 BATCHED_FROM = 4
-
-LIBRDKAFKA_VERSION = 2
-"""With which librdkafka asks for coordinators, and kafkajs, which does not say what it is."""
 
 NO_SHARE_GROUPS = "this broker does not support share groups"
 
@@ -68,13 +68,14 @@ class FindCoordinatorResponse(Response, frozen=True, kw_only=True):
 
 
 class FindCoordinatorApi:
-    """Names the leader of a group's partition.
+    """Names the leader of the partition of a key.
 
     Args:
         cache: The committed metadata.
         broker_id: Ours.
-        groups: The coordinators that are here.
-        creator: Creates the topic of coordinators.
+        groups: The coordinators of groups that are here.
+        transactions: Those of transactions.
+        creator: Creates the topics of coordinators.
     """
 
     def __init__(
@@ -82,11 +83,15 @@ class FindCoordinatorApi:
         cache: MetadataCache,
         broker_id: BrokerId,
         groups: GroupCoordinators,
+        transactions: TransactionCoordinators,
         creator: TopicCreator,
     ) -> None:
         self._cache = cache
         self._broker_id = broker_id
-        self._groups = groups
+        self._places: Mapping[int, tuple[str, CoordinatorsOf[Any]]] = {
+            GROUP: (GROUP_METADATA_TOPIC, groups),
+            TRANSACTION: (TRANSACTION_STATE_TOPIC, transactions),
+        }
         self._creator = creator
 
     def answer(
@@ -94,19 +99,13 @@ class FindCoordinatorApi:
     ) -> FindCoordinatorResponse:
         """Find the coordinator of every key."""
         key_type = getattr(request, "key_type", GROUP)
-        if key_type == TRANSACTION:
-            if context.version <= LIBRDKAFKA_VERSION and not context.session.software_name:
-                return _coordinators(
-                    self._who_refuses(key, context.listener_name)
-                    for key in _keys(request, context.version)
-                )
-            raise KafkaError(_transactions_refusal(context.version), NO_TRANSACTIONS)
         if key_type == SHARE and context.version >= SHARE_FROM:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_SHARE_GROUPS)
-        if key_type != GROUP:
+        place = self._places.get(key_type)
+        if place is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
         return _coordinators(
-            self._of_group(key, context.listener_name) for key in _keys(request, context.version)
+            self._of(key, *place, context.listener_name) for key in _keys(request, context.version)
         )
 
     def failure(
@@ -115,50 +114,26 @@ class FindCoordinatorApi:
         """Return the error for every key."""
         return _coordinators(_failed(key, error) for key in _keys(request, context.version))
 
-    def _of_group(self, group_id: str, listener_name: str) -> Coordinator:
-        topic = self._cache.image.topics.by_name.get(GROUP_METADATA_TOPIC)
+    def _of(self, key: str, name: str, own: CoordinatorsOf[Any], listener_name: str) -> Coordinator:
+        topic = self._cache.image.topics.by_name.get(name)
         if topic is None:
-            return _failed(group_id, self._created())
-        index = coordinator_partition(group_id, len(topic.partitions))
+            return _failed(key, self._created(name))
+        index = coordinator_partition(key, len(topic.partitions))
         leader = topic.partitions[index].leader
         broker = next((b for b in self._cache.live_brokers(listener_name) if b.id == leader), None)
-        if broker is None or (leader == self._broker_id and self._groups.is_offline(index)):
-            text = f"{GROUP_METADATA_TOPIC}-{index} has no available leader"
-            return _failed(group_id, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
-        return Coordinator(key=group_id, node_id=broker.id, host=broker.host, port=broker.port)
+        if broker is None or (leader == self._broker_id and own.is_offline(index)):
+            text = f"{name}-{index} has no available leader"
+            return _failed(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
+        return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
 
-    def _who_refuses(self, transactional_id: str, listener_name: str) -> Coordinator:
-        """Name this broker, which refuses to initialise the producer.
-
-        kafkajs shows every error of this question as "Failed to find group coordinator", and the
-        code of the next one.
-        """
-        for broker in self._cache.live_brokers(listener_name):
-            if broker.id == self._broker_id:
-                return Coordinator(
-                    key=transactional_id, node_id=broker.id, host=broker.host, port=broker.port
-                )
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker is not registered yet")
-
-    def _created(self) -> KafkaError:
-        """Have the topic created; returns what to say meanwhile, or why it failed before."""
-        error = self._creator.create(GROUP_METADATA_TOPIC)
+    def _created(self, name: str) -> KafkaError:
+        """Have a topic created; returns what to say meanwhile, or why it failed before."""
+        error = self._creator.create(name)
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            text = f"{GROUP_METADATA_TOPIC} is being created"
+            text = f"{name} is being created"
         else:
-            text = f"{GROUP_METADATA_TOPIC} cannot be created: {error}"
+            text = f"{name} cannot be created: {error}"
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
-
-
-def _transactions_refusal(version: int) -> ErrorCode:
-    """Return the code with which a client shows the words that come with it, at once.
-
-    librdkafka asks again without an end, and in silence, unless this is about rights; then it
-    shows code and words. The others show the words, or at least the code, of any other error.
-    """
-    if version == LIBRDKAFKA_VERSION:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.UNSUPPORTED_VERSION
 
 
 def _keys(request: Any, version: int) -> tuple[str, ...]:
@@ -199,7 +174,7 @@ APIS: tuple[Api[ApiParts], ...] = (
         versions=(0, 6),
         resources=_resources,
         handler=lambda parts: FindCoordinatorApi(
-            parts.cache, parts.broker_id, parts.groups, parts.topic_creator
+            parts.cache, parts.broker_id, parts.groups, parts.transactions, parts.topic_creator
         ),
     ),
 )

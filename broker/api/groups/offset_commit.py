@@ -55,7 +55,7 @@ class OffsetDeleteResponse(Response, frozen=True, kw_only=True):
     topics: tuple[TopicResult, ...] = ()
 
 
-class _Asked:
+class AskedTopics:
     """The topics of a request, and which partitions of them there are."""
 
     def __init__(self, topics: Iterable[Any], known: TopicsImage) -> None:
@@ -69,6 +69,25 @@ class _Asked:
                 there = [p for p in topic.partitions if p.partition_index in found.partitions]
                 if there:
                     yield topic, found, there
+
+    def to_commit(self) -> tuple[requests.CommitTopic, ...]:
+        """Return the offsets of a commit, of partitions that exist."""
+        return tuple(
+            requests.CommitTopic(
+                found.name,
+                tuple(
+                    requests.CommitPartition(
+                        each.partition_index,
+                        each.committed_offset,
+                        getattr(each, "committed_leader_epoch", -1),
+                        each.committed_metadata,
+                    )
+                    for each in partitions
+                ),
+                found.topic_id,
+            )
+            for _, found, partitions in self.there()
+        )
 
     def results(self, codes: Callable[[str, int], ErrorCode]) -> tuple[TopicResult, ...]:
         """Return the result of everything asked for; `codes` knows that of what there is."""
@@ -96,25 +115,10 @@ class OffsetCommitApi:
 
     def answer(self, request: OffsetCommitRequest, context: RequestContext) -> Answer:
         """Commit the offsets of partitions that exist."""
-        asked = _Asked(request.topics, self._cache.image.topics)
-        topics = tuple(
-            requests.CommitTopic(
-                found.name,
-                tuple(
-                    requests.CommitPartition(
-                        each.partition_index,
-                        each.committed_offset,
-                        getattr(each, "committed_leader_epoch", -1),
-                        each.committed_metadata,
-                    )
-                    for each in partitions
-                ),
-                found.topic_id,
-            )
-            for _, found, partitions in asked.there()
-        )
+        asked = AskedTopics(request.topics, self._cache.image.topics)
+        topics = asked.to_commit()
         if not topics:
-            return OffsetCommitResponse(topics=asked.results(_none))
+            return OffsetCommitResponse(topics=asked.results(no_error))
         retention = getattr(request, "retention_time", None)
         commit = requests.OffsetCommit(
             version=context.version,
@@ -127,14 +131,14 @@ class OffsetCommitApi:
         )
         return Later(
             self._groups.submit(request.group_id, commit),
-            lambda done: OffsetCommitResponse(topics=asked.results(_codes(done))),
+            lambda done: OffsetCommitResponse(topics=asked.results(codes_of(done))),
         )
 
     def failure(
         self, request: OffsetCommitRequest, context: RequestContext, error: KafkaError
     ) -> OffsetCommitResponse:
         """Return the error for every partition that exists; of the others it is known already."""
-        asked = _Asked(request.topics, self._cache.image.topics)
+        asked = AskedTopics(request.topics, self._cache.image.topics)
         return OffsetCommitResponse(topics=asked.results(lambda _topic, _index: error.code))
 
 
@@ -148,7 +152,7 @@ class OffsetDeleteApi(FailsBySchema):
     def answer(self, request: OffsetDeleteRequest, context: RequestContext) -> Later:
         """Delete the offsets of partitions that exist; the group is looked at in any case."""
         check_group_id(request.group_id)
-        asked = _Asked(request.topics, self._cache.image.topics)
+        asked = AskedTopics(request.topics, self._cache.image.topics)
         delete = requests.OffsetDelete(
             group_id=request.group_id,
             topics=tuple(
@@ -162,7 +166,7 @@ class OffsetDeleteApi(FailsBySchema):
         def finish(done: Any) -> OffsetDeleteResponse:
             if done.error_code is not ErrorCode.NONE:
                 return OffsetDeleteResponse(error_code=done.error_code)
-            return OffsetDeleteResponse(topics=asked.results(_codes(done)))
+            return OffsetDeleteResponse(topics=asked.results(codes_of(done)))
 
         return Later(self._groups.submit(request.group_id, delete), finish)
 
@@ -184,7 +188,8 @@ def _code(
     return codes(found.name, index)
 
 
-def _codes(done: Any) -> Callable[[str, int], ErrorCode]:
+def codes_of(done: Any) -> Callable[[str, int], ErrorCode]:
+    """Return what knows the codes of a response of the coordinator."""
     by_partition = {
         (topic.name, each.partition_index): each.error_code
         for topic in done.topics
@@ -193,7 +198,8 @@ def _codes(done: Any) -> Callable[[str, int], ErrorCode]:
     return lambda topic, index: by_partition[topic, index]
 
 
-def _none(_topic: str, _index: int) -> ErrorCode:
+def no_error(_topic: str, _index: int) -> ErrorCode:
+    """Return the code of partitions that are not asked about."""
     return ErrorCode.NONE
 
 

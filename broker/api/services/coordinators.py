@@ -1,4 +1,4 @@
-"""What the APIs of groups need: the coordinators of this broker, and checks that all make."""
+"""What the APIs of groups and transactions need of the coordinators of this broker."""
 
 from __future__ import annotations
 
@@ -8,33 +8,43 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from broker.groups.requests import Request
+from broker.groups import requests as groups
+from broker.replica.partition import Partition
+from broker.transactions import requests as transactions
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 G = TypeVar("G")
+R = TypeVar("R", contravariant=True)
 
 Each = list[tuple[tuple[str, ...], Any]]
-"""Groups, and the answer for them: what their shard said, or a `KafkaError`."""
+"""Keys, and the answer for them: what their shard said, or a `KafkaError`."""
 
 
-class GroupCoordinators(Protocol):
-    """The coordinators of groups on this broker."""
+class CoordinatorsOf(Protocol[R]):
+    """The coordinators of one kind on this broker; a key is the id of what they coordinate."""
 
-    def submit(self, group_id: str, request: Request) -> asyncio.Future[Any]:
-        """Ask the coordinator of a group; raises KafkaError, also in the future."""
+    def submit(self, key: str, request: R) -> asyncio.Future[Any]:
+        """Ask the coordinator of a key; raises KafkaError, also in the future."""
+
+    def replica_of(self, group_id: str) -> Partition:
+        """Return the replica that a group is kept in; raises KafkaError."""
 
     def submit_each(
-        self, group_ids: Iterable[str], request_for: Callable[[tuple[str, ...]], Request]
+        self, keys: Iterable[str], request_for: Callable[[tuple[str, ...]], R]
     ) -> asyncio.Future[Each]:
-        """Ask the coordinators of many groups, each for its own; errors stand in the result."""
+        """Ask the coordinators of many keys, each for its own; errors stand in the result."""
 
-    def submit_to_all(self, request: Request) -> asyncio.Future[list[Any]]:
+    def submit_to_all(self, request: R) -> asyncio.Future[list[Any]]:
         """Ask all coordinators; raises KafkaError while one of them is being loaded."""
 
     def is_offline(self, partition: int) -> bool:
         """Return whether a coordinator that the metadata has here cannot be."""
+
+
+GroupCoordinators = CoordinatorsOf[groups.Request]
+TransactionCoordinators = CoordinatorsOf[transactions.Request]
 
 
 def described(

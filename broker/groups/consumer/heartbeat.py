@@ -21,11 +21,12 @@ from broker.groups.consumer.group import (
     MemberState,
 )
 from broker.groups.consumer.reconcile import Goal, reconcile
-from broker.groups.consumer.regexes import check_regex, plan_resolution
+from broker.groups.consumer.regexes import plan_resolution
 from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
 from broker.groups.consumer.target import renew_target
 from broker.groups.consumer.topics import topic_ids
 from broker.groups.requests import ConsumerGroupHeartbeat
+from broker.regular_expressions import compiled
 from jbodlab.vocabulary.ids import TopicIdPartition
 
 Owned = frozenset[TopicIdPartition] | None
@@ -178,7 +179,7 @@ def _updated(draft: Draft, request: ConsumerGroupHeartbeat) -> Member:
     )
     regex, names = request.subscribed_topic_regex, request.subscribed_topic_names
     if regex is not None and regex != (member.subscribed_topic_regex or ""):
-        check_regex(regex)
+        compiled(regex)
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         member,

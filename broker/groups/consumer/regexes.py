@@ -1,6 +1,5 @@
-"""Subscriptions by regular expression: RE2 syntax, the whole name of a topic must match.
+"""Subscriptions by regular expression: the whole name of a topic must match.
 
-RE2 takes time that grows with the length of the name alone, so no expression can stop the broker.
 What an expression matches is a record: until the first one it matches nothing. It is looked for on
 a timer, a bounded number of names at a time.
 
@@ -9,49 +8,14 @@ Source: KIP-848, "Regular Expressions"; `GroupMetadataManager.refreshRegularExpr
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Protocol, cast
-
-import re2
-
 from broker.groups.consumer.draft import Draft, regex_timer
 from broker.groups.consumer.group import ConsumerGroup, Member, ResolvedRegex
 from broker.groups.topics import Topics
-from broker.limits import CHECKS_AT_ONCE, COMPILED_BYTES_MAX, COMPILED_MAX
-from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError
+from broker.limits import CHECKS_AT_ONCE
+from broker.regular_expressions import compiled
 
 RESOLUTION_INTERVAL_MS = 10_000
 """At least so long between two resolutions of one group."""
-
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = COMPILED_BYTES_MAX
-
-
-class _Pattern(Protocol):
-    def fullmatch(self, text: str) -> object | None: ...
-
-
-@lru_cache(maxsize=COMPILED_MAX)
-def _compiled(regex: str) -> _Pattern:
-    return cast("_Pattern", re2.compile(regex, _OPTIONS))
-
-
-def check_regex(regex: str) -> None:
-    """Check that an expression compiles.
-
-    Raises:
-        KafkaError: INVALID_REGULAR_EXPRESSION.
-    """
-    try:
-        _compiled(regex)
-    except re2.error as error:
-        reason = error.args[0] if error.args else "not valid RE2 syntax"
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"invalid regular expression {regex!r}: {text}"
-        ) from error
 
 
 def plan_resolution(draft: Draft, member: Member) -> None:
@@ -92,7 +56,7 @@ def resolve(draft: Draft) -> None:
     has_changed = False
     for regex in outdated[:at_once]:
         before = draft.group.regexes.get(regex)
-        pattern = _compiled(regex)
+        pattern = compiled(regex)
         found = tuple(name for name in names if pattern.fullmatch(name))
         draft.write_regex(
             regex, ResolvedRegex(topics=found, version=topics.version, timestamp=context.now_ms)

@@ -14,8 +14,10 @@ METADATA_VERSION_MINIMUM = 7
 
 GROUP_VERSION = "group.version"
 """Its level 1 is the protocol of KIP-848."""
+TRANSACTION_VERSION = "transaction.version"
+"""Its level 1 has flexible records of transactions, its level 2 is the protocol of KIP-890."""
 
-_DEFAULT_FROM: Mapping[str, int] = {GROUP_VERSION: 22}
+_DEFAULT_FROM: Mapping[str, int] = {GROUP_VERSION: 22, TRANSACTION_VERSION: 24}
 """Level of metadata.version from which a new cluster has the highest level of a feature."""
 
 
@@ -34,7 +36,7 @@ NOTHING = LevelRange(0, 0)
 
 LEVEL_MAX: Mapping[str, int] = {
     "kraft.version": 1,
-    "transaction.version": 2,
+    TRANSACTION_VERSION: 2,
     GROUP_VERSION: 1,
     "eligible.leader.replicas.version": 1,
     "share.version": 1,
@@ -43,7 +45,6 @@ LEVEL_MAX: Mapping[str, int] = {
 """Highest levels that Kafka knows, in the order in which its tools print them."""
 
 NOT_BUILT: Mapping[str, str] = {
-    "transaction.version": "transactions are",
     "eligible.leader.replicas.version": "eligible leader replicas are",
     "share.version": "share groups are",
     "streams.version": "streams groups are",

@@ -120,10 +120,13 @@ class LogState:
         return self.disk.recovery_point
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return below which offset every transaction is decided, and known to be replicated."""
+        """Return below which offset every transaction is decided, and known to be replicated.
+
+        It is not below the log start, which retention may raise above an open transaction.
+        """
         bound = self.undecided.bound(high_watermark)
         first_open = self.producers.first_open_offset
-        return bound if first_open is None else min(bound, first_open)
+        return max(bound if first_open is None else min(bound, first_open), self.start_offset)
 
     # Changes at the end
 

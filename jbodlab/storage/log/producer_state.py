@@ -134,33 +134,99 @@ class ProducerState:
         """Return the state of a producer."""
         return self._entries.get(producer_id)
 
-    def check(self, header: BatchHeader) -> Duplicate | None:
+    def check(self, header: BatchHeader, *, begins_at_zero: bool = False) -> Duplicate | None:
         """Check a client's batch before it is appended; the state stays unchanged.
+
+        Args:
+            header: Header of the batch.
+            begins_at_zero: Whether the first batch of a producer must have sequence 0, as each of
+                its epochs begins with that (transaction version 2).
 
         Returns:
             Where the batch already is, if it is a repeated one; None if it may be appended.
 
         Raises:
-            KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_PRODUCER_EPOCH.
+            KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE
+                for a batch that belongs to no transaction while one of the producer is open.
         """
         if header.producer_id < 0:
             return None
         entry = self._entries.get(header.producer_id)
         if entry is None:
             # The producer is new or expired, or its data was deleted: any sequence may follow.
+            if begins_at_zero and header.base_sequence:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"expected sequence 0 in the first batch of producer {header.producer_id}, "
+                    f"got {header.base_sequence}",
+                )
             return None
-        first, last = header.base_sequence, header.last_sequence
-        if entry.epoch == header.producer_epoch:
-            for batch in entry.batches:
-                if batch.last_sequence == last and batch.first_sequence == first:
-                    return Duplicate(
-                        base_offset=batch.base_offset,
-                        last_offset=batch.last_offset,
-                        timestamp=batch.timestamp,
-                    )
-        _check_epoch(header, entry)
+        duplicate = _duplicate(header, entry)
+        if duplicate is not None:
+            return duplicate
+        _check_epoch(header.producer_id, header.producer_epoch, entry)
         _check_sequence(header, entry)
+        if entry.transaction_start != NO_OFFSET and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has a transaction open since offset "
+                f"{entry.transaction_start}, but sent a batch that belongs to none",
+            )
         return None
+
+    def duplicate(self, header: BatchHeader) -> Duplicate | None:
+        """Return where a batch already is, if it is one of the remembered ones."""
+        entry = self._entries.get(header.producer_id)
+        return None if entry is None else _duplicate(header, entry)
+
+    def open_since(self, producer_id: int, producer_epoch: int) -> int:
+        """Return where the open transaction of a producer in an epoch begins; -1 without one.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH, the producer has a newer epoch.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return NO_OFFSET
+        _check_epoch(producer_id, producer_epoch, entry)
+        return entry.transaction_start if entry.epoch == producer_epoch else NO_OFFSET
+
+    def needs_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, bumps_epoch: bool
+    ) -> bool:
+        """Check a marker of a coordinator before it is appended; the state stays unchanged.
+
+        Args:
+            producer_id: Whose transaction ends.
+            producer_epoch: Epoch of the producer from the marker on.
+            coordinator_epoch: Leader epoch of the coordinator's partition.
+            bumps_epoch: Whether each end of a transaction bumps the epoch (transaction version 2).
+
+        Returns:
+            Whether it is to be appended. A marker that bumps the epoch and comes again is not, as
+            the producer may have begun its next transaction in that epoch (KAFKA-19999).
+
+        Raises:
+            KafkaError: TRANSACTION_COORDINATOR_FENCED or INVALID_PRODUCER_EPOCH.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return True
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"epoch of the coordinator of producer {producer_id} is {coordinator_epoch}, which "
+                f"is smaller than the last seen epoch {entry.coordinator_epoch}",
+            )
+        _check_epoch(producer_id, producer_epoch, entry)
+        if not bumps_epoch or producer_epoch > entry.epoch:
+            return True
+        if entry.transaction_start == NO_OFFSET:
+            return False
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {producer_id} has begun another transaction in epoch {producer_epoch}",
+        )
 
     def update(
         self, header: BatchHeader, marker: Marker | None = None
@@ -387,12 +453,25 @@ class ProducerState:
         return state
 
 
-def _check_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
-    if header.producer_epoch < entry.epoch:
+def _duplicate(header: BatchHeader, entry: ProducerEntry) -> Duplicate | None:
+    if entry.epoch == header.producer_epoch:
+        first, last = header.base_sequence, header.last_sequence
+        for batch in entry.batches:
+            if batch.last_sequence == last and batch.first_sequence == first:
+                return Duplicate(
+                    base_offset=batch.base_offset,
+                    last_offset=batch.last_offset,
+                    timestamp=batch.timestamp,
+                )
+    return None
+
+
+def _check_epoch(producer_id: int, producer_epoch: int, entry: ProducerEntry) -> None:
+    if producer_epoch < entry.epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller "
-            f"than the last seen epoch {entry.epoch}",
+            f"epoch of producer {producer_id} is {producer_epoch}, which is smaller than the last "
+            f"seen epoch {entry.epoch}",
         )
 
 

@@ -12,9 +12,9 @@ from admin_tool.log_dir_actions.table import (
     as_value,
     progress,
     render,
-    size_text,
     state_of,
 )
+from jbodlab.vocabulary.sizes import size_text
 
 GIB = 1 << 30
 

@@ -19,7 +19,9 @@ from broker.api.parts import BrokerParts
 from broker.disk.life.revival import Revived
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
+from broker.produce.marker_appends import TransactionMarker
 from broker.produce.produce_forwarder import ProduceForwarder
+from broker.produce.transaction_admission import Part
 from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,
@@ -33,6 +35,7 @@ from broker.replica.client_requests import (
     OffsetAnswer,
     OffsetQuery,
     RecordDeletion,
+    Transaction,
 )
 from broker.telemetry.clients import TelemetryClients
 from broker.traffic import Traffic
@@ -85,9 +88,26 @@ class RecordingReplicas:
         self.results: dict[str, Any] = {}
 
     def append(
-        self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+        self,
+        entries: Sequence[AppendEntry],
+        acks: int,
+        timeout_ms: int,
+        transaction: Transaction | None = None,
     ) -> asyncio.Future[list[AppendResult]]:
-        return self._answer("append", entries, acks, timeout_ms)
+        named = () if transaction is None else (transaction,)
+        return self._answer("append", entries, acks, timeout_ms, *named)
+
+    def write_markers(
+        self, markers: Sequence[TransactionMarker]
+    ) -> asyncio.Future[list[AppendResult]]:
+        return self._answer("write_markers", markers)
+
+    def admitted(self, partition: Any, part: Part) -> asyncio.Future[None]:
+        return self._answer("admitted", part)
+
+    @property
+    def admission(self) -> RecordingReplicas:
+        return self
 
     def fetch(
         self, params: FetchParams, entries: Sequence[FetchEntry]
@@ -154,7 +174,7 @@ class RecordingController:
         return self.results[request.method()]
 
 
-class RecordingGroups:
+class RecordingCoordinators:
     """Answers by the kind of the request what the test put into `results`; remembers the calls.
 
     A `KafkaError` there is raised at once, one in `later` comes with the future. Of many groups
@@ -180,6 +200,11 @@ class RecordingGroups:
         if isinstance(result, KafkaError):
             raise result
         return done(result(request) if callable(result) else result)
+
+    def replica_of(self, group_id: str) -> Any:
+        if group_id in self.elsewhere:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return SimpleNamespace(topic_partition=TopicPartition("__consumer_offsets", 0))
 
     def submit_each(
         self, group_ids: Iterable[str], request_for: Callable[[tuple[str, ...]], Any]
@@ -227,7 +252,8 @@ class Cluster:
     cache: MetadataCache = field(default_factory=lambda: MetadataCache(US, LISTENER))
     replicas: RecordingReplicas = field(default_factory=RecordingReplicas)
     controller: RecordingController = field(default_factory=RecordingController)
-    groups: RecordingGroups = field(default_factory=RecordingGroups)
+    groups: RecordingCoordinators = field(default_factory=RecordingCoordinators)
+    transactions: RecordingCoordinators = field(default_factory=RecordingCoordinators)
     revival: RecordingRevival = field(default_factory=RecordingRevival)
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
@@ -355,6 +381,8 @@ def client_apis(cluster: Cluster, *, auto_create_topics: bool) -> ClientApis:
             delete_records=replicas.delete_records,
             describe_log_dirs=replicas.describe_log_dirs,
             groups=cluster.groups,
+            transactions=cluster.transactions,
+            markers=replicas,
             internal_topic=lambda name: NewTopic(name=name, num_partitions=50),
             controller=cluster.controller,
             revival=cluster.revival,

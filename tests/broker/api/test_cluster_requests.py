@@ -22,7 +22,7 @@ API_VERSIONS, DESCRIBE_QUORUM, UPDATE_FEATURES, UNREGISTER_BROKER = 18, 55, 57, 
 ALL = {
     "metadata.version": (7, 30),
     "kraft.version": (0, 1),
-    "transaction.version": (0, 0),
+    "transaction.version": (0, 2),
     "group.version": (0, 1),
     "eligible.leader.replicas.version": (0, 0),
     "share.version": (0, 1),

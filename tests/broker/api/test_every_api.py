@@ -11,6 +11,7 @@ import pytest
 
 from broker.api.handlers import ClientApis
 from broker.api.table import APIS
+from broker.api.transactions.add_partitions import BATCHED_FROM
 from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
@@ -62,8 +63,10 @@ def request_of_ones(entity_class: Any) -> Any:
             )
         elif is_struct(annotation):
             values[field.name] = None if optional else request_of_ones(annotation)
-        elif field.name in ("transactional_id", "session_id"):
-            values[field.name] = None if optional else 0
+        elif field.name == "transactional_id":
+            values[field.name] = None if optional else "name"
+        elif field.name == "session_id":
+            values[field.name] = 0
         else:
             values[field.name] = VALUES.get(kind or "", 1)
     return entity_class(**values)
@@ -95,14 +98,9 @@ OF_PARTITIONS = (
     ApiKey.DELETE_RECORDS,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
 )
 """Many clients raise what they do not try again, such as an error of a disk."""
-
-
-OF_TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
-"""For which a client needs no rights."""
-OF_A_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-"""Everybody may send them: they come before anybody is known."""
 
 
 def _told(key: ApiKey, version: int) -> set[int]:
@@ -116,6 +114,10 @@ def _told(key: ApiKey, version: int) -> set[int]:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
         )
         return {unknown}
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN and version >= BATCHED_FROM:
+        return {ErrorCode.KAFKA_STORAGE_ERROR}
+    if key == ApiKey.TXN_OFFSET_COMMIT:
+        return {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     if key in OF_PARTITIONS:
         return {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     return {ErrorCode.KAFKA_STORAGE_ERROR}
@@ -139,6 +141,16 @@ def test_failure_of_a_request_is_told_in_every_version(key: ApiKey, version: int
     assert error_codes(response) == _told(key, version)
 
 
+OF_EVERY_CLIENT = {
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+}
+"""For which a client needs no rights."""
+
+
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_every_api_names_what_a_request_touches(
     key: ApiKey, version: int, monkeypatch: pytest.MonkeyPatch
@@ -148,7 +160,7 @@ def test_every_api_names_what_a_request_touches(
 
     touched = list(APIS[key].resources(request))
 
-    assert bool(touched) == (key not in (*OF_A_LOGIN, *OF_TELEMETRY))
+    assert bool(touched) == (key not in OF_EVERY_CLIENT)
     for resource in touched:
         is_cluster = resource.kind is ResourceType.CLUSTER
         assert resource.name in ((CLUSTER_NAME,) if is_cluster else ("name", TOPIC_ID))

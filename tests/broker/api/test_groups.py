@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import Callable
 from importlib import import_module
@@ -11,10 +12,12 @@ from uuid import UUID
 import pytest
 
 from broker.groups import requests, responses
+from broker.produce.transaction_admission import Part
+from broker.replica.client_requests import Transaction
 from jbodlab.controller_api.requests import CreatedTopic, CreateTopicsResponse
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import TopicId
+from jbodlab.vocabulary.ids import TopicId, TopicPartition
 
 LOADING = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 NOT_AVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -106,7 +109,6 @@ async def test_first_question_after_a_coordinator_creates_the_topic(
 @pytest.mark.parametrize(
     ("version", "key_type", "code", "words"),
     [
-        (4, 1, 35, "does not support transactions"),
         (6, 2, 35, "does not support share groups"),
         (5, 2, 42, "unknown key type 2"),
         (6, 9, 42, "unknown key type 9"),
@@ -333,6 +335,114 @@ async def test_commit_that_the_coordinator_refuses_fails_for_every_partition_tha
     assert codes == [[22, 3], [3]]
     answer = await client.call(8, 8, commit(8, ("gone", (0,))))
     assert [int(p.error_code) for p in answer.topics[0].partitions] == [3]
+
+
+# Offsets in transactions
+
+
+def txn_commit(version: int, *topics: tuple[str, tuple[int, ...]], group_id: str = "g") -> Any:
+    kio = kio_request("txn_offset_commit", version)
+    member = {"generation_id": 4, "member_id": "m", "group_instance_id": "i"}
+    return kio.TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id=group_id,
+        producer_id=7,
+        producer_epoch=2,
+        **(member if version >= 3 else {}),
+        topics=tuple(
+            kio.TxnOffsetCommitRequestTopic(
+                name=name,
+                partitions=tuple(
+                    kio.TxnOffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=100 + index, committed_metadata="x"
+                    )
+                    for index in indexes
+                ),
+            )
+            for name, indexes in topics
+        ),
+    )
+
+
+def error_codes(answer: Any) -> list[list[int]]:
+    return [[int(p.error_code) for p in topic.partitions] for topic in answer.topics]
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_offsets_in_a_transaction_are_committed_when_its_coordinator_agrees(
+    cluster: Any, client: Any, version: int
+) -> None:
+    topic_id = cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
+    cluster.replicas.results["admitted"] = None
+    cluster.groups.results[requests.TxnOffsetCommit] = lambda asked: all_committed(asked.commit)
+
+    answer = await client.call(28, version, txn_commit(version, ("t", (1, 7)), ("gone", (0,))))
+
+    assert error_codes(answer) == [[0, 3], [3]]
+    ((_, part),) = cluster.replicas.calls
+    assert part == Part(
+        TopicPartition("__consumer_offsets", 0),
+        7,
+        2,
+        Transaction(
+            transactional_id="x", adds_partitions=version >= 5, knows_abortable=version >= 4
+        ),
+    )
+    (asked,) = cluster.groups.calls
+    assert asked.producer == (7, 2)
+    member = (4, "m", "i") if version >= 3 else (-1, "", None)
+    assert member == (
+        asked.commit.generation_id_or_member_epoch,
+        asked.commit.member_id,
+        asked.commit.group_instance_id,
+    )
+    assert asked.commit.topics == (
+        requests.CommitTopic("t", (requests.CommitPartition(1, 101, -1, "x"),), TopicId(topic_id)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "error", "told"),
+    [
+        (1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 15),
+        (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 14),
+        (5, ErrorCode.NOT_ENOUGH_REPLICAS, 15),
+        (5, ErrorCode.NOT_LEADER_OR_FOLLOWER, 16),
+        (3, ErrorCode.TRANSACTION_ABORTABLE, 48),
+        (4, ErrorCode.TRANSACTION_ABORTABLE, 120),
+        (4, ErrorCode.CONCURRENT_TRANSACTIONS, 15),
+        (5, ErrorCode.CONCURRENT_TRANSACTIONS, 51),
+        (5, ErrorCode.INVALID_PRODUCER_EPOCH, 47),
+        (5, ErrorCode.ILLEGAL_GENERATION, 22),
+    ],
+)
+async def test_what_the_client_is_told_of_a_refused_commit_in_a_transaction(
+    cluster: Any, client: Any, version: int, error: ErrorCode, told: int
+) -> None:
+    cluster.publish_topic("t")
+    failed = asyncio.get_running_loop().create_future()
+    failed.set_exception(KafkaError(error))
+    cluster.replicas.results["admitted"] = failed
+
+    answer = await client.call(28, version, txn_commit(version, ("t", (0, 9))))
+
+    assert error_codes(answer) == [[told, 3]]
+    assert not cluster.groups.calls
+    cluster.replicas.results["admitted"] = None
+    cluster.groups.later[requests.TxnOffsetCommit] = KafkaError(error)
+    answer = await client.call(28, version, txn_commit(version, ("t", (0, 9))))
+    assert error_codes(answer) == [[told, 3]]
+
+
+async def test_a_commit_in_a_transaction_is_sent_to_its_coordinator(
+    cluster: Any, client: Any
+) -> None:
+    cluster.publish_topic("t")
+    cluster.groups.elsewhere.add("g")
+    assert error_codes(await client.call(28, 5, txn_commit(5, ("t", (0,))))) == [[16]]
+    assert error_codes(await client.call(28, 5, txn_commit(5, ("t", (0,)), group_id=""))) == [[24]]
+    assert error_codes(await client.call(28, 5, txn_commit(5, ("gone", (0,))))) == [[3]]
+    assert not cluster.replicas.calls
 
 
 def fetch(version: int, **groups: dict[Any, tuple[int, ...]] | None) -> Any:

@@ -247,45 +247,6 @@ async def test_producer_id_without_a_controller_is_an_error_that_clients_retry(
     assert int(response.error_code) == 0
 
 
-async def test_transactional_producers_are_refused(client: Any) -> None:
-    response = await client.call(22, 4, init_producer_id("tx"))
-    assert int(response.error_code) == 35
-    kio = kio_request("find_coordinator", 4)
-    found = await client.call(
-        10, 4, kio.FindCoordinatorRequest(key_type=1, coordinator_keys=("tx",))
-    )
-    assert [int(c.error_code) for c in found.coordinators] == [35]
-    assert "does not support transactions" in found.coordinators[0].error_message
-
-
-async def test_transactional_producers_of_librdkafka_are_refused_so_that_they_end(
-    client: Any,
-) -> None:
-    said = kio_request("api_versions", 3).ApiVersionsRequest(
-        client_software_name="librdkafka", client_software_version="2.16.1"
-    )
-    await client.call(18, 3, said)
-    one = kio_request("find_coordinator", 2).FindCoordinatorRequest(key="tx", key_type=1)
-    found = await client.call(10, 2, one)
-    # After any other code it would ask again, for ever.
-    assert int(found.error_code) == 53
-    assert "does not support transactions" in found.error_message
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_transactional_producers_of_kafkajs_hear_the_code_from_the_coordinator_they_are_told(
-    client: Any, version: int
-) -> None:
-    one = kio_request("find_coordinator", version).FindCoordinatorRequest(key="tx", key_type=1)
-    found = await client.call(10, version, one)
-    # It takes any error for a coordinator that cannot be found.
-    assert (int(found.error_code), found.node_id) == (0, 1)
-    asked = kio_request("init_producer_id", 1).InitProducerIdRequest(
-        transactional_id="tx", transaction_timeout=datetime.timedelta(seconds=1)
-    )
-    assert int((await client.call(22, 1, asked)).error_code) == 35
-
-
 async def test_members_of_share_groups_are_refused_in_words(client: Any) -> None:
     kio = kio_request("share_group_heartbeat", 1)
     asked = kio.ShareGroupHeartbeatRequest(

@@ -17,11 +17,11 @@ from broker.metadata_cache import MetadataCache
 from broker.produce import forwarded_appends
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
 from broker.traffic import TopicCount
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
-from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.broker.api.cluster.test_metadata import metadata
@@ -32,11 +32,11 @@ OK, TIMED_OUT, NOT_LEADER = 0, 7, 6
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 OTHER, THIRD = BrokerId(2), BrokerId(3)
 INTERNAL = "__consumer_offsets"
-TRANSACTIONAL = {"transactional_id": "x"}
+NAMED = {"transactional_id": "t"}
 
 
-def batch(value: bytes = b"v") -> bytes:
-    return build_batch([(None, value)], timestamp_ms=0)
+def batch(value: bytes = b"v", attributes: int = 0) -> bytes:
+    return build_batch([(None, value)], timestamp_ms=0, attributes=attributes)
 
 
 def produce(
@@ -507,14 +507,24 @@ async def test_without_a_leader_that_lives_nothing_is_forwarded(
         assert await codes(client, (T0, batch())) == [NOT_LEADER]
 
 
-async def test_transactions_stay_refused_in_words(
-    us: Cluster, client: KafkaConnection, leader: Cluster
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (12, {"adds_partitions": True, "knows_abortable": True}),
+        (11, {"adds_partitions": False, "knows_abortable": True}),
+        (10, {"adds_partitions": False, "knows_abortable": False}),
+    ],
+)
+async def test_batches_of_transactions_mean_at_the_leader_what_they_meant_here(
+    us: Cluster, client: KafkaConnection, leader: Cluster, version: int, expected: dict[str, bool]
 ) -> None:
-    await ask(client, (T0, batch()))
+    of_transaction = batch(attributes=TRANSACTIONAL)
+    await ask(client, (T0, of_transaction), version=version, **NAMED)
 
-    assert await codes(client, (T0, batch()), **TRANSACTIONAL) == [35]
+    assert await codes(client, (T0, of_transaction), version=version, **NAMED) == [0]
 
-    assert not leader.replicas.calls
+    (call,) = leader.replicas.calls
+    assert call[-1] == Transaction(transactional_id="t", **expected)
 
 
 async def test_the_brokers_own_topics_are_not_passed_on(

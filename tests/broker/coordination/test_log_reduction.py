@@ -134,6 +134,18 @@ def test_record_of_a_transaction_replaces_none_that_is_newer(log: Log, high_wate
     assert {b"a": b"newer", b"b": None, **found} == {b"a": b"newer", b"b": None}
 
 
+def test_a_tombstone_takes_the_records_of_open_transactions_away_as_well(log: Log) -> None:
+    log.add(("a", "open"), ("b", "open"), producer=1)
+    log.add(("a", None))
+    log.add(("a", "later"), producer=2)
+    log.add(("b", "plain"))
+
+    reduction = reduced(log)
+
+    found = [(producer, r.key, r.value) for producer, r in reduction.open_records()]
+    assert found == [(1, b"b", b"open"), (2, b"a", b"later")]
+
+
 @pytest.mark.parametrize("at", [17, 70])
 def test_damaged_batch_is_never_taken_for_a_short_log(log: Log, at: int) -> None:
     log.add(("a", "1"), ("b", "1"))

@@ -20,7 +20,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.coordination import led_topic
 from tests.broker.coordination.led_topic import LedTopic, code
-from tests.broker.replicas import Host, change
+from tests.broker.replicas import Host, change, has_partition
 from tests.waiting import set_forward, turns
 
 TOPIC = "__counters"
@@ -257,6 +257,8 @@ async def test_records_of_a_transaction_count_from_its_marker_on(
     led: Led, kind: int, expected: int, is_loaded_between: bool
 ) -> None:
     led.submit("a", Add())
+    has_partition(led.partition, P)
+    has_partition(led.partition, Producer(8, 0))
     led.submit("a", Add(amount=4, producer=P))
     other = led.submit("b", Add(name="b", amount=9, producer=Producer(8, 0)))
     await led.replicate()

@@ -88,7 +88,9 @@ class Node:
                 move_requests=manager.move_requests,
                 delete_records=manager.delete_records,
                 describe_log_dirs=manager.describe_log_dirs,
+                markers=None,  # type: ignore[arg-type]
                 groups=None,  # type: ignore[arg-type]  # no request here needs one
+                transactions=None,  # type: ignore[arg-type]
                 controller=None,  # type: ignore[arg-type]
                 revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.coordination.core import Producer, Ticket
+from broker.groups.decision import Decision
 from broker.groups.group_core import GroupCore
 from broker.groups.requests import (
     DeleteGroups,
@@ -14,6 +15,7 @@ from broker.groups.requests import (
     NamedPartitions,
     OffsetDelete,
     OffsetFetch,
+    TxnOffsetCommit,
 )
 from broker.groups.responses import DeleteGroupsResponse, FetchedOffset, PartitionResponse
 from broker.groups.tables import Row
@@ -249,6 +251,107 @@ def test_end_of_a_transaction_commits_or_drops_its_offsets_unless_a_later_one_co
     assert fetch_now(shard).committed_offset == expected
     assert shard.tables.written == shard.tables.committed
     assert [*shard.tables.written.rows(Row.PENDING, "g")] == [("t", 1, 8)]
+
+
+P = Producer(7, 2)
+
+
+def in_transaction(
+    shard: GroupCore, *, member: str = "", generation: int = -1, **fields: Any
+) -> Decision:
+    request = commit(1, member_id=member, generation_id_or_member_epoch=generation, **fields)
+    return shard.decide(TxnOffsetCommit(producer=P, commit=request), Ticket(1), START_MS)
+
+
+def told(decision: Decision) -> ErrorCode:
+    return error_of(decision.answers[0].response)
+
+
+def test_a_commit_in_a_transaction_is_a_batch_of_its_producer(bench: Bench) -> None:
+    decision = in_transaction(bench.shard)
+
+    assert told(decision) is ErrorCode.NONE
+    assert decision.producer == P
+    (record,) = decision.records
+    assert record.key == OffsetCommitKey(group="g", topic="t", partition=0)
+    bench.shard.apply(decision, 0)
+    bench.shard.committed_up_to(1)
+    assert fetch_now(bench.shard, require_stable=False).committed_offset == -1
+    assert fetch_now(bench.shard).error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    bench.shard.end_transaction(P, True, 2)
+    bench.shard.committed_up_to(2)
+    assert fetch_now(bench.shard).committed_offset == 1
+
+
+def test_metadata_of_a_commit_in_a_transaction_may_be_too_large(bench: Bench) -> None:
+    decision = in_transaction(bench.shard, metadata="m" * 5000)
+
+    assert told(decision) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert not decision.records
+
+
+@pytest.mark.parametrize(
+    ("member", "generation", "expected"),
+    [
+        ("a", 1, ErrorCode.NONE),
+        ("a", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("a", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("a", -1, ErrorCode.ILLEGAL_GENERATION),
+        ("nobody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        # Clients before KIP-447 do not say who they are.
+        ("", -1, ErrorCode.NONE),
+    ],
+)
+def test_members_are_checked_in_a_transaction(
+    bench: Bench, member: str, generation: int, expected: ErrorCode
+) -> None:
+    (id_of_a,) = stable(bench, "a")
+    member = id_of_a if member == "a" else member
+
+    decision = in_transaction(bench.shard, member=member, generation=generation)
+
+    assert told(decision) is expected
+    assert bool(decision.records) == (expected is ErrorCode.NONE)
+
+
+def test_a_static_member_that_was_replaced_is_fenced_in_a_transaction(bench: Bench) -> None:
+    stable(bench, "a", group_instance_id="i")
+
+    decision = in_transaction(bench.shard, member="other", generation=1, group_instance_id="i")
+
+    assert told(decision) is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_rebalance_does_not_stop_a_commit_in_a_transaction(bench: Bench) -> None:
+    (member,) = joined(bench, "a")
+
+    assert error_of(bench.answer(commit(1, member_id=member, generation_id_or_member_epoch=1))) is (
+        ErrorCode.REBALANCE_IN_PROGRESS
+    )
+    assert told(in_transaction(bench.shard, member=member, generation=1)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("generation", "expected"), [(-1, ErrorCode.NONE), (0, ErrorCode.ILLEGAL_GENERATION)]
+)
+def test_a_group_that_is_unknown_gets_offsets_in_a_transaction(
+    bench: Bench, generation: int, expected: ErrorCode
+) -> None:
+    assert told(in_transaction(bench.shard, member="m", generation=generation)) is expected
+
+
+def test_a_deleted_group_has_no_pending_offsets(bench: Bench) -> None:
+    bench.shard.apply(in_transaction(bench.shard), 0)
+    bench.shard.committed_up_to(1)
+
+    deletion = bench.shard.decide(DeleteGroups(groups_names=("g",)), Ticket(2), START_MS)
+    assert told(deletion) is ErrorCode.NONE
+    bench.shard.apply(deletion, 1)
+    bench.shard.end_transaction(P, True, 3)
+    bench.shard.committed_up_to(3)
+
+    assert fetch_now(bench.shard).committed_offset == -1
 
 
 def test_topic_created_anew_has_no_offset_of_the_old_one(bench: Bench) -> None:

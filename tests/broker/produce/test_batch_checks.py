@@ -68,7 +68,7 @@ def test_good_batch_is_kept_as_it_came() -> None:
         (with_field(batch(), 57, ">i", 0), ErrorCode.INVALID_RECORD),
         (with_field(batch(), 23, ">i", -1), ErrorCode.INVALID_RECORD),
         (batch(attributes=record_batch.CONTROL), ErrorCode.INVALID_RECORD),
-        (batch(attributes=record_batch.TRANSACTIONAL), ErrorCode.INVALID_TXN_STATE),
+        (batch(attributes=record_batch.TRANSACTIONAL), ErrorCode.INVALID_RECORD),
         (with_field(batch(), 21, ">h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (with_field(batch(), 21, ">h", 8), ErrorCode.INVALID_TIMESTAMP),
         (batch(producer_id=5, producer_epoch=0), ErrorCode.INVALID_RECORD),

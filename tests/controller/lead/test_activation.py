@@ -46,7 +46,13 @@ def test_an_empty_log_begins_with_the_bootstrap_records_in_a_transaction() -> No
 
 
 def test_without_bootstrap_records_a_cluster_begins_as_a_new_one() -> None:
-    assert active() == [BEGIN, level(30), level(1, "group.version"), END]
+    assert active() == [
+        BEGIN,
+        level(30),
+        level(1, "group.version"),
+        level(2, "transaction.version"),
+        END,
+    ]
 
 
 def test_below_transactions_the_bootstrap_records_stand_alone() -> None:
@@ -81,7 +87,6 @@ def test_bootstrap_records_with_unsupported_levels_are_refused(
 
 KAFKAS_DEFAULT = {
     "eligible.leader.replicas.version": 1,
-    "transaction.version": 2,
 }
 KEPT = {"share.version": 1, "streams.version": 1}
 
@@ -105,16 +110,14 @@ def test_what_kafka_has_finalized_and_is_not_built_is_lowered() -> None:
 
     assert active(finalized=at_30) == [*lowered, ClearElrRecord(topic_name="")]
     assert active(finalized=at_30, is_open=True)[0] == ABORT
-    assert active(finalized={"metadata.version": 22, "transaction.version": 1}) == [
-        level(0, "transaction.version")
-    ]
 
 
-def test_groups_of_the_new_protocol_stay_as_they_are_finalized() -> None:
-    groups = level(1, "group.version")
+@pytest.mark.parametrize(("name", "number"), [("group.version", 1), ("transaction.version", 2)])
+def test_groups_and_transactions_stay_as_they_are_finalized(name: str, number: int) -> None:
+    finalized = level(number, name)
 
-    assert active(level(30), groups) == [BEGIN, level(30), groups, END]
-    assert active(finalized={"metadata.version": 22, "group.version": 1}) == []
+    assert active(level(30), finalized) == [BEGIN, level(30), finalized, END]
+    assert active(finalized={"metadata.version": 24, name: number}) == []
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
 from jbodlab.peers.client import KafkaConnection
-from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
+from jbodlab.record_batch.record_batch import HEADER_SIZE, TRANSACTIONAL, build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -123,7 +123,7 @@ async def test_hint_of_the_replicas_wins_over_the_cache_and_a_fenced_leader_is_n
 
 @pytest.mark.parametrize(
     ("request_entity", "code"),
-    [(produce(acks=2), 21), (produce(acks=-2), 21), (produce(transactional_id="x"), 35)],
+    [(produce(acks=2), 21), (produce(acks=-2), 21)],
 )
 async def test_request_that_cannot_be_served_is_refused_before_the_replicas_see_it(
     cluster: Any, client: Any, request_entity: Any, code: int
@@ -236,3 +236,78 @@ async def test_append_that_waits_is_given_up_when_the_client_goes_away(
         while not waiting.done():  # noqa: ASYNC110 - nothing to wait on
             await asyncio.sleep(0.001)
     assert waiting.cancelled()
+
+
+def of_transaction(producer_id: int = 7, epoch: int = 2, attributes: int = TRANSACTIONAL) -> bytes:
+    return build_batch(
+        [(None, b"v")],
+        timestamp_ms=0,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+    )
+
+
+def two(first: bytes, second: bytes, transactional_id: str | None, version: int = 12) -> Any:
+    kio = import_module(f"kio.schema.produce.v{version}.request")
+    return kio.ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout=datetime.timedelta(milliseconds=1500),
+        topic_data=(
+            kio.TopicProduceData(
+                name="t",
+                partition_data=tuple(
+                    kio.PartitionProduceData(index=index, records=records)
+                    for index, records in enumerate((first, second))
+                ),
+            ),
+        ),
+    )
+
+
+APPENDED = [AppendResult(topic_partition=each, base_offset=1) for each in (T0, T1)]
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+async def test_batches_of_transactions_come_with_what_their_version_means(
+    cluster: Any, client: Any, version: int
+) -> None:
+    cluster.replicas.results["append"] = APPENDED
+    batch = of_transaction()
+
+    answer = await client.call(PRODUCE, version, two(batch, batch, "x", version))
+
+    assert [int(each.error_code) for each in partitions(answer)] == [0, 0]
+    ((_, entries, acks, timeout_ms, transaction),) = cluster.replicas.calls
+    assert (len(entries), acks, timeout_ms) == (2, -1, 1500)
+    assert transaction == Transaction(
+        transactional_id="x", adds_partitions=version >= 12, knows_abortable=version >= 11
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "transactional_id", "code"),
+    [
+        (of_transaction(), of_transaction(attributes=0), None, 53),
+        (of_transaction(), of_transaction(producer_id=8), "x", 49),
+        (of_transaction(), of_transaction(epoch=3), "x", 49),
+    ],
+)
+async def test_a_request_that_mixes_transactions_is_refused_as_a_whole(
+    cluster: Any, client: Any, first: bytes, second: bytes, transactional_id: str, code: int
+) -> None:
+    answer = await client.call(PRODUCE, 12, two(first, second, transactional_id))
+
+    assert [int(each.error_code) for each in partitions(answer)] == [code, code]
+    assert not cluster.replicas.calls
+
+
+async def test_batches_of_no_transaction_may_come_with_a_transactional_id(
+    cluster: Any, client: Any
+) -> None:
+    cluster.replicas.results["append"] = APPENDED
+    plain = of_transaction(attributes=0)
+    answer = await client.call(PRODUCE, 12, two(plain, plain, "x"))
+    assert [int(each.error_code) for each in partitions(answer)] == [0, 0]

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from broker.coordination.core import Producer, Ticket
 from broker.groups.requests import (
     CommitPartition,
     CommitTopic,
     NamedPartitions,
     OffsetCommit,
     OffsetFetch,
+    TxnOffsetCommit,
 )
 from broker.groups.responses import OffsetCommitResponse
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -73,6 +75,53 @@ def test_commit_is_checked(
     own = min(rig.current("a").assigned).partition
 
     assert commit(rig, member, epoch, own, version=version) == error
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "expected"),
+    [
+        ("a", 2, ErrorCode.NONE),
+        ("a", 3, ErrorCode.ILLEGAL_GENERATION),
+        ("n", 2, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        # Clients before KIP-447 do not say who they are.
+        ("", -1, ErrorCode.NONE),
+    ],
+)
+def test_commit_in_a_transaction_is_checked(
+    rig: Rig, member: str, epoch: int, expected: ErrorCode
+) -> None:
+    own = min(rig.current("a").assigned).partition
+
+    assert in_transaction(rig, member, epoch, own) == expected
+
+
+def test_commit_in_a_transaction_with_an_old_epoch_counts_for_partitions_that_were_kept(
+    rig: Rig,
+) -> None:
+    kept = min(rig.current("a").assigned).partition
+    lost = min(rig.current("b").assigned).partition
+
+    assert in_transaction(rig, "a", 1, kept, lost) == {
+        kept: ErrorCode.NONE,
+        lost: ErrorCode.ILLEGAL_GENERATION,
+    }
+
+
+def in_transaction(
+    rig: Rig, member_id: str, epoch: int, *partitions: int
+) -> ErrorCode | dict[int, ErrorCode]:
+    """Return one error for all, or those of the partitions."""
+    topic = CommitTopic("t", tuple(CommitPartition(each, 5) for each in partitions))
+    asked = OffsetCommit(
+        group_id=GROUP, member_id=member_id, generation_id_or_member_epoch=epoch, topics=(topic,)
+    )
+    request = TxnOffsetCommit(producer=Producer(7, 0), commit=asked)
+    response = rig.shard.decide(request, Ticket(1000), 0).answers[0].response
+    if not isinstance(response, OffsetCommitResponse):
+        return ErrorCode(response.code)
+    errors = {each.partition_index: each.error_code for each in response.topics[0].partitions}
+    return next(iter(errors.values())) if len(set(errors.values())) == 1 else errors
 
 
 def test_administrators_commit_while_there_are_no_members(rig: Rig) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from jbodlab.record_batch.record_batch import CONTROL, TRANSACTIONAL, build_batch, read_header
 from jbodlab.storage.log.producer_state import Duplicate, ProducerState
+from jbodlab.storage.log.transactions import COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError
 
@@ -151,6 +152,107 @@ def test_an_open_transaction_is_kept_and_ended_by_its_marker():
     assert entry is not None
     assert entry.transaction_start == -1
     assert state.check(header(2)) is None
+
+
+def test_with_transaction_version_2_an_unknown_producer_begins_at_zero():
+    assert ProducerState().check(header(0), begins_at_zero=True) is None
+    with pytest.raises(KafkaError) as caught:
+        ProducerState().check(header(1), begins_at_zero=True)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_of_no_transaction_is_refused_while_one_of_its_producer_is_open():
+    state = state_after(header(0, attributes=TRANSACTIONAL))
+
+    assert refusal(state, header(1)) is ErrorCode.INVALID_TXN_STATE
+    assert state.check(header(1, attributes=TRANSACTIONAL)) is None
+    end(state, epoch=0, offset=1)
+    assert state.check(header(1)) is None
+
+
+def end(state, *, epoch, offset, coordinator_epoch=3):
+    batch = header(-1, epoch=epoch, offset=offset, attributes=CONTROL | TRANSACTIONAL)
+    state.update(batch, Marker(COMMIT, coordinator_epoch))
+
+
+def test_sequences_begin_anew_after_a_marker_that_bumped_the_epoch():
+    state = state_after(header(0, 5, attributes=TRANSACTIONAL))
+    end(state, epoch=1, offset=5)
+
+    assert state.check(header(0, epoch=1, attributes=TRANSACTIONAL)) is None
+    late = header(5, attributes=TRANSACTIONAL)
+    assert refusal(state, late) is ErrorCode.INVALID_PRODUCER_EPOCH
+    gap = header(1, epoch=1, attributes=TRANSACTIONAL)
+    assert refusal(state, gap) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_go_on_after_a_marker_of_the_same_epoch():
+    state = state_after(header(0, 5, attributes=TRANSACTIONAL))
+    end(state, epoch=0, offset=5)
+
+    assert state.check(header(5, attributes=TRANSACTIONAL)) is None
+    again = header(0, attributes=TRANSACTIONAL)
+    assert refusal(state, again) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_open_transaction_is_one_of_its_epoch():
+    state = state_after(header(0, epoch=2, offset=7, attributes=TRANSACTIONAL))
+
+    assert state.open_since(7, 2) == 7
+    assert state.open_since(7, 3) == -1
+    assert state.open_since(8, 0) == -1
+    with pytest.raises(KafkaError) as caught:
+        state.open_since(7, 1)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+FENCED, OLD_EPOCH = ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("epoch", "coordinator_epoch", "bumps_epoch", "is_open", "expected"),
+    [
+        # Transaction version 1: the same epoch, also when nothing is open.
+        (4, 3, False, True, True),
+        (4, 3, False, False, True),
+        (5, 3, False, True, True),
+        (3, 3, False, True, OLD_EPOCH),
+        # Transaction version 2: each marker bumps the epoch.
+        (5, 3, True, True, True),
+        (4, 3, True, True, OLD_EPOCH),
+        (3, 3, True, True, OLD_EPOCH),
+        (4, 3, True, False, False),
+        (5, 3, True, False, True),
+        # A coordinator that was deposed; the same one may come again.
+        (5, 2, False, True, FENCED),
+        (5, 2, True, True, FENCED),
+        (4, 2, True, False, FENCED),
+        (5, 4, False, True, True),
+    ],
+)
+def test_which_markers_are_appended(epoch, coordinator_epoch, bumps_epoch, is_open, expected):
+    state = ProducerState()
+    end(state, epoch=4, offset=0, coordinator_epoch=3)
+    if is_open:
+        state.update(header(0, epoch=4, offset=1, attributes=TRANSACTIONAL))
+    found = None
+    try:
+        found = state.needs_marker(7, epoch, coordinator_epoch, bumps_epoch=bumps_epoch)
+    except KafkaError as error:
+        found = error.code
+    assert found is expected
+
+
+def test_a_marker_of_an_unknown_producer_is_appended():
+    assert ProducerState().needs_marker(7, 0, 0, bumps_epoch=True)
+
+
+def test_a_marker_counts_for_the_expiry_of_its_producer():
+    state = state_after(header(0, attributes=TRANSACTIONAL))
+    assert state.expire(1_000, 100) == 0
+    end(state, epoch=0, offset=1)
+    assert state.expire(2_000, 100) == 0, "it is silent since the marker"
+    assert state.expire(2_100, 100) == 1
 
 
 def test_silent_producers_expire_unless_their_transaction_is_open():

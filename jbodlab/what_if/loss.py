@@ -9,7 +9,7 @@ Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-966.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jbodlab.metadata.election import Candidates, Election, Members, completed, elect
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
@@ -29,6 +29,8 @@ class Rules:
     """Effective `min.insync.replicas`, not more than the partition has replicas."""
     has_elr: bool
     unclean_election: bool
+    is_degraded: Callable[[BrokerId], bool] = lambda _: False
+    """Whether a broker's replica is in a directory that others should lead from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,10 @@ class Outcome:
     isr: tuple[BrokerId, ...]
     elr: tuple[BrokerId, ...]
     is_unclean: bool
+
+    def applied(self, before: PartitionRegistration) -> PartitionRegistration:
+        """Return the partition with leader, ISR and ELR as they are afterwards."""
+        return replace(before, leader=self.leader, isr=self.isr, elr=self.elr)
 
 
 def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) -> Outcome:
@@ -69,6 +75,7 @@ def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) 
             may_lead=rules.may_lead,
             elr=elr,
             last_known_elr=state.last_known_elr if rules.has_elr else (),
+            is_degraded=rules.is_degraded,
         ),
         Election.UNCLEAN if rules.unclean_election else Election.ONLINE,
     )
@@ -83,11 +90,13 @@ def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) 
     return Outcome(leader=leader, isr=isr, elr=elr, is_unclean=False)
 
 
-def is_leaderless(state: PartitionRegistration, outcome: Outcome) -> bool:
+def is_leaderless(before: PartitionRegistration, after: PartitionRegistration) -> bool:
     """Return whether nobody leads afterwards, where somebody does now."""
-    return outcome.leader == NO_LEADER != state.leader
+    return after.leader == NO_LEADER != before.leader
 
 
-def falls_below_min_isr(state: PartitionRegistration, outcome: Outcome, min_isr: int) -> bool:
+def falls_below_min_isr(
+    before: PartitionRegistration, after: PartitionRegistration, min_isr: int
+) -> bool:
     """Return whether too few replicas are in sync afterwards, and enough now."""
-    return len(outcome.isr) < min_isr <= len(state.isr)
+    return len(after.isr) < min_isr <= len(before.isr)

@@ -1,0 +1,253 @@
+"""A running cluster, for `jbodlab what-if`; it is only read.
+
+    Metadata, DescribeTopicPartitions    leaders, ISRs, ELRs, offline replicas, racks
+    DescribeLogDirs                      which directory has which replica, sizes, space
+    DescribeConfigs                      min.insync.replicas and unclean elections of topics; which
+                                         directory of a broker has the metadata log
+    ApiVersions                          whether the cluster keeps eligible leader replicas
+
+A replica of a topic that the user may not describe has no partition here; it is counted where it
+lies. What is being reassigned is told by no request of these, and changes no prediction: a loss
+never completes a reassignment.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from admin_tool.errors import AdminError, RequestError, name_of
+from admin_tool.kafka_calls.configs import broker_settings, topic_settings
+from admin_tool.kafka_calls.connection import Broker, Connection, connected
+from admin_tool.kafka_calls.dir_details import DirDetail, dir_details
+from admin_tool.kafka_calls.features import Features, describe_features
+from admin_tool.kafka_calls.log_dirs import LogDir, describe_log_dirs
+from admin_tool.kafka_calls.topics import (
+    PartitionDescription,
+    TopicDescription,
+    describe_topics,
+    list_topics,
+)
+from jbodlab.cli.output import Output, counted
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import NO_LEADER, TopicPartition
+from jbodlab.what_if import cluster as model
+from jbodlab.what_if.cluster import ANYWHERE
+from jbodlab.what_if.loss import ELR_FEATURE, UNCLEAN_ELECTION
+
+MIN_ISR = "min.insync.replicas"
+METADATA_DIR, LOG_DIRS, LOG_DIR = "metadata.log.dir", "log.dirs", "log.dir"
+OURS = "jbodlab.log.dir.probe.interval.ms"
+"""A setting that brokers of Apache Kafka do not have."""
+
+METADATA_VERSION = "metadata.version"
+UNCLEAN_ELECTION_LEVEL = 21
+"""The highest `metadata.version` of 3.9; the controllers of older releases hold no unclean election
+but one that is asked for."""
+DEGRADED = ("FULL", "SLOW")
+"""Conditions in which others should lead."""
+
+_REFUSALS = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+ATTEMPTS = 3
+"""How often the cluster is read while topics are deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSeen:
+    """A live broker with its directories.
+
+    Attributes:
+        metadata_dir: The directory with the metadata log; empty where it is not known.
+        details: Of its directories by path; only our brokers tell them.
+    """
+
+    broker: Broker
+    log_dirs: Sequence[LogDir]
+    metadata_dir: str = ""
+    details: Mapping[str, DirDetail] = field(default_factory=dict)
+
+
+def read(options: Namespace, output: Output) -> model.Cluster:
+    """Return the cluster of a command line, as its brokers tell it now.
+
+    Args:
+        options: With `bootstrap_server` and `client_config`.
+        output: Says how far it is.
+
+    Raises:
+        AdminError: a broker does not answer, or refuses to.
+    """
+    with connected(options) as connection:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return _read(connection, options.bootstrap_server, output)
+            except RequestError as error:
+                is_gone = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if attempt == ATTEMPTS or not is_gone:
+                    raise
+    raise AssertionError
+
+
+def _read(connection: Connection, bootstrap: str, output: Output) -> model.Cluster:
+    now = datetime.now(UTC)
+    features = describe_features(connection)
+    with _needing("DESCRIBE on topics"):
+        topics = describe_topics(connection, [one.name for one in list_topics(connection)])
+    output.progress(f"read {counted(len(topics), 'topic')}")
+    with _needing("DESCRIBE_CONFIGS on all topics"):
+        settings = topic_settings(connection, topics, (MIN_ISR, UNCLEAN_ELECTION))
+    brokers = []
+    for broker in connection.brokers():
+        brokers.append(_seen(connection, broker))
+        output.progress(f"read the directories of broker {broker.id}")
+    return as_model(
+        brokers,
+        topics,
+        settings,
+        features,
+        moment=f"at {now:%Y-%m-%d %H:%M:%S} UTC, as the brokers at {bootstrap} tell",
+        moment_value={"time": f"{now:%Y-%m-%dT%H:%M:%SZ}", "bootstrap_server": bootstrap},
+    )
+
+
+def _seen(connection: Connection, broker: Broker) -> BrokerSeen:
+    with _needing("DESCRIBE on the cluster"):
+        log_dirs = describe_log_dirs(connection, broker.id)
+        for one in log_dirs:
+            if one.error_code not in (0, ErrorCode.KAFKA_STORAGE_ERROR):
+                raise RequestError(one.error_code, f"{one.path}: {name_of(one.error_code)}")
+    with _needing("DESCRIBE_CONFIGS on the cluster"):
+        keys = (METADATA_DIR, LOG_DIRS, LOG_DIR, OURS)
+        settings = broker_settings(connection, broker.id, keys)
+    return BrokerSeen(
+        broker=broker,
+        log_dirs=log_dirs,
+        metadata_dir=metadata_dir(settings),
+        details=dir_details(connection, broker) if OURS in settings else {},
+    )
+
+
+@contextmanager
+def _needing(right: str) -> Iterator[None]:
+    """Name the right that was lacking where a request is refused."""
+    try:
+        yield
+    except RequestError as error:
+        if error.code not in _REFUSALS:
+            raise
+        raise AdminError(f"what-if needs the right {right}: {error}") from error
+
+
+def metadata_dir(settings: Mapping[str, str | None]) -> str:
+    """Return the directory of a broker with the metadata log, without which it stops; pure."""
+    of_all = settings.get(LOG_DIRS) or settings.get(LOG_DIR) or ""
+    path = settings.get(METADATA_DIR) or of_all.split(",")[0].strip()
+    return posixpath.normpath(path) if path else ""
+
+
+def as_model(
+    brokers: Sequence[BrokerSeen],
+    topics: Mapping[str, TopicDescription],
+    settings: Mapping[str, Mapping[str, str | None]],
+    features: Features,
+    *,
+    moment: str = "",
+    moment_value: Mapping[str, object] | None = None,
+) -> model.Cluster:
+    """Return what a loss concerns of a cluster; pure.
+
+    Args:
+        brokers: The live brokers with what they hold.
+        topics: All topics that may be described.
+        settings: MIN_ISR and UNCLEAN_ELECTION of each.
+        features: Of the cluster and its release.
+        moment: When it was so.
+        moment_value: The same as JSON has it.
+    """
+    partitions = {
+        TopicPartition(topic.name, one.index): one
+        for topic in topics.values()
+        for one in topic.partitions
+    }
+    directories: list[model.Directory] = []
+    places: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+    for seen in brokers:
+        held = places.setdefault(seen.broker.id, {})
+        for log_dir in seen.log_dirs:
+            number, undescribed = len(directories), 0
+            for replica in log_dir.replicas:
+                name = TopicPartition(replica.topic, replica.partition)
+                if name not in partitions:
+                    undescribed += 1
+                elif not replica.is_future:
+                    held[name] = number, replica.size_bytes
+            directories.append(_directory(seen, log_dir, undescribed))
+    elects_unclean = features.supported.get(METADATA_VERSION, 0) >= UNCLEAN_ELECTION_LEVEL
+    unknown = sum(one.undescribed for one in directories)
+    return model.Cluster(
+        moment=moment,
+        moment_value=moment_value or {},
+        brokers={
+            seen.broker.id: model.Broker(broker=seen.broker.id, rack=seen.broker.rack)
+            for seen in brokers
+        },
+        directories=directories,
+        partitions=[_partition(name, one, places) for name, one in partitions.items()],
+        rules={
+            topic: model.TopicRules(
+                min_isr=int(found.get(MIN_ISR) or 1),
+                unclean_election=found.get(UNCLEAN_ELECTION) == "true" and elects_unclean,
+            )
+            for topic, found in settings.items()
+        },
+        has_elr=features.finalized.get(ELR_FEATURE, 0) > 0,
+        notes=[
+            f"{counted(unknown, 'replica')} of topics that are not described to this user, or "
+            "that are being deleted: what becomes of them is not known"
+        ]
+        if unknown
+        else [],
+    )
+
+
+def _directory(seen: BrokerSeen, log_dir: LogDir, undescribed: int) -> model.Directory:
+    detail = seen.details.get(log_dir.path)
+    conditions = detail.conditions if detail is not None else ()
+    return model.Directory(
+        broker=seen.broker.id,
+        path=log_dir.path,
+        directory_id=detail.directory_id if detail is not None else "",
+        is_online=not log_dir.error_code,
+        takes=not log_dir.is_cordoned and not conditions,
+        is_degraded=any(one in DEGRADED for one in conditions),
+        usable_bytes=None if log_dir.usable_bytes < 0 else log_dir.usable_bytes,
+        stops_broker=posixpath.normpath(log_dir.path) == seen.metadata_dir,
+        undescribed=undescribed,
+    )
+
+
+def _partition(
+    name: TopicPartition,
+    one: PartitionDescription,
+    places: Mapping[int, Mapping[TopicPartition, tuple[int, int]]],
+) -> model.Partition:
+    found = [places.get(broker, {}).get(name, (ANYWHERE, 0)) for broker in one.replicas]
+    return model.Partition(
+        topic=name.topic,
+        index=name.partition,
+        replicas=one.replicas,
+        leader=NO_LEADER if one.leader is None else one.leader,
+        isr=one.isr,
+        directories=tuple(number for number, _ in found),
+        alive=tuple(broker in places and broker not in one.offline for broker in one.replicas),
+        sizes=tuple(size for _, size in found),
+        elr=one.elr or (),
+        last_known_elr=one.last_known_elr or (),
+    )

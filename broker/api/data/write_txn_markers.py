@@ -1,0 +1,135 @@
+"""WriteTxnMarkers: a coordinator ends transactions in the partitions that this broker leads.
+
+Administrators end a transaction with it that no coordinator knows any more.
+
+Source: `kafka.server.KafkaApis.handleWriteTxnMarkersRequest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.api.parts import ApiParts
+from broker.produce.marker_appends import MarkerAppends, TransactionMarker
+from broker.replica.client_requests import AppendResult
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.response import Response
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
+
+
+class MarkedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for one partition."""
+
+    partition_index: int
+    error_code: ErrorCode
+
+
+class MarkedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """The partitions of one topic."""
+
+    name: str
+    partitions: tuple[MarkedPartition, ...]
+
+
+class MarkerResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The partitions of one marker."""
+
+    producer_id: int
+    topics: tuple[MarkedTopic, ...]
+
+
+class WriteTxnMarkersResponse(Response, frozen=True, kw_only=True):
+    """One entry for each partition of each marker."""
+
+    markers: tuple[MarkerResult, ...]
+
+
+class WriteTxnMarkersApi:
+    """Appends markers, and answers when they are replicated."""
+
+    def __init__(self, markers: MarkerAppends) -> None:
+        self._markers = markers
+
+    def answer(self, request: WriteTxnMarkersRequest, context: RequestContext) -> Later:
+        """Append every marker of the request."""
+        markers = [
+            TransactionMarker(
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                is_committed=each.transaction_result,
+                coordinator_epoch=each.coordinator_epoch,
+                transaction_version=getattr(each, "transaction_version", 0),
+                partitions=tuple(
+                    TopicPartition(topic.name, index)
+                    for topic in each.topics
+                    for index in topic.partition_indexes
+                ),
+            )
+            for each in request.markers
+        ]
+        return Later(
+            self._markers.write_markers(markers), lambda results: _response(request, results)
+        )
+
+    def failure(
+        self, request: WriteTxnMarkersRequest, context: RequestContext, error: KafkaError
+    ) -> WriteTxnMarkersResponse:
+        """Return the error for every partition."""
+        return _response(
+            request,
+            [
+                AppendResult(
+                    topic_partition=TopicPartition(topic.name, index), error_code=error.code
+                )
+                for each in request.markers
+                for topic in each.topics
+                for index in topic.partition_indexes
+            ],
+        )
+
+
+def _response(
+    request: WriteTxnMarkersRequest, results: Sequence[AppendResult]
+) -> WriteTxnMarkersResponse:
+    remaining = iter(results)
+    return WriteTxnMarkersResponse(
+        markers=tuple(
+            MarkerResult(
+                producer_id=each.producer_id,
+                topics=tuple(
+                    MarkedTopic(
+                        name=topic.name,
+                        partitions=tuple(
+                            MarkedPartition(
+                                partition_index=index, error_code=next(remaining).error_code
+                            )
+                            for index in topic.partition_indexes
+                        ),
+                    )
+                    for topic in each.topics
+                ),
+            )
+            for each in request.markers
+        )
+    )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.WRITE_TXN_MARKERS,
+        versions=(1, 2),
+        resources=on_cluster(AclOperation.CLUSTER_ACTION),
+        handler=lambda parts: WriteTxnMarkersApi(parts.markers),
+    ),
+)

@@ -1,0 +1,139 @@
+"""TxnOffsetCommit: offsets of a group that count when a transaction is committed.
+
+The offsets are records of the transaction in the group's partition of `__consumer_offsets`, so the
+coordinator of the transaction must know that partition as any other.
+
+Source: `kafka.server.KafkaApis.handleTxnOffsetCommitRequest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from broker.api.groups.offset_commit import AskedTopics, OffsetCommitResponse, codes_of, no_error
+from broker.api.parts import ApiParts
+from broker.api.services.coordinators import GroupCoordinators, check_group_id
+from broker.coordination.core import Producer
+from broker.groups import requests
+from broker.groups.group_core import APPEND_ERRORS
+from broker.metadata_cache import MetadataCache
+from broker.produce.transaction_admission import Part, TransactionAdmission, told_for
+from broker.replica.client_requests import Transaction
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Answer, RequestContext, in_background
+from jbodlab.server.api import Api
+from jbodlab.server.resources import (
+    AclOperation,
+    Resource,
+    ResourceType,
+    all_of,
+    on_groups,
+    on_topics,
+)
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+
+LOADING_FROM = 2
+"""First version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
+ABORTABLE_FROM = 4
+"""First version whose clients know TRANSACTION_ABORTABLE."""
+ADDS_FROM = 5
+"""First version with which the broker adds the partition to the transaction (KIP-890)."""
+
+
+class TxnOffsetCommitApi:
+    """Has offsets kept for the end of a transaction."""
+
+    def __init__(
+        self, groups: GroupCoordinators, cache: MetadataCache, admission: TransactionAdmission
+    ) -> None:
+        self._groups = groups
+        self._cache = cache
+        self._admission = admission
+
+    def answer(self, request: TxnOffsetCommitRequest, context: RequestContext) -> Answer:
+        """Commit the offsets of partitions that exist."""
+        check_group_id(request.group_id)
+        asked = AskedTopics(request.topics, self._cache.image.topics)
+        topics = asked.to_commit()
+        if not topics:
+            return OffsetCommitResponse(topics=asked.results(no_error))
+        commit = requests.TxnOffsetCommit(
+            producer=Producer(request.producer_id, request.producer_epoch),
+            commit=requests.OffsetCommit(
+                group_id=request.group_id,
+                generation_id_or_member_epoch=getattr(request, "generation_id", -1),
+                member_id=getattr(request, "member_id", ""),
+                group_instance_id=getattr(request, "group_instance_id", None),
+                topics=topics,
+            ),
+        )
+        return in_background(self._commit(request, context.version, commit, asked))
+
+    def failure(
+        self, request: TxnOffsetCommitRequest, context: RequestContext, error: KafkaError
+    ) -> OffsetCommitResponse:
+        """Return the error for every partition that exists; of the others it is known already."""
+        asked = AskedTopics(request.topics, self._cache.image.topics)
+        code = _told(error.code, _transaction(request, context.version), context.version)
+        return OffsetCommitResponse(topics=asked.results(lambda _topic, _index: code))
+
+    async def _commit(
+        self,
+        request: TxnOffsetCommitRequest,
+        version: int,
+        commit: requests.TxnOffsetCommit,
+        asked: AskedTopics,
+    ) -> OffsetCommitResponse:
+        replica = self._groups.replica_of(request.group_id)
+        part = Part(
+            replica.topic_partition,
+            *commit.producer,
+            _transaction(request, version),
+        )
+        await self._admission.admitted(replica, part)
+        done = await self._groups.submit(request.group_id, commit)
+        return OffsetCommitResponse(topics=asked.results(codes_of(done)))
+
+
+def _transaction(request: TxnOffsetCommitRequest, version: int) -> Transaction:
+    return Transaction(
+        transactional_id=request.transactional_id,
+        adds_partitions=version >= ADDS_FROM,
+        knows_abortable=version >= ABORTABLE_FROM,
+    )
+
+
+def _told(code: ErrorCode, transaction: Transaction, version: int) -> ErrorCode:
+    """Return the code that a client gets for an error of the coordinators or of the log."""
+    if code in (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.CONCURRENT_TRANSACTIONS):
+        code = told_for(code, transaction)
+    code = APPEND_ERRORS.get(code, code)
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _transactional_id(request: TxnOffsetCommitRequest) -> Iterable[Resource]:
+    kind = ResourceType.TRANSACTIONAL_ID
+    return (Resource(kind, request.transactional_id, AclOperation.WRITE),)
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.TXN_OFFSET_COMMIT,
+        versions=(0, 5),
+        resources=all_of(
+            _transactional_id,
+            on_groups(AclOperation.READ, "group_id"),
+            on_topics(AclOperation.READ),
+        ),
+        handler=lambda parts: TxnOffsetCommitApi(
+            parts.groups, parts.cache, parts.appends.admission
+        ),
+    ),
+)

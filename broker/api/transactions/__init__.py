@@ -1,0 +1,1 @@
+"""APIs of transactions: producers, brokers and administrators ask their coordinators."""

@@ -1,0 +1,195 @@
+"""AddPartitionsToTxn: partitions take part in a transaction.
+
+Up to version 3 a producer asks. From version 4 on the leaders of partitions ask for their
+producers, for many transactions in one request: whether a partition takes part (KIP-890), or that
+it does from now on. ApiVersions does not name these versions, as a client that takes the highest
+one would send the form of brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from broker.api.parts import ApiParts
+from broker.api.services.coordinators import TransactionCoordinators
+from broker.api.services.transactions import ProducerFailures, on_transaction
+from broker.metadata_cache import MetadataCache
+from broker.transactions.requests import AddPartitions, VerifyPartitions
+from broker.transactions.transaction import EPOCH_BUMP_FROM
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Answer, RequestContext, in_background
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_cluster
+from jbodlab.server.response import Response
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
+
+BATCHED_FROM = 4
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+class PartitionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one partition."""
+
+    partition_index: int
+    partition_error_code: ErrorCode
+
+
+class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the partitions of one topic."""
+
+    name: str
+    results_by_partition: tuple[PartitionResult, ...]
+
+
+class TransactionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the partitions of one transaction."""
+
+    transactional_id: str
+    topic_results: tuple[TopicResult, ...]
+
+
+class AddPartitionsToTxnResponse(Response, frozen=True, kw_only=True):
+    """The results: one list of transactions, or in old versions that of the one transaction."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results_by_transaction: tuple[TransactionResult, ...] = ()
+    results_by_topic_v3_and_below: tuple[TopicResult, ...] = ()
+
+
+class AddPartitionsToTxnApi(ProducerFailures):
+    """Asks the coordinators of transactions.
+
+    Args:
+        transactions: Those that are here.
+        cache: Knows the partitions, and who is a broker.
+    """
+
+    FENCED_FROM = 2
+
+    def __init__(self, transactions: TransactionCoordinators, cache: MetadataCache) -> None:
+        self._transactions = transactions
+        self._cache = cache
+
+    def answer(self, request: AddPartitionsToTxnRequest, context: RequestContext) -> Answer:
+        """Add partitions, or look whether they take part."""
+        if context.version >= BATCHED_FROM:
+            if not self._cache.is_for_brokers(context.listener_name):
+                raise KafkaError(
+                    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                    f"listener {context.listener_name} does not serve requests of brokers",
+                )
+            return in_background(self._batched(request))
+        return in_background(self._of_client(request, context))
+
+    async def _of_client(self, request: Any, context: RequestContext) -> AddPartitionsToTxnResponse:
+        partitions = _partitions(request.v3_and_below_topics)
+        codes = self._unknown(partitions)
+        if not codes:
+            await self._transactions.submit(
+                request.v3_and_below_transactional_id,
+                AddPartitions(
+                    transactional_id=request.v3_and_below_transactional_id,
+                    producer_id=request.v3_and_below_producer_id,
+                    producer_epoch=request.v3_and_below_producer_epoch,
+                    partitions=partitions,
+                    transaction_version=0,
+                ),
+            )
+            codes = dict.fromkeys(partitions, ErrorCode.NONE)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
+
+    async def _batched(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+        results = await asyncio.gather(*map(self._of_leader, request.transactions))
+        return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
+
+    async def _of_leader(self, asked: Any) -> TransactionResult:
+        partitions = _partitions(asked.topics)
+        try:
+            codes = await self._codes(asked, partitions)
+        except KafkaError as error:
+            codes = dict.fromkeys(partitions, error.code)
+        return TransactionResult(
+            transactional_id=asked.transactional_id, topic_results=_results(codes)
+        )
+
+    async def _codes(self, asked: Any, partitions: tuple[TopicPartition, ...]) -> Codes:
+        of_producer: dict[str, Any] = {
+            "transactional_id": asked.transactional_id,
+            "producer_id": asked.producer_id,
+            "producer_epoch": asked.producer_epoch,
+            "partitions": partitions,
+        }
+        if asked.verify_only:
+            found: Codes = await self._transactions.submit(
+                asked.transactional_id, VerifyPartitions(**of_producer)
+            )
+            return found
+        if unknown := self._unknown(partitions):
+            return unknown
+        await self._transactions.submit(
+            asked.transactional_id,
+            AddPartitions(**of_producer, transaction_version=EPOCH_BUMP_FROM),
+        )
+        return dict.fromkeys(partitions, ErrorCode.NONE)
+
+    def _unknown(self, partitions: Sequence[TopicPartition]) -> Codes:
+        """Return codes for all partitions if there is one that does not exist; else nothing."""
+        codes = {
+            each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if self._cache.partition(each) is None
+            else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for each in partitions
+        }
+        return codes if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes.values() else {}
+
+
+def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.name, each) for topic in topics for each in topic.partitions)
+
+
+def _results(codes: Codes) -> tuple[TopicResult, ...]:
+    return tuple(
+        TopicResult(
+            name=name,
+            results_by_partition=tuple(
+                PartitionResult(partition_index=each.partition, partition_error_code=code)
+                for each, code in some
+            ),
+        )
+        for name, some in groupby(sorted(codes.items()), lambda item: item[0].topic)
+    )
+
+
+def _resources(request: Any) -> Iterable[Resource]:
+    """Return a producer's transaction and topics; brokers ask as such."""
+    if hasattr(request, "transactions"):
+        return on_cluster(AclOperation.CLUSTER_ACTION)(request)
+    return (
+        on_transaction(request.v3_and_below_transactional_id, AclOperation.WRITE),
+        *(
+            Resource(ResourceType.TOPIC, topic.name, AclOperation.WRITE)
+            for topic in request.v3_and_below_topics
+        ),
+    )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.ADD_PARTITIONS_TO_TXN,
+        versions=(0, 3),
+        accepted=(0, 5),
+        resources=_resources,
+        handler=lambda parts: AddPartitionsToTxnApi(parts.transactions, parts.cache),
+    ),
+)

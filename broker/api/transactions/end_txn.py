@@ -1,0 +1,151 @@
+"""AddOffsetsToTxn and EndTxn: offsets take part in a transaction, and it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from broker.api.parts import ApiParts
+from broker.api.services.coordinators import TransactionCoordinators
+from broker.api.services.producer_ids import ProducerIds
+from broker.api.services.topic_creator import TopicCreator
+from broker.api.services.transactions import (
+    ProducerFailures,
+    on_transaction,
+    with_producer_id,
+)
+from broker.coordination.core import Producer
+from broker.metadata_cache import MetadataCache
+from broker.transactions.requests import AddPartitions, EndTransaction
+from broker.transactions.transaction import EPOCH_BUMP_FROM
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.server.answer import Later, RequestContext, in_background
+from jbodlab.server.api import Api
+from jbodlab.server.resources import AclOperation, Resource, ResourceType
+from jbodlab.server.response import Response
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
+
+if TYPE_CHECKING:
+    from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
+    from kio.schema.end_txn.v5.request import EndTxnRequest
+
+NEXT_EPOCH_FROM = 5
+"""Version of EndTxn from which the producer has another epoch afterwards."""
+
+
+class AddOffsetsToTxnResponse(Response, frozen=True, kw_only=True):
+    """Whether the offsets of the group take part."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class EndTxnResponse(Response, frozen=True, kw_only=True):
+    """The producer of the next transaction; -1 on an error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class AddOffsetsToTxnApi(ProducerFailures):
+    """Adds the partition of a group.
+
+    Args:
+        transactions: The coordinators that are here.
+        cache: Knows how many partitions there are for groups.
+        creator: Creates these.
+    """
+
+    FENCED_FROM = 2
+
+    def __init__(
+        self, transactions: TransactionCoordinators, cache: MetadataCache, creator: TopicCreator
+    ) -> None:
+        self._transactions = transactions
+        self._cache = cache
+        self._creator = creator
+
+    def answer(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> Later:
+        """Add the partition in which the group has its offsets."""
+        topic = self._cache.image.topics.by_name.get(GROUP_METADATA_TOPIC)
+        if topic is None:
+            self._creator.create(GROUP_METADATA_TOPIC)
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_METADATA_TOPIC} is being created"
+            )
+        index = coordinator_partition(request.group_id, len(topic.partitions))
+        asked = AddPartitions(
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            partitions=(TopicPartition(GROUP_METADATA_TOPIC, index),),
+            transaction_version=0,
+        )
+        future = self._transactions.submit(request.transactional_id, asked)
+        return Later(future, lambda _: AddOffsetsToTxnResponse())
+
+
+class EndTxnApi(ProducerFailures):
+    """Commits or aborts.
+
+    Args:
+        transactions: The coordinators that are here.
+        producer_ids: For producers that have had all epochs.
+    """
+
+    FENCED_FROM = 2
+
+    def __init__(self, transactions: TransactionCoordinators, producer_ids: ProducerIds) -> None:
+        self._transactions = transactions
+        self._producer_ids = producer_ids
+
+    def answer(self, request: EndTxnRequest, context: RequestContext) -> Later:
+        """End the transaction; its markers follow."""
+        return in_background(self._ended(request, context.version))
+
+    async def _ended(self, request: EndTxnRequest, version: int) -> EndTxnResponse:
+        producer: Producer = await with_producer_id(
+            lambda fresh: self._transactions.submit(
+                request.transactional_id,
+                EndTransaction(
+                    transactional_id=request.transactional_id,
+                    producer_id=request.producer_id,
+                    producer_epoch=request.producer_epoch,
+                    committed=request.committed,
+                    transaction_version=EPOCH_BUMP_FROM if version >= NEXT_EPOCH_FROM else 0,
+                    fresh_producer_id=fresh,
+                ),
+            ),
+            self._producer_ids,
+        )
+        return EndTxnResponse(
+            producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
+        )
+
+
+def _resources_of_offsets(request: AddOffsetsToTxnRequest) -> Iterable[Resource]:
+    return (
+        on_transaction(request.transactional_id, AclOperation.WRITE),
+        Resource(ResourceType.GROUP, request.group_id, AclOperation.READ),
+    )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.ADD_OFFSETS_TO_TXN,
+        versions=(0, 4),
+        resources=_resources_of_offsets,
+        handler=lambda parts: AddOffsetsToTxnApi(
+            parts.transactions, parts.cache, parts.topic_creator
+        ),
+    ),
+    Api(
+        key=ApiKey.END_TXN,
+        versions=(0, 5),
+        resources=lambda request: (on_transaction(request.transactional_id, AclOperation.WRITE),),
+        handler=lambda parts: EndTxnApi(parts.transactions, parts.producer_ids),
+    ),
+)

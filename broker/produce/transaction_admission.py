@@ -1,0 +1,257 @@
+"""Whether a batch may go into a partition as a part of its producer's transaction (KIP-890).
+
+The first batch of a transaction in a partition waits until the coordinator has said that the
+transaction has the partition; with transaction version 2 the coordinator adds the partition then.
+Later batches of the producer wait behind it. The coordinator may be gone or hang: batches of other
+producers do not wait.
+
+Source: `kafka.server.ReplicaManager.maybeSendPartitionsToTransactionCoordinator`,
+`kafka.server.AddPartitionsToTxnManager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from broker.limits import CONCURRENT_RETRY_MAX_S, CONCURRENT_RETRY_S
+from broker.replica.client_requests import Transaction
+from broker.replica.leader_state import LeaderState
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.transaction_guards import Guard
+from jbodlab.record_batch.record_batch import BatchHeader
+from jbodlab.runtime.supervised import call_each
+from jbodlab.storage.log.producer_state import NO_OFFSET
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+Admitted = Guard | int
+"""Why a batch may be appended: what the coordinator said, or the transaction that is open in the
+log, by its first offset; -1 for a batch that is in the log already."""
+
+NOT_ANSWERED = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+"""The coordinator was not found, or does not know yet."""
+
+
+class Part(NamedTuple):
+    """One partition of the transaction of one producer."""
+
+    topic_partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    transaction: Transaction
+
+
+class TransactionCoordinators(Protocol):
+    """The coordinators of all transactional ids, on whichever broker they are."""
+
+    def ask(self, part: Part) -> asyncio.Future[ErrorCode]:
+        """Ask whether a transaction has a partition, or have it added; the future never fails."""
+
+
+class NoCoordinators:
+    """What a broker knows of coordinators that takes part in no transactions."""
+
+    def ask(self, part: Part) -> asyncio.Future[ErrorCode]:
+        """Find nobody."""
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return future
+
+
+class TransactionAdmission:
+    """Asks coordinators, and lets batches wait for their answers; on the event loop.
+
+    Attributes:
+        coordinators: Who is asked.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.coordinators: TransactionCoordinators = NoCoordinators()
+
+    def ask(self, leader: LeaderState, part: Part, answered: Callable[[Guard], None]) -> None:
+        """Ask about the first batch of a transaction, or wait for an answer that is under way.
+
+        Args:
+            leader: Of the partition.
+            part: What is asked about.
+            answered: Called once with the guard, which has the answer.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH, a later epoch of the producer was asked about.
+        """
+        guard = leader.guards.of(part.producer_id, part.producer_epoch)
+        if guard is None:
+            guard = Guard(producer_epoch=part.producer_epoch)
+            leader.guards.begin(part.producer_id, guard)
+            until_s = self._loop.time() + CONCURRENT_RETRY_MAX_S
+            guard.waiting.append(partial(answered, guard))
+            self._ask(leader, part, guard, until_s)
+        else:
+            guard.waiting.append(partial(answered, guard))
+
+    def admitted(self, partition: Partition, part: Part) -> asyncio.Future[None]:
+        """Return a future of when a batch of a transaction may be appended by this broker itself.
+
+        Returns:
+            Its error is a `KafkaError`, as `admission` and `refusal` say.
+
+        Raises:
+            KafkaError: the same, or the replica does not lead.
+        """
+        future: asyncio.Future[None] = self._loop.create_future()
+        leader, log = partition.leader_log()
+        if known_from(leader, log, part.producer_id, part.producer_epoch) is not None:
+            future.set_result(None)
+            return future
+
+        def answered(guard: Guard) -> None:
+            assert guard.answer is not None
+            if future.done():
+                return
+            if guard.answer is ErrorCode.NONE:
+                future.set_result(None)
+            else:
+                future.set_exception(refusal(guard.answer, part.transaction))
+
+        self.ask(leader, part, answered)
+        return future
+
+    def _ask(self, leader: LeaderState, part: Part, guard: Guard, until_s: float) -> None:
+        answer = self.coordinators.ask(part)
+        answer.add_done_callback(partial(self._answered, leader, part, guard, until_s))
+
+    def _ask_again(self, leader: LeaderState, part: Part, guard: Guard, until_s: float) -> None:
+        try:
+            # The marker of the transaction before may have come meanwhile, and ended the guard.
+            leader.guards.begin(part.producer_id, guard)
+        except KafkaError as error:
+            self._settle(leader, part, guard, error.code)
+            return
+        self._ask(leader, part, guard, until_s)
+
+    def _answered(
+        self,
+        leader: LeaderState,
+        part: Part,
+        guard: Guard,
+        until_s: float,
+        answer: asyncio.Future[ErrorCode],
+    ) -> None:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if answer.cancelled() else answer.result()
+        is_completing = code is ErrorCode.CONCURRENT_TRANSACTIONS
+        if is_completing and part.transaction.adds_partitions and self._loop.time() < until_s:
+            again = partial(self._ask_again, leader, part, guard, until_s)
+            self._loop.call_later(CONCURRENT_RETRY_S, again)
+            return
+        self._settle(leader, part, guard, code)
+
+    def _settle(self, leader: LeaderState, part: Part, guard: Guard, code: ErrorCode) -> None:
+        guard.answer = code
+        if code is not ErrorCode.NONE:
+            leader.guards.drop(part.producer_id, guard)
+        waiting, guard.waiting = guard.waiting, []
+        call_each(waiting, f"the first batch of a transaction in {part.topic_partition}")
+
+
+def admission(
+    leader: LeaderState, log: PartitionLog, header: BatchHeader, before: Admitted | None = None
+) -> Admitted | None:
+    """Return why a transactional batch may be appended now; None if the coordinator is to be asked.
+
+    Args:
+        leader: Of the partition.
+        log: Its log.
+        header: Header of the batch.
+        before: What this has returned for the batch before, or the guard that it has waited for.
+
+    Raises:
+        KafkaError: INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE if a marker has ended the
+            transaction since.
+    """
+    if log.producers.duplicate(header) is not None:
+        return NO_OFFSET
+    producer_id, epoch = header.producer_id, header.producer_epoch
+    open_since = log.producers.open_since(producer_id, epoch)
+    if isinstance(before, Guard):
+        if before.is_ended:
+            raise _late(header)
+        if leader.guards.of(producer_id, epoch) is before:
+            return before
+        # Another leadership has begun since: it has no guards yet.
+    elif before is not None:
+        if before != open_since:
+            raise _late(header)
+        return before
+    return known_from(leader, log, producer_id, epoch)
+
+
+def known_from(
+    leader: LeaderState, log: PartitionLog, producer_id: int, producer_epoch: int
+) -> Admitted | None:
+    """Return whence it is known that the transaction of a producer has a partition, if it is.
+
+    Raises:
+        KafkaError: INVALID_PRODUCER_EPOCH.
+    """
+    open_since = log.producers.open_since(producer_id, producer_epoch)
+    if open_since != NO_OFFSET:
+        return open_since
+    guard = leader.guards.of(producer_id, producer_epoch)
+    return guard if guard is not None and guard.answer is ErrorCode.NONE else None
+
+
+def refusal(code: ErrorCode, transaction: Transaction) -> KafkaError:
+    """Return the error of a batch whose transaction does not have the partition.
+
+    Args:
+        code: What the coordinator says, or `admission` raises.
+        transaction: The client's.
+    """
+    return KafkaError(told_for(code, transaction), _TEXTS.get(code, ""))
+
+
+def told_for(code: ErrorCode, transaction: Transaction) -> ErrorCode:
+    """Return the code that a producer gets for the answer of a coordinator.
+
+    Every producer tries again after NOT_ENOUGH_REPLICAS, without looking for another leader.
+    """
+    if code in NOT_ANSWERED:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    match code:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if not transaction.knows_abortable:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.CONCURRENT_TRANSACTIONS if not transaction.adds_partitions:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+    return code
+
+
+_TEXTS = {
+    ErrorCode.TRANSACTION_ABORTABLE: "the partition is not in the transaction of the producer",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the last transaction of the producer is being completed",
+} | dict.fromkeys(NOT_ANSWERED, "the coordinator of the transaction did not answer")
+
+
+def _late(header: BatchHeader) -> KafkaError:
+    return KafkaError(
+        ErrorCode.TRANSACTION_ABORTABLE,
+        f"the transaction of producer {header.producer_id} was ended before its batch came",
+    )

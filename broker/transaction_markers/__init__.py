@@ -1,0 +1,1 @@
+"""Brings the markers of transactions to the leaders of their partitions."""

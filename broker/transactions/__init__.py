@@ -1,0 +1,1 @@
+"""Transactions as pure decisions: what a transaction coordinator answers, keeps and writes."""

@@ -1,0 +1,80 @@
+"""What transactions decide, besides what `broker.coordination.core` says of decisions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from broker.coordination import core
+from broker.transactions.transaction import Transaction
+from jbodlab.transaction_records.records import TransactionRecord
+from jbodlab.vocabulary.ids import TopicPartition
+
+
+class Unmarked(NamedTuple):
+    """The partitions of a prepared transaction that lack their marker."""
+
+    transactional_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class Change(NamedTuple):
+    """What becomes of a transactional id; None takes it away."""
+
+    transactional_id: str
+    transaction: Transaction | None
+
+
+class Decision(core.Decision[TransactionRecord], frozen=True, kw_only=True):
+    """Transactions to write, and how far the markers of prepared ones are."""
+
+    changes: tuple[Change, ...] = ()
+    """What the records say, and the epochs that these do not have."""
+    unmarked: tuple[Unmarked, ...] = ()
+
+
+NOTHING = Decision()
+
+
+class MarkersDue(msgspec.Struct, frozen=True, kw_only=True):
+    """An effect: the markers of a transaction are to be written.
+
+    Whoever does it calls `TransactionCore.markers_written`, and never gives up.
+
+    Attributes:
+        producer_id: As it was during the transaction.
+        producer_epoch: Of the markers.
+        transaction_version: By which leaders check the epoch.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    transaction_version: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """An event: transactions are decided, and markers follow."""
+
+
+class TimedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """An event: transactions that took too long are decided, and markers follow."""
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """An event: the end of transactions is written."""
+
+    transactional_ids: tuple[str, ...]
+
+
+class Expired(msgspec.Struct, frozen=True, kw_only=True):
+    """An event: ids were taken away, and these are next."""
+
+    transactional_ids: tuple[str, ...]
+
+
+class ExpiryWork(msgspec.Struct, frozen=True):
+    """The event of the search for ids that have expired."""

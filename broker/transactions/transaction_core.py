@@ -1,0 +1,459 @@
+"""The transactions of one partition of `__transaction_state`, as pure decisions.
+
+`broker.coordination.core.Core` is its contract. Nothing here waits, reads a clock or knows a
+socket. Only this class changes its state.
+
+A producer is answered when the decision how its transaction ends is committed. The markers follow;
+they are never given up. Kafka drops the partitions of a transaction when a leader refuses the
+epoch of a marker, and the transaction stays as it is until the coordinator is loaded anew.
+
+Source: `kafka.coordinator.transaction.TransactionCoordinator` and `TransactionStateManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from broker.coordination.core import Answer, Producer, Ticket, Timer, Work
+from broker.transactions.decision import (
+    NOTHING,
+    Change,
+    Completed,
+    Decision,
+    Expired,
+    ExpiryWork,
+    MarkersDue,
+    Prepared,
+    TimedOut,
+    Unmarked,
+)
+from broker.transactions.ending import ended, next_producer
+from broker.transactions.producers import check_init, initialized
+from broker.transactions.reading import described, listed
+from broker.transactions.requests import (
+    AddPartitions,
+    DescribeTransactions,
+    EndTransaction,
+    FreshProducerIdNeeded,
+    InitProducerId,
+    ListTransactions,
+    Request,
+    VerifyPartitions,
+)
+from broker.transactions.settings import TransactionSettings
+from broker.transactions.tables import TransactionTables
+from broker.transactions.transaction import (
+    NO_EPOCH,
+    PREPARED,
+    Transaction,
+    TransactionState,
+    completed,
+    fenced,
+    from_value,
+    to_record,
+    with_partitions,
+)
+from jbodlab.transaction_records.records import TransactionRecord
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
+
+APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Errors of a failed append, as producers get them; they treat a partition's error as fatal."""
+
+COMMIT_TIMEOUT_MS = 5_000
+"""Longest wait for the replicas of a record; the client asks again after that."""
+RETRY_MS = 500
+"""Pause before a step is tried again whose record was refused."""
+AT_ONCE_MAX = 500
+"""Most transactions that one batch of the coordinator's own ends or takes away."""
+
+TIMEOUTS, EXPIRY, MARKERS = ("timeouts",), ("expiry",), ("markers",)
+"""Keys of timers: open transactions, unused ids and unwritten markers are looked through."""
+
+
+class TransactionCore:
+    """Transactions with their producers.
+
+    Args:
+        settings: Of the broker.
+        level: Returns the finalized transaction.version.
+    """
+
+    def __init__(self, settings: TransactionSettings, level: Callable[[], int]) -> None:
+        self._settings = settings
+        self._level = level
+        self._tables = TransactionTables()
+        self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
+        """The partitions that lack their marker, of those whose markers are being written."""
+
+    @property
+    def tables(self) -> TransactionTables:
+        """What is written, and what of it is committed."""
+        return self._tables
+
+    # Requests
+
+    def decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on a request; the answer to it may come with another decision."""
+        try:
+            return self._decide(request, ticket, now_ms)
+        except KafkaError as error:
+            return Decision(answers=(Answer(ticket, error),))
+
+    def _decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+        match request:
+            case InitProducerId():
+                return self._init(request, ticket, now_ms)
+            case AddPartitions():
+                return self._add(request, ticket, now_ms)
+            case VerifyPartitions():
+                return _at_once(ticket, self._verified(request))
+            case EndTransaction():
+                return self._end(request, ticket, now_ms)
+            case DescribeTransactions(transactional_ids=ids):
+                committed = self._tables.committed
+                return _at_once(
+                    ticket,
+                    tuple(described(i, committed.get(i), self._unmarked.get(i)) for i in ids),
+                )
+            case ListTransactions():
+                return _at_once(ticket, listed(request, self._tables.committed, now_ms))
+            case _:
+                assert_never(request)
+
+    def _init(self, request: InitProducerId, ticket: Ticket, now_ms: int) -> Decision:
+        check_init(request, self._settings.transaction_max_timeout_ms)
+        name = request.transactional_id
+        before, is_pending = self._tables.written.get(name), self._tables.is_pending(name)
+        after = initialized(request, before, is_pending, self._level(), now_ms)
+        if isinstance(after, FreshProducerIdNeeded):
+            return _at_once(ticket, after)
+        if after.state in PREPARED:
+            # The client repeats, and is given the epoch after this one.
+            answer: Any = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return self._written(name, after, Answer(ticket, answer), Prepared())
+        return self._written(name, after, Answer(ticket, after.producer))
+
+    def _add(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
+        name = _checked(request.transactional_id)
+        before, is_pending = self._tables.written.get(name), self._tables.is_pending(name)
+        if is_pending or (before is not None and before.state in PREPARED):
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        before = _of_producer(before, request)
+        is_open = before.state is TransactionState.ONGOING
+        if is_open and set(before.partitions).issuperset(request.partitions):
+            return _at_once(ticket, None)
+        after = with_partitions(before, request.partitions, request.transaction_version, now_ms)
+        return self._written(name, after, Answer(ticket, None))
+
+    def _verified(self, request: VerifyPartitions) -> Mapping[TopicPartition, ErrorCode]:
+        found = self._tables.committed.get(_checked(request.transactional_id))
+        found = _of_producer(found, request)
+        if found.state in PREPARED:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        taking_part = set(found.partitions)
+        return {
+            each: ErrorCode.NONE if each in taking_part else ErrorCode.TRANSACTION_ABORTABLE
+            for each in request.partitions
+        }
+
+    def _end(self, request: EndTransaction, ticket: Ticket, now_ms: int) -> Decision:
+        name = _checked(request.transactional_id)
+        before = self._tables.written.get(name)
+        after = ended(request, before, self._tables.is_pending(name), now_ms)
+        if not isinstance(after, Transaction):
+            return _at_once(ticket, after)
+        return self._written(name, after, Answer(ticket, next_producer(after)), Prepared())
+
+    def _written(
+        self, name: str, after: Transaction, answer: Answer, event: Prepared | None = None
+    ) -> Decision:
+        return self._writing([Change(name, after)], answers=(answer,), event=event)
+
+    def _writing(self, changes: Iterable[Change], **fields: Any) -> Decision:
+        """Return the decision to write what becomes of transactional ids."""
+        changes, level = tuple(changes), self._level()
+        records = tuple(to_record(*change, level) for change in changes)
+        return Decision(records=records, changes=changes, **fields)
+
+    # Markers
+
+    def markers_written(
+        self, due: MarkersDue, partitions: Iterable[TopicPartition], now_ms: int
+    ) -> Decision:
+        """Decide on partitions that have their marker, or are no more."""
+        name = due.transactional_id
+        transaction, unmarked = self._tables.written.get(name), self._unmarked.get(name)
+        if transaction is None or unmarked is None:
+            return NOTHING
+        if due != _due(name, transaction, due.partitions):
+            return NOTHING
+        gone = set(partitions)
+        left = tuple(each for each in unmarked if each not in gone)
+        if left:
+            return Decision(unmarked=(Unmarked(name, left),))
+        return self._complete([name], now_ms)
+
+    def _begin_markers(self, now_ms: int) -> Decision:
+        """Have the markers written of all transactions whose end is committed."""
+        tables = self._tables
+        names = [
+            name
+            for name in tables.prepared
+            if name not in self._unmarked and not tables.is_pending(name)
+        ]
+        due = {name: tables.written[name].partitions for name in names}
+        empty = [name for name, partitions in due.items() if not partitions]
+        return replace(
+            self._complete(empty[:AT_ONCE_MAX], now_ms),
+            unmarked=tuple(Unmarked(name, partitions) for name, partitions in due.items()),
+            effects=tuple(
+                _due(name, tables.written[name], partitions)
+                for name, partitions in due.items()
+                if partitions
+            ),
+            timers=(Timer(MARKERS, now_ms),) if len(empty) > AT_ONCE_MAX else (),
+        )
+
+    def _complete(self, names: Sequence[str], now_ms: int) -> Decision:
+        """End transactions of which all markers are written."""
+        if not names:
+            return NOTHING
+        return self._writing(
+            (Change(name, completed(self._tables.written[name], now_ms)) for name in names),
+            event=Completed(transactional_ids=tuple(names)),
+        )
+
+    # Events
+
+    def loaded(self, now_ms: int) -> Decision:
+        """Decide on what begins when the end of the log is reached: markers are written again."""
+        return Decision(
+            event=Prepared(),
+            timers=(
+                Timer(TIMEOUTS, now_ms),
+                Timer(EXPIRY, now_ms + self._expiry_interval_ms),
+            ),
+        )
+
+    def committed(self, event: Any, now_ms: int) -> Decision:
+        """Decide on what follows when the records of an event are committed."""
+        match event:
+            case Prepared() | TimedOut():
+                return self._begin_markers(now_ms)
+            case Expired(transactional_ids=ids):
+                return self._expire(ids, now_ms)
+            case Completed() | ExpiryWork():
+                return NOTHING
+            case _:
+                raise AssertionError(event)
+
+    def refused(self, event: Any, error: KafkaError, now_ms: int) -> Decision:
+        """Decide on what follows when records are not written, or not committed in time.
+
+        A decision that was not committed in time is written nevertheless, so what follows from it
+        is looked for until it is committed.
+        """
+        match event:
+            case Prepared():
+                return Decision(timers=(Timer(MARKERS, now_ms + RETRY_MS),))
+            case TimedOut():
+                return Decision(
+                    timers=(
+                        Timer(MARKERS, now_ms + RETRY_MS),
+                        Timer(TIMEOUTS, now_ms + RETRY_MS),
+                    )
+                )
+            case Completed(transactional_ids=ids):
+                return Decision(
+                    unmarked=tuple(Unmarked(each, ()) for each in ids),
+                    timers=(Timer(MARKERS, now_ms + RETRY_MS),),
+                )
+            case Expired() | ExpiryWork():
+                return NOTHING
+            case _:
+                raise AssertionError(event)
+
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+        """Decide on what happens when a time is over."""
+        match key:
+            case ("timeouts",):
+                return self._time_out(now_ms)
+            case ("markers",):
+                return self._look_for_markers(now_ms)
+            case ("expiry",):
+                before_ms = now_ms - self._settings.transactional_id_expiration_ms
+                return Decision(
+                    timers=(Timer(EXPIRY, now_ms + self._expiry_interval_ms),),
+                    work=Work(
+                        ExpiryWork(), partial(_unused, self._tables.written.copy(), before_ms)
+                    ),
+                )
+            case _:
+                raise AssertionError(key)
+
+    def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
+        """Decide on ids that had expired when they were looked for."""
+        return self._expire(result or (), now_ms)
+
+    def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on a client that hung up; what it wanted is done all the same."""
+        return NOTHING
+
+    def _time_out(self, now_ms: int) -> Decision:
+        """Abort the open transactions that take too long."""
+        tables, level = self._tables, self._level()
+        late = [
+            name
+            for name in tables.ongoing
+            if _is_late(tables.written[name], now_ms) and not tables.is_pending(name)
+        ]
+        interval_ms = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        again_ms = now_ms if len(late) > AT_ONCE_MAX else now_ms + interval_ms
+        return self._writing(
+            (
+                Change(name, fenced(tables.written[name], NO_EPOCH, level, now_ms))
+                for name in late[:AT_ONCE_MAX]
+            ),
+            event=TimedOut() if late else None,
+            timers=(Timer(TIMEOUTS, again_ms),),
+        )
+
+    def _look_for_markers(self, now_ms: int) -> Decision:
+        """Go on with prepared transactions of which a step was refused."""
+        tables = self._tables
+        ready = [
+            name
+            for name in tables.prepared
+            if self._unmarked.get(name) == () and not tables.is_pending(name)
+        ]
+        if ready:
+            # The others are next.
+            return replace(
+                self._complete(ready[:AT_ONCE_MAX], now_ms), timers=(Timer(MARKERS, now_ms),)
+            )
+        decision = self._begin_markers(now_ms)
+        if decision.timers or not any(map(tables.is_pending, tables.prepared)):
+            return decision
+        return replace(decision, timers=(Timer(MARKERS, now_ms + RETRY_MS),))
+
+    def _expire(self, ids: Iterable[str], now_ms: int) -> Decision:
+        """Take ids away that are still unused."""
+        before_ms = now_ms - self._settings.transactional_id_expiration_ms
+        written = self._tables.written
+        left = iter(ids)
+        expired = [
+            name
+            for name in islice(left, AT_ONCE_MAX)
+            if name in written
+            and _is_unused(written[name], before_ms)
+            and not self._tables.is_pending(name)
+        ]
+        rest = tuple(left)
+        return self._writing(
+            (Change(name, None) for name in expired),
+            event=Expired(transactional_ids=rest) if rest else None,
+        )
+
+    @property
+    def _expiry_interval_ms(self) -> int:
+        return self._settings.transaction_remove_expired_transaction_cleanup_interval_ms
+
+    # State
+
+    def apply(self, decision: Any, base_offset: int = -1) -> None:
+        """Change the state as a decision says; its records, if any, are in the log from there."""
+        end_offset = base_offset + len(decision.records)
+        for name, transaction in decision.changes:
+            self._write(end_offset, name, transaction)
+        for name, partitions in decision.unmarked:
+            if name in self._tables.prepared:
+                self._unmarked[name] = partitions
+
+    def replay(
+        self,
+        record: TransactionRecord,
+        offset: int,
+        end_offset: int,
+        producer_id: int | None = None,
+    ) -> None:
+        """Change the tables as a record of the log says; none belongs to a transaction."""
+        value = record.value
+        self._write(
+            end_offset, record.key.transactional_id, None if value is None else from_value(value)
+        )
+
+    def _write(self, end_offset: int, name: str, transaction: Transaction | None) -> None:
+        self._tables.write(end_offset, name, transaction)
+        if name not in self._tables.prepared:
+            self._unmarked.pop(name, None)
+
+    def end_transaction(self, producer: Producer, commit: bool, end_offset: int) -> None:
+        """Refuse a marker: there are no transactions in this topic."""
+        raise AssertionError(producer)
+
+    def committed_up_to(self, offset: int) -> None:
+        """Take over how far the high watermark is; readers may hear of what is below."""
+        self._tables.committed_up_to(offset)
+
+
+def _checked(transactional_id: str) -> str:
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+    return transactional_id
+
+
+def _of_producer(
+    found: Transaction | None, request: AddPartitions | VerifyPartitions
+) -> Transaction:
+    """Return a transaction; raises KafkaError unless it is of the producer that asks."""
+    if found is None or found.producer_id != request.producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if found.producer_epoch != request.producer_epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    return found
+
+
+def _at_once(ticket: Ticket, answer: Any) -> Decision:
+    return Decision(answers=(Answer(ticket, answer),), at_once=True)
+
+
+def _due(name: str, transaction: Transaction, partitions: tuple[TopicPartition, ...]) -> MarkersDue:
+    return MarkersDue(
+        transactional_id=name,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        committed=transaction.state is TransactionState.PREPARE_COMMIT,
+        transaction_version=transaction.transaction_version,
+        partitions=partitions,
+    )
+
+
+def _is_late(transaction: Transaction, now_ms: int) -> bool:
+    return transaction.started_ms + transaction.timeout_ms < now_ms
+
+
+def _is_unused(transaction: Transaction, before_ms: int) -> bool:
+    is_idle = transaction.state is not TransactionState.ONGOING
+    return is_idle and transaction.state not in PREPARED and transaction.updated_ms < before_ms
+
+
+def _unused(transactions: Mapping[str, Transaction], before_ms: int) -> tuple[str, ...]:
+    return tuple(name for name, each in transactions.items() if _is_unused(each, before_ms))

@@ -1,0 +1,266 @@
+"""A cluster at a moment, as much of it as a loss concerns: the one model of all sources.
+
+Directories are known by their numbers in `Cluster.directories`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from jbodlab.cli.dir_names import DirName
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.what_if.kinds import NOBODY, Kind
+
+ANYWHERE = -1
+"""The directory of a replica of which it is not known."""
+SERVING = "unfenced"
+"""The state of a broker that takes part."""
+
+
+class WhatIfError(JbodlabError):
+    """There is no answer: the question names what does not exist, or is offline already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """One log directory.
+
+    Attributes:
+        broker: Its broker.
+        path: Empty where the source does not tell it.
+        directory_id: Text of its id; empty where the source does not tell it.
+        is_online: Whether it can be lost.
+        takes: Whether new replicas may come into it.
+        is_degraded: Whether others should lead: it is full or slow. Only our brokers tell.
+        usable_bytes: What may still be written; None where the source does not tell it.
+        stops_broker: Whether its broker stops without it: it has the metadata log.
+        undescribed: Replicas of topics that the source does not describe.
+    """
+
+    broker: int
+    path: str = ""
+    directory_id: str = ""
+    is_online: bool = True
+    takes: bool = True
+    is_degraded: bool = False
+    usable_bytes: int | None = None
+    stops_broker: bool = False
+    undescribed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in an answer, such as `broker-3:/data2`."""
+        return f"broker-{self.broker}:{self.path or self.directory_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One broker.
+
+    Attributes:
+        state: `unfenced`, `fenced` or `in controlled shutdown`.
+    """
+
+    broker: int
+    rack: str | None = None
+    state: str = SERVING
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """The settings of a topic that a loss concerns."""
+
+    min_isr: int = 1
+    unclean_election: bool = False
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition.
+
+    Attributes:
+        directories: Number of each replica's directory, or ANYWHERE.
+        alive: Whether each replica may lead: its broker is active, its directory online.
+        sizes: Bytes of each replica; empty where the source does not tell them.
+    """
+
+    topic: str
+    index: int
+    replicas: tuple[int, ...]
+    leader: int
+    isr: tuple[int, ...]
+    directories: tuple[int, ...]
+    alive: tuple[bool, ...]
+    sizes: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Topic and index, as Kafka's tools write them."""
+        return f"{self.topic}-{self.index}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """All that a loss concerns.
+
+    Attributes:
+        moment: When it was so, as the end of a sentence.
+        moment_value: The same as JSON has it.
+        directories: Of all brokers; those of a broker in the order in which it tells them.
+        rules: Of each topic.
+        has_elr: Whether eligible leader replicas are kept.
+        assumed: What had to be assumed of settings, as a sentence; empty for nothing.
+        notes: What the answers leave out, each as a sentence.
+    """
+
+    moment: str
+    moment_value: Mapping[str, object]
+    brokers: Mapping[int, Broker]
+    directories: Sequence[Directory]
+    partitions: Sequence[Partition]
+    rules: Mapping[str, TopicRules]
+    has_elr: bool = False
+    assumed: str = ""
+    notes: Sequence[str] = field(default=())
+
+    def min_isr(self, partition: Partition) -> int:
+        """Return the effective `min.insync.replicas` of a partition."""
+        return min(self.rules[partition.topic].min_isr, len(partition.replicas))
+
+    def kind(self, partition: Partition) -> Kind:
+        """Return what a partition is without the names of its brokers."""
+        bit = {broker: 1 << place for place, broker in enumerate(partition.replicas)}
+        leader = partition.leader
+        rules = self.rules[partition.topic]
+        count = len(partition.replicas)
+        place = NOBODY if leader < 0 else count
+        if leader in bit:
+            place = bit[leader].bit_length() - 1
+        degraded = 0
+        if self._degraded:
+            degraded = _bits(at in self._degraded for at in partition.directories)
+        return Kind(
+            count,
+            place,
+            _members(bit, partition.isr),
+            _bits(partition.alive),
+            min(rules.min_isr, count),
+            self.has_elr,
+            rules.unclean_election,
+            _members(bit, partition.elr),
+            _members(bit, partition.last_known_elr),
+            _members(bit, partition.adding),
+            _members(bit, partition.removing),
+            degraded,
+        )
+
+    @cached_property
+    def online(self) -> Mapping[int, Sequence[int]]:
+        """The numbers of the online directories of each broker."""
+        found: dict[int, list[int]] = {broker: [] for broker in self.brokers}
+        for number, directory in enumerate(self.directories):
+            if directory.is_online:
+                found[directory.broker].append(number)
+        return found
+
+    @cached_property
+    def racks(self) -> Mapping[str, Sequence[int]]:
+        """The brokers of each rack."""
+        found: dict[str, list[int]] = {}
+        for broker in self.brokers.values():
+            if broker.rack is not None:
+                found.setdefault(broker.rack, []).append(broker.broker)
+        return found
+
+    def takes_broker(self, number: int) -> bool:
+        """Return whether a broker stops when it loses a directory.
+
+        It does without its metadata log, and without any directory.
+        """
+        directory = self.directories[number]
+        return directory.stops_broker or len(self.online[directory.broker]) == 1
+
+    def found(self, name: DirName) -> int | None:
+        """Return the number of an online directory; None where the name is that of a broker.
+
+        Raises:
+            WhatIfError: there is no such broker or directory, or it is offline already.
+        """
+        if name.broker not in self.brokers:
+            known = ", ".join(map(str, sorted(self.brokers)))
+            raise WhatIfError(f"broker {name.broker} is not registered; known: {known}")
+        if name.is_broker:
+            return None
+        own = [at for at, one in enumerate(self.directories) if one.broker == name.broker]
+        for place, number in enumerate(own, 1):
+            directory = self.directories[number]
+            wanted = (directory.path, directory.directory_id)
+            if place == name.number or (name.path is not None and name.path in wanted):
+                return self._online(number)
+        known = ", ".join(f"{at}: {self.directories[own[at - 1]].name}" for at in _counted(own))
+        raise WhatIfError(
+            f"broker {name.broker} has no log directory {name.path or name.number}, "
+            f"it has {known or 'none'}"
+        )
+
+    @cached_property
+    def stoppers(self) -> Mapping[int, Sequence[int]]:
+        """The numbers of the directories of each broker with which it stops."""
+        return {
+            broker: [number for number in online if self.takes_broker(number)]
+            for broker, online in self.online.items()
+        }
+
+    def by_id(self, directory_id: str) -> int:
+        """Return the number of an online directory.
+
+        Raises:
+            WhatIfError: it is no id, no broker has it, or it is offline already.
+        """
+        try:
+            kafka_uuid.parse(directory_id)
+        except ValueError:
+            raise WhatIfError(
+                f"expected a directory such as broker-3:/data2 or its id, got {directory_id!r}"
+            ) from None
+        for number, directory in enumerate(self.directories):
+            if directory.directory_id == directory_id:
+                return self._online(number)
+        raise WhatIfError(f"directory {directory_id} is known to no broker")
+
+    def _online(self, number: int) -> int:
+        directory = self.directories[number]
+        if not directory.is_online:
+            name = directory.path or directory.directory_id
+            raise WhatIfError(f"directory {name} of broker {directory.broker} is offline already")
+        return number
+
+    @cached_property
+    def _degraded(self) -> frozenset[int]:
+        return frozenset(at for at, one in enumerate(self.directories) if one.is_degraded)
+
+
+def _counted(values: Sequence[int]) -> range:
+    return range(1, len(values) + 1)
+
+
+def _members(bit: Mapping[int, int], brokers: Sequence[int]) -> int:
+    found = 0
+    for broker in brokers:
+        found |= bit.get(broker, 0)
+    return found
+
+
+def _bits(flags: Iterable[bool]) -> int:
+    found = 0
+    for place, flag in enumerate(flags):
+        if flag:
+            found |= 1 << place
+    return found

@@ -1,0 +1,201 @@
+"""Transactions of an unmodified client: committed, aborted, fenced, too long, on dying disks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
+from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster.log_dir_states import revive
+from tests.cluster.harness import Cluster, running, wait_for
+from tests.cluster.invariants import settle
+from tests.command_lines import CommandLines
+
+pytestmark = pytest.mark.cluster
+
+TOPIC, PARTITIONS = "orders", 3
+COORDINATORS = 4
+SETTINGS = {
+    "transaction.state.log.num.partitions": str(COORDINATORS),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.max.timeout.ms": "60000",
+}
+LONG_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    root = make_folder()
+    try:
+        with running(root / "cluster", brokers=3, dirs=3, settings=SETTINGS) as found:
+            found.create_topic(TOPIC, PARTITIONS, 3)
+            yield found
+    finally:
+        remove_folder(root)
+
+
+@contextmanager
+def producing(cluster: Cluster, name: str, timeout_ms: int = 60_000) -> Iterator[Producer]:
+    """A producer that may begin transactions."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": timeout_ms,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(LONG_S)
+    yield producer
+    producer.purge()
+
+
+@contextmanager
+def broken(cluster: Cluster, topic: str, partition: int) -> Iterator[None]:
+    """The directory of a leader fails; in the end it is revived, and everything is in sync."""
+    leader = cluster.leader(topic, partition)
+    log_dir = leader.log_dir_of(topic, partition)
+    with log_dir.fails("permission"):
+        yield
+    assert revive(leader, str(log_dir.path)) == ""
+    settle(cluster)
+
+
+def write(producer: Producer, text: str) -> None:
+    """Begin a transaction, and write a record to each partition."""
+    producer.begin_transaction()
+    for partition in range(PARTITIONS):
+        producer.produce(TOPIC, f"{text} {partition}", partition=partition)
+    assert producer.flush(LONG_S) == 0
+
+
+def committed(cluster: Cluster, text: str) -> list[str]:
+    """The records of a test that readers of committed ones get: all up to a last transaction."""
+    with producing(cluster, f"last of {text}") as producer:
+        write(producer, f"last-of-{text}")
+        producer.commit_transaction(LONG_S)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "readers",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+    found: list[str] = []
+    ends = {f"last-of-{text} {partition}" for partition in range(PARTITIONS)}
+
+    def all_read() -> bool:
+        found.extend((each.value() or b"").decode() for each in consumer.consume(100, timeout=0.1))
+        return ends <= set(found)
+
+    wait_for("all committed records", all_read)
+    consumer.close()
+    return sorted(each for each in found if each.startswith(text))
+
+
+def all_of(*texts: str) -> list[str]:
+    return sorted(f"{text} {partition}" for text in texts for partition in range(PARTITIONS))
+
+
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster) -> None:
+    with producing(cluster, "basic") as producer:
+        for number in range(4):
+            write(producer, f"basic-{number}")
+            if number % 2:
+                producer.abort_transaction(LONG_S)
+            else:
+                producer.commit_transaction(LONG_S)
+
+    assert committed(cluster, "basic") == all_of("basic-0", "basic-2")
+
+
+def test_a_second_producer_fences_the_first_and_aborts_its_transaction(cluster: Cluster) -> None:
+    with producing(cluster, "fence") as first:
+        write(first, "fence-1")
+        with producing(cluster, "fence") as second:
+            write(second, "fence-2")
+            with pytest.raises(KafkaException, match="fenced"):
+                first.commit_transaction(LONG_S)
+            second.commit_transaction(LONG_S)
+
+    assert committed(cluster, "fence") == all_of("fence-2")
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster) -> None:
+    with producing(cluster, "timeout", timeout_ms=1_000) as producer:
+        write(producer, "timeout")
+        wait_for("an abort", lambda: state(cluster, "timeout") == "CompleteAbort")
+        with pytest.raises(KafkaException, match="fenced"):
+            producer.commit_transaction(LONG_S)
+
+    assert committed(cluster, "timeout") == []
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_no_producer_fails_when_the_disk_of_its_coordinator_dies(
+    cluster: Cluster, commit: bool
+) -> None:
+    name = f"coordinator-dies-{commit}"
+    with producing(cluster, name) as producer:
+        write(producer, f"{name}-before")
+        producer.commit_transaction(LONG_S)
+        write(producer, f"{name}-open")
+        place = coordinator_partition(name, COORDINATORS)
+        with broken(cluster, TRANSACTION_STATE_TOPIC, place):
+            if commit:
+                producer.commit_transaction(LONG_S)
+            else:
+                producer.abort_transaction(LONG_S)
+            write(producer, f"{name}-after")
+            producer.commit_transaction(LONG_S)
+            kept = ("before", "open", "after") if commit else ("before", "after")
+            assert committed(cluster, name) == all_of(*(f"{name}-{each}" for each in kept))
+
+
+def test_no_producer_fails_when_a_disk_with_its_records_dies(cluster: Cluster) -> None:
+    name = "data-dies"
+    with producing(cluster, name) as producer:
+        write(producer, f"{name}-open")
+        with broken(cluster, TOPIC, 0):
+            producer.commit_transaction(LONG_S)
+            write(producer, f"{name}-after")
+            producer.commit_transaction(LONG_S)
+            assert committed(cluster, name) == all_of(f"{name}-after", f"{name}-open")
+
+
+def test_the_command_shows_transactions_and_finds_none_that_hang(cluster: Cluster) -> None:
+    with producing(cluster, "shown") as producer:
+        write(producer, "shown")
+        (listed,) = told(cluster, "list", "--pattern", "shown")
+        assert (listed["transactional_id"], listed["state"]) == ("shown", "Ongoing")
+        (described,) = told(cluster, "describe", "shown")
+        assert [one["partition"] for one in described["partitions"]] == [0, 1, 2]
+        producers = told(cluster, "producers", TOPIC, "0")
+        starts = {one["producer_id"]: one["current_txn_start_offset"] for one in producers}
+        assert starts[listed["producer_id"]] >= 0
+        assert told(cluster, "find-hanging", "--longer-than", "0s") == []
+        producer.commit_transaction(LONG_S)
+
+
+def state(cluster: Cluster, name: str) -> object:
+    (found,) = told(cluster, "describe", name)
+    return found["state"]
+
+
+def told(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
+    """What `jbodlab transactions` says."""
+    line = f"transactions {arguments[0]} --output json"
+    done = CommandLines(cluster.bootstrap).run(line, *arguments[1:])
+    assert done.code == 0, done
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found

@@ -1,0 +1,192 @@
+"""Transactions of librdkafka while directories die: whole or not at all, as clients were told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.cluster.harness import Cluster, made, wait_for
+from tests.cluster.scenes import SETTINGS
+from tests.cluster.transactional_load import (
+    CALL_S,
+    TransactionalLoad,
+    check,
+    committed_records,
+    high_watermarks,
+)
+
+pytestmark = pytest.mark.cluster
+
+TOPIC, PARTITIONS = "orders", 6
+COORDINATORS, OFFSETS = "__transaction_state", "__consumer_offsets"
+
+
+@pytest.fixture
+def cluster(cluster_root: Path) -> Iterator[Cluster]:
+    """Three brokers; what lies on two of them may die."""
+    settings = {
+        **SETTINGS,
+        "transaction.state.log.num.partitions": "5",
+        "transaction.state.log.min.isr": "1",
+        "min.insync.replicas": "1",
+        "offsets.topic.replication.factor": "3",
+    }
+    cluster = made(cluster_root, settings=settings)
+    try:
+        for number in (1, 2, 3):
+            cluster.broker(number).preload()
+        cluster.start()
+        cluster.create_topic(TOPIC, partitions=PARTITIONS, replicas=3)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def fail(cluster: Cluster, faults: ExitStack, topic: str, partition: int, kind: str) -> None:
+    """Let the directory die that holds the leader of a partition."""
+    leader = cluster.leader(topic, partition)
+    faults.enter_context(leader.log_dir_of(topic, partition).fails(kind))
+    cluster.wait_leaders(topic)
+
+
+def progressed(load: TransactionalLoad, count: int = 30) -> None:
+    """Return when as many commits more were answered."""
+    wanted = len(load.commits) + count
+    wait_for("commits go on", lambda: len(load.commits) >= wanted or bool(load.fatal), 60)
+    assert not load.fatal
+
+
+@pytest.mark.parametrize("kind", ["permission", "hang"])
+def test_transactions_are_whole_while_the_disks_of_coordinators_and_of_data_die(
+    cluster: Cluster, kind: str
+) -> None:
+    load = TransactionalLoad(cluster.bootstrap, TOPIC, PARTITIONS)
+    with ExitStack() as faults, load.running():
+        progressed(load)
+        fail(cluster, faults, COORDINATORS, 0, kind)
+        progressed(load)
+        fail(cluster, faults, TOPIC, 0, kind)
+        progressed(load)
+
+    assert not load.fatal
+    check(load, committed_records(cluster.bootstrap, TOPIC, PARTITIONS))
+
+
+def test_transactions_are_whole_over_killed_brokers(cluster: Cluster) -> None:
+    load = TransactionalLoad(cluster.bootstrap, TOPIC, PARTITIONS)
+    with load.running():
+        for number in (1, 2, 3):
+            progressed(load)
+            cluster.broker(number).kill()
+            progressed(load, 10)
+            cluster.broker(number).start()
+            cluster.wait_isr(TOPIC)
+
+    assert not load.fatal
+    check(load, committed_records(cluster.bootstrap, TOPIC, PARTITIONS))
+
+
+class Copying(threading.Thread):
+    """Consumes, and produces what it consumed with its offsets in the same transaction."""
+
+    def __init__(self, bootstrap: str, source: str, target: str, name: str) -> None:
+        super().__init__(name=name)
+        self._source, self._target = source, target
+        self.stop = threading.Event()
+        self.failure: str | None = None
+        self.copied = 0
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "copying",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 10_000,
+                "log_level": 0,
+            }
+        )
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": name,
+                "transaction.timeout.ms": 10_000,
+                "log_level": 0,
+            }
+        )
+
+    def has_copied(self, count: float) -> bool:
+        """Whether so many are copied, or no more will be."""
+        return self.copied >= count or self.failure is not None
+
+    def run(self) -> None:
+        try:
+            self._producer.init_transactions(CALL_S)
+            self._consumer.subscribe([self._source])
+            while not self.stop.is_set():
+                self._copy()
+        except KafkaException as error:
+            self.failure = str(error)
+        finally:
+            self._consumer.close()
+
+    def _copy(self) -> None:
+        messages = [each for each in self._consumer.consume(20, timeout=0.2) if not each.error()]
+        if not messages:
+            return
+        self._producer.begin_transaction()
+        ends = {each.partition(): each.offset() + 1 for each in messages}
+        try:
+            for each in messages:
+                self._producer.produce(self._target, each.value(), partition=each.partition())
+            self._producer.send_offsets_to_transaction(
+                [TopicPartition(self._source, number, end) for number, end in ends.items()],
+                self._consumer.consumer_group_metadata(),
+                CALL_S,
+            )
+            while True:
+                try:
+                    self._producer.commit_transaction(CALL_S)
+                    break
+                except KafkaException as failed:
+                    if not failed.args[0].retriable():
+                        raise
+            self.copied += len(messages)
+        except KafkaException as failed:
+            if not failed.args[0].txn_requires_abort():
+                raise
+            self._producer.abort_transaction(CALL_S)
+            for number in ends:
+                first = min(each.offset() for each in messages if each.partition() == number)
+                self._consumer.seek(TopicPartition(self._source, number, first))
+
+
+def test_what_is_consumed_and_produced_in_transactions_is_there_once(cluster: Cluster) -> None:
+    source, count = "source", 1_500
+    cluster.create_topic(source, partitions=PARTITIONS, replicas=3)
+    sent = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for number in range(count):
+        sent.produce(source, b"%d:0:0" % number, partition=number % PARTITIONS)
+    assert sent.flush(30) == 0
+    copying = Copying(cluster.bootstrap, source, TOPIC, "copier")
+    copying.start()
+    with ExitStack() as faults:
+        for fraction, topic in ((0.2, COORDINATORS), (0.4, OFFSETS)):
+            least = fraction * count
+            wait_for("copies", partial(copying.has_copied, least), 60)
+            fail(cluster, faults, topic, 0, "permission")
+        wait_for("all is copied", partial(copying.has_copied, count), 60)
+        copying.stop.set()
+        copying.join(60)
+    assert copying.failure is None
+
+    found = committed_records(cluster.bootstrap, TOPIC, PARTITIONS)
+
+    assert found == {(number, 0): [0] for number in range(count)}
+    assert sum(high_watermarks(cluster.bootstrap, source, PARTITIONS)) == count
