@@ -6,6 +6,7 @@
 # make simulate       histories of a whole cluster in one process: SEEDS=1..1000
 # make simulate-night histories until morning, and every known bug put back; with what was reached
 # make bench          measure, print a table, write JSON
+# make atlas          run the shipped plans on releases of Apache Kafka and on ours, write docs/atlas.md
 # make lint           format and lint checks, types, import contracts, links between pages
 # make docs           the pages of docs/ as a site, in build/site
 # make package-replay  jbodlab replay as an archive for spark-submit, in dist/
@@ -13,7 +14,7 @@
 # make env            the virtual environment in .venv; every target above makes it where needed
 # make clean          remove the environment and everything that was generated
 #
-# DEMO_ARGS, PYTEST_ARGS, SIMULATE_ARGS and BENCH_ARGS are handed on; PYTHON names the interpreter for .venv.
+# DEMO_ARGS, PYTEST_ARGS, SIMULATE_ARGS, BENCH_ARGS and ATLAS_ARGS are handed on; PYTHON names the interpreter for .venv.
 
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -31,7 +32,7 @@ NIGHT_HISTORIES := 40000
 # What was translated once is kept, tests included: the next run begins sooner.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo wheel package-replay test test-fast test-compose soak simulate simulate-night bench lint docs env env-demo clean
+.PHONY: demo wheel package-replay test test-fast test-compose soak simulate simulate-night bench atlas lint docs env env-demo clean
 .DEFAULT_GOAL := demo
 
 # `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
@@ -67,6 +68,10 @@ simulate-night: env
 
 bench: env
 	@exec $(BIN)/python -m bench $(BENCH_ARGS)
+
+# What is kept is not run again; ATLAS_ARGS=--help shows the options.
+atlas: env
+	@exec $(BIN)/python -m bench.atlas $(ATLAS_ARGS)
 
 package-replay:
 	@python3 scripts/package_replay.py

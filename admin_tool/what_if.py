@@ -13,6 +13,7 @@ never completes a reassignment.
 
 from __future__ import annotations
 
+import gc
 import posixpath
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,7 @@ _REFUSALS = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
 ATTEMPTS = 3
-"""How often the cluster is read while topics are deleted."""
+"""How often the cluster is read while topics are deleted and brokers stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,10 @@ class BrokerSeen:
     details: Mapping[str, DirDetail] = field(default_factory=dict)
 
 
+class _ChangedError(AdminError):
+    """A broker has stopped while the cluster was read."""
+
+
 def read(options: Namespace, output: Output) -> model.Cluster:
     """Return the cluster of a command line, as its brokers tell it now.
 
@@ -84,28 +89,44 @@ def read(options: Namespace, output: Output) -> model.Cluster:
     Raises:
         AdminError: a broker does not answer, or refuses to.
     """
-    with connected(options) as connection:
-        for attempt in range(1, ATTEMPTS + 1):
+    with connected(options) as connection, _without_collections():
+        for _ in range(ATTEMPTS - 1):
             try:
                 return _read(connection, options.bootstrap_server, output)
+            except _ChangedError:
+                continue
             except RequestError as error:
-                is_gone = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if attempt == ATTEMPTS or not is_gone:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-    raise AssertionError
+        return _read(connection, options.bootstrap_server, output)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Look for no garbage meanwhile: what is read stays, and to look through it takes longer."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _read(connection: Connection, bootstrap: str, output: Output) -> model.Cluster:
     now = datetime.now(UTC)
     features = describe_features(connection)
-    with _needing("DESCRIBE on topics"):
+    with needing("DESCRIBE on topics"):
         topics = describe_topics(connection, [one.name for one in list_topics(connection)])
     output.progress(f"read {counted(len(topics), 'topic')}")
-    with _needing("DESCRIBE_CONFIGS on all topics"):
+    with needing("DESCRIBE_CONFIGS on all topics"):
         settings = topic_settings(connection, topics, (MIN_ISR, UNCLEAN_ELECTION))
     brokers = []
     for broker in connection.brokers():
-        brokers.append(_seen(connection, broker))
+        try:
+            brokers.append(_seen(connection, broker))
+        except AdminError as error:
+            if broker.id in (one.id for one in connection.brokers()):
+                raise
+            raise _ChangedError(f"broker {broker.id} has stopped: {error}") from error
         output.progress(f"read the directories of broker {broker.id}")
     return as_model(
         brokers,
@@ -118,12 +139,12 @@ def _read(connection: Connection, bootstrap: str, output: Output) -> model.Clust
 
 
 def _seen(connection: Connection, broker: Broker) -> BrokerSeen:
-    with _needing("DESCRIBE on the cluster"):
+    with needing("DESCRIBE on the cluster"):
         log_dirs = describe_log_dirs(connection, broker.id)
         for one in log_dirs:
             if one.error_code not in (0, ErrorCode.KAFKA_STORAGE_ERROR):
                 raise RequestError(one.error_code, f"{one.path}: {name_of(one.error_code)}")
-    with _needing("DESCRIBE_CONFIGS on the cluster"):
+    with needing("DESCRIBE_CONFIGS on the cluster"):
         keys = (METADATA_DIR, LOG_DIRS, LOG_DIR, OURS)
         settings = broker_settings(connection, broker.id, keys)
     return BrokerSeen(
@@ -135,7 +156,7 @@ def _seen(connection: Connection, broker: Broker) -> BrokerSeen:
 
 
 @contextmanager
-def _needing(right: str) -> Iterator[None]:
+def needing(right: str) -> Iterator[None]:
     """Name the right that was lacking where a request is refused."""
     try:
         yield

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from lab.cluster import processes, questions
 from lab.cluster.engine import JBODLAB, Engine
 from lab.cluster.log_dir_states import of_kafka
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
+from lab.cluster.server_log import LOG, Failure, last_failures
 
 TIMEOUT_S = 3.0
 LOG_DIR_KEYS = ("path", "state", "conditions", "cause")
@@ -39,6 +41,8 @@ class Status:
         log_dirs: What each broker tells clients of its directories; None without an answer.
         states: What each broker says of them in its own words.
         view: The cluster as a broker tells clients; None if none answers.
+        noticed: When and why a broker noticed that a directory is offline, as its log says it, by
+            the directory.
         faults: What is broken on purpose.
         metadata: The folder of the controller's metadata log, its bytes and its last offset.
     """
@@ -48,6 +52,7 @@ class Status:
     log_dirs: Mapping[int, list[LogDirView] | None]
     states: States
     view: ClusterView | None
+    noticed: Mapping[str, Failure]
     faults: Sequence[Fault]
     metadata: tuple[Path, int, int]
 
@@ -79,7 +84,7 @@ class Status:
         state, (folder, size, offset) = self.state, self.metadata
         engine = f", {Engine.parse(state.engine).title}" if state.engine != JBODLAB else ""
         lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}{engine}", ""]
-        lines += _nodes(state, self.alive, self.log_dirs, self.states)
+        lines += _nodes(self)
         lines += ["", f"metadata log: {folder}, {size:,} bytes, last offset {offset}"]
         lines += [
             f"open fault {fault.fault_id}: {fault.kind} on {fault.path} since {fault.since}"
@@ -105,6 +110,7 @@ class Status:
                     "running": node.node_id in self.alive,
                     "log_dirs": [
                         {key: getattr(entry, key) for key in LOG_DIR_KEYS}
+                        | {"noticed": _noticed_json(self.noticed.get(entry.path))}
                         for entry in self._states(node)
                     ],
                 }
@@ -133,6 +139,11 @@ def look(state: ClusterState, journal: Path) -> Status:
         log_dirs=log_dirs,
         states=states,
         view=view,
+        noticed={
+            path: failure
+            for node in state.brokers
+            for path, failure in _noticed(node, log_dirs.get(node.node_id)).items()
+        },
         faults=[fault for fault in read_faults(journal) if root in fault.path.parents],
         metadata=_metadata_log(state),
     )
@@ -182,12 +193,29 @@ def _last_offset(segments: Sequence[Path]) -> int:
     return headers[0][1].last_offset if headers else int(segments[-1].stem) - 1
 
 
-def _nodes(
-    state: ClusterState,
-    alive: frozenset[int],
-    log_dirs: Mapping[int, list[LogDirView] | None],
-    states: States,
-) -> Iterator[str]:
+def _noticed(node: NodeState, found: list[LogDirView] | None) -> Mapping[str, Failure]:
+    """Return what the log of a broker tells of those of its directories that are offline."""
+    offline = set(node.log_dirs) - {view.path for view in found or () if not view.error}
+    if found is None or not offline or not node.log_file:
+        return {}
+    failures = last_failures(Path(node.log_file), node.log_dirs)
+    return {path: failures[path] for path in offline & failures.keys()}
+
+
+def _noticed_json(failure: Failure | None) -> dict[str, Any] | None:
+    if failure is None:
+        return None
+    return {"by": LOG, "at": _iso(failure), "cause": failure.cause or None}
+
+
+def _iso(failure: Failure) -> str | None:
+    if failure.wall_ms is None:
+        return None
+    return datetime.fromtimestamp(failure.wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _nodes(status: Status) -> Iterator[str]:
+    state, alive, log_dirs, states = status.state, status.alive, status.log_dirs, status.states
     for node in state.nodes:
         yield (
             f"{node.role} {node.node_id}  {node.host}:{node.port}  {_process(node, alive)}"
@@ -198,6 +226,9 @@ def _nodes(
             for entry in states.get(node.node_id, ()):
                 if entry.path == path and (entry.cause or entry.conditions):
                     yield f"       {' '.join((*entry.conditions, entry.cause or ''))}".rstrip()
+            if failure := status.noticed.get(path):
+                told = f"noticed {_iso(failure) or ''} ({LOG}): {failure.cause}"
+                yield f"       {told.removesuffix(': ')}"
 
 
 def _process(node: NodeState, alive: frozenset[int]) -> str:

@@ -1,7 +1,7 @@
 """Feature levels: those of a new cluster, those of a release, and their dependencies.
 
-Features that are not implemented here (eligible leader replicas, share groups ...) stay at level 0,
-so that no client relies on them.
+Features that are not implemented here (share groups, streams groups) stay at level 0, so that no
+client relies on them.
 
 Source: `org.apache.kafka.server.common.Feature`, `MetadataVersion`.
 """
@@ -13,14 +13,16 @@ from typing import NamedTuple
 
 from jbodlab.config.key_table import parse_integer
 from jbodlab.metadata.records import metadata_version
-from jbodlab.metadata.records.features import LEVEL_MAX, NOT_BUILT, SUPPORTED, default_levels
+from jbodlab.metadata.records.features import (
+    LEVEL_MAX,
+    NOT_BUILT,
+    REQUIRED_LEVEL,
+    SUPPORTED,
+    default_levels,
+    unmet_requirement,
+)
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, LATEST, name_of
 from jbodlab.vocabulary.errors import FormatError
-
-_REQUIRED_LEVEL = {
-    ("kraft.version", 1): 21,
-    ("eligible.leader.replicas.version", 1): 23,
-}
 
 
 class InitialLevels(NamedTuple):
@@ -68,7 +70,7 @@ def initial_levels(
             f"{name_of(LATEST)}."
         )
     for name, feature_level in wanted.items():
-        _check_other(name, feature_level)
+        _check_other(name, feature_level, level)
     others = {**default_levels(level), **wanted}
     return InitialLevels(level, {name: number for name, number in others.items() if number})
 
@@ -109,7 +111,7 @@ def print_dependencies(features: Sequence[str]) -> None:
         shown = f"{name}={level}"
         if name == FEATURE_NAME:
             shown += f" ({name_of(level)})"
-        required = _REQUIRED_LEVEL.get((name, level))
+        required = REQUIRED_LEVEL.get((name, level))
         if required is None:
             lines.append(f"{shown} has no dependencies.")
         else:
@@ -135,7 +137,7 @@ def _levels(features: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _check_other(name: str, level: int) -> None:
+def _check_other(name: str, level: int, metadata_level: int) -> None:
     if name not in LEVEL_MAX:
         raise FormatError(
             f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(LEVEL_MAX))}"
@@ -152,6 +154,9 @@ def _check_other(name: str, level: int) -> None:
             f"Cannot set kraft.version to {level} unless KIP-853 configuration is present. Try "
             "removing the --feature flag for kraft.version."
         )
+    reason = unmet_requirement(name, level, metadata_level)
+    if reason:
+        raise FormatError(reason)
 
 
 def _known(level: int) -> None:

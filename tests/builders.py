@@ -52,6 +52,10 @@ METADATA_VERSION_FEATURE = Feature(
     name="metadata.version", min_supported_version=1, max_supported_version=30
 )
 
+ELR_FEATURE = Feature(
+    name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1
+)
+
 
 def named_uuid(name: str) -> UUID:
     """Return an id that carries the first 16 letters of a name; ids sort as their names do."""
@@ -162,7 +166,7 @@ class PureController:
             "cluster_id": CLUSTER_ID,
             "incarnation_id": UUID(int=self.random.getrandbits(128)),
             "listeners": (Listener(name="PLAINTEXT", host="localhost", port=9092),),
-            "features": (METADATA_VERSION_FEATURE,),
+            "features": (METADATA_VERSION_FEATURE, ELR_FEATURE),
             "log_dirs": directories(dirs),
         }
         return BrokerRegistrationRequest(**{**defaults, **fields})

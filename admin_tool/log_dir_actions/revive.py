@@ -12,6 +12,7 @@ from admin_tool.kafka_calls.log_dirs import describe_log_dirs
 from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.waiting import note_wait
 from jbodlab.cli.command import servers_command
+from jbodlab.cli.on_kafka import COMMANDS
 from jbodlab.cli.output import Output, counted
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import DecodeError
@@ -56,8 +57,8 @@ def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
         ) from error
     except ConnectionResetError as error:
         raise UnsupportedRequestError(
-            f"broker {broker.id} does not know the request ReviveLogDir, or went away: only "
-            "jbodlab's brokers know it"
+            f"broker {broker.id} does not know the request ReviveLogDir, or went away: "
+            f"{COMMANDS['dirs revive'].text}"
         ) from error
     except (ConnectionError, DecodeError) as error:
         raise AdminError(f"{where}: {error}") from error

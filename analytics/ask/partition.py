@@ -141,6 +141,7 @@ class _Findings:
             "replicas": [self._replica(state, broker) for broker in state.replicas],
             "isr": list(state.isr),
             "eligible_leader_replicas": list(state.elr),
+            "last_known_elr": list(state.last_known_elr),
             "adding_replicas": list(state.adding_replicas),
             "removing_replicas": list(state.removing_replicas),
             "min_insync_replicas": self.min_isr,
@@ -172,7 +173,7 @@ class _Findings:
                 yield repair
             elif directory == directory_ids.UNASSIGNED:
                 yield f"wait until broker {broker} reports the directory of its replica"
-            elif broker not in state.isr:
+            elif state.isr and broker not in state.isr:
                 yield f"wait until the replica of broker {broker} has caught up"
 
     def _conditions(self, state: PartitionRegistration) -> Iterator[Json]:
@@ -183,6 +184,8 @@ class _Findings:
 
         if state.leader == NO_LEADER:
             yield condition("leaderless", lambda known: known.leader == NO_LEADER)
+        if not state.isr:
+            yield condition(_without_isr(state), lambda known: not known.isr)
         required = min(self.min_isr, len(state.replicas))
         if len(state.isr) < required:
             yield condition("under min.insync.replicas", lambda known: len(known.isr) < required)
@@ -247,6 +250,16 @@ class _Findings:
         held = takewhile(lambda step: step.after is not None and holds(step.after), latest)
         *_, found = self.steps[-1], *held
         return event(found.source)
+
+
+def _without_isr(state: PartitionRegistration) -> str:
+    """Return who may lead a partition that has nobody in sync."""
+    if state.elr:
+        return f"the ISR is empty: eligible to lead are brokers {brokers_text(state.elr)}"
+    if state.last_known_elr:
+        last = brokers_text(state.last_known_elr)
+        return f"the ISR is empty and nobody is eligible: the last known leader is broker {last}"
+    return "the ISR is empty and nobody is eligible: only an unclean election gives it a leader"
 
 
 def _lost_by(

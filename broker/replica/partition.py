@@ -156,8 +156,19 @@ class Partition:
 
     @property
     def is_last_in_sync(self) -> bool:
-        """Whether the ISR consists of this replica alone."""
-        return self.registration.isr == (self.broker_id,)
+        """Whether the metadata counts on the records of this replica as on those of no other.
+
+        The ISR consists of it alone, or it is an eligible leader replica, or the last known leader
+        of a partition that has neither ISR nor eligible replicas.
+        """
+        registration = self.registration
+        if registration.isr == (self.broker_id,) or self.broker_id in registration.elr:
+            return True
+        return (
+            not registration.isr
+            and not registration.elr
+            and registration.last_known_elr == (self.broker_id,)
+        )
 
     @property
     def hint(self) -> LeaderHint | None:

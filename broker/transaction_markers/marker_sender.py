@@ -133,7 +133,7 @@ class MarkerSender:
         """Ask those who lead now."""
         for order in self._orders.values():
             for each, sent in order.unmarked.items():
-                if sent is not None and not self._still_leads(sent, order, each):
+                if sent is None or not self._still_leads(sent, order, each):
                     order.unmarked[each] = None
                     order.is_due = True
         if self._orders:

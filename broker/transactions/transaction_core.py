@@ -58,27 +58,12 @@ from broker.transactions.transaction import (
     to_record,
     with_partitions,
 )
+from broker.transactions.upkeep import is_late, is_unused, markers_due, unused
 from jbodlab.transaction_records.records import TransactionRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 
-APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""Errors of a failed append, as producers get them; they treat a partition's error as fatal."""
-
-COMMIT_TIMEOUT_MS = 5_000
-"""Longest wait for the replicas of a record; the client asks again after that."""
 RETRY_MS = 500
 """Pause before a step is tried again whose record was refused."""
 AT_ONCE_MAX = 500
@@ -203,7 +188,7 @@ class TransactionCore:
         transaction, unmarked = self._tables.written.get(name), self._unmarked.get(name)
         if transaction is None or unmarked is None:
             return NOTHING
-        if due != _due(name, transaction, due.partitions):
+        if due != markers_due(name, transaction, due.partitions):
             return NOTHING
         gone = set(partitions)
         left = tuple(each for each in unmarked if each not in gone)
@@ -225,7 +210,7 @@ class TransactionCore:
             self._complete(empty[:AT_ONCE_MAX], now_ms),
             unmarked=tuple(Unmarked(name, partitions) for name, partitions in due.items()),
             effects=tuple(
-                _due(name, tables.written[name], partitions)
+                markers_due(name, tables.written[name], partitions)
                 for name, partitions in due.items()
                 if partitions
             ),
@@ -303,7 +288,7 @@ class TransactionCore:
                 return Decision(
                     timers=(Timer(EXPIRY, now_ms + self._expiry_interval_ms),),
                     work=Work(
-                        ExpiryWork(), partial(_unused, self._tables.written.copy(), before_ms)
+                        ExpiryWork(), partial(unused, self._tables.written.copy(), before_ms)
                     ),
                 )
             case _:
@@ -323,7 +308,7 @@ class TransactionCore:
         late = [
             name
             for name in tables.ongoing
-            if _is_late(tables.written[name], now_ms) and not tables.is_pending(name)
+            if is_late(tables.written[name], now_ms) and not tables.is_pending(name)
         ]
         interval_ms = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
         again_ms = now_ms if len(late) > AT_ONCE_MAX else now_ms + interval_ms
@@ -363,7 +348,7 @@ class TransactionCore:
             name
             for name in islice(left, AT_ONCE_MAX)
             if name in written
-            and _is_unused(written[name], before_ms)
+            and is_unused(written[name], before_ms)
             and not self._tables.is_pending(name)
         ]
         rest = tuple(left)
@@ -433,27 +418,3 @@ def _of_producer(
 
 def _at_once(ticket: Ticket, answer: Any) -> Decision:
     return Decision(answers=(Answer(ticket, answer),), at_once=True)
-
-
-def _due(name: str, transaction: Transaction, partitions: tuple[TopicPartition, ...]) -> MarkersDue:
-    return MarkersDue(
-        transactional_id=name,
-        producer_id=transaction.producer_id,
-        producer_epoch=transaction.producer_epoch,
-        committed=transaction.state is TransactionState.PREPARE_COMMIT,
-        transaction_version=transaction.transaction_version,
-        partitions=partitions,
-    )
-
-
-def _is_late(transaction: Transaction, now_ms: int) -> bool:
-    return transaction.started_ms + transaction.timeout_ms < now_ms
-
-
-def _is_unused(transaction: Transaction, before_ms: int) -> bool:
-    is_idle = transaction.state is not TransactionState.ONGOING
-    return is_idle and transaction.state not in PREPARED and transaction.updated_ms < before_ms
-
-
-def _unused(transactions: Mapping[str, Transaction], before_ms: int) -> tuple[str, ...]:
-    return tuple(name for name, each in transactions.items() if _is_unused(each, before_ms))

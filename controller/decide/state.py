@@ -24,8 +24,9 @@ from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE
+from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.metadata.records.frame import VersionedRecord
-from jbodlab.metadata.records.metadata_version import JBOD_LEVEL, versioned
+from jbodlab.metadata.records.metadata_version import ELR_LEVEL, JBOD_LEVEL, versioned
 from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -39,6 +40,8 @@ RECORDS_PER_RESULT_MAX = RECORDS_PER_REQUEST_MAX
 """Most records of one log batch, too."""
 
 UNCLEAN_ELECTION_CONFIG = "unclean.leader.election.enable"
+MIN_ISR_CONFIG = "min.insync.replicas"
+MIN_ISR_DEFAULT = 1
 
 
 class Randomness(Protocol):
@@ -105,10 +108,31 @@ class ControllerState(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, image=image, next_offset=next_offset)
 
     def unclean_election_enabled(self, topic: str) -> bool:
-        """Return whether replicas outside of the ISR may lead this topic.
+        """Return whether replicas outside of the ISR may lead this topic."""
+        value = self._effective_config(topic, UNCLEAN_ELECTION_CONFIG)
+        return value is not None and value.strip().lower() == "true"
 
-        Looked up in the topic's config, then in that of this node, of all nodes, and in the file.
+    @property
+    def has_elr(self) -> bool:
+        """Whether the cluster has eligible leader replicas."""
+        return (
+            self.image.features.levels.get(ELR_VERSION, 0) > 0
+            and self.metadata_version >= ELR_LEVEL
+        )
+
+    def min_isr(self, topic: str) -> int | None:
+        """Return what makes replicas of a topic eligible leader replicas.
+
+        Returns:
+            `min.insync.replicas`; None in a cluster without eligible leader replicas.
         """
+        if not self.has_elr:
+            return None
+        value = self._effective_config(topic, MIN_ISR_CONFIG)
+        return MIN_ISR_DEFAULT if value is None else int(value)
+
+    def _effective_config(self, topic: str, name: str) -> str | None:
+        """Return a config of the topic, else of this node, of all nodes, or in the file."""
         configs = self.image.configs
         for entries in (
             configs.topic(topic),
@@ -116,10 +140,10 @@ class ControllerState(msgspec.Struct, frozen=True, kw_only=True):
             configs.resource(BROKER_RESOURCE, ""),
             self.settings.static_configs,
         ):
-            value = entries.get(UNCLEAN_ELECTION_CONFIG)
+            value = entries.get(name)
             if value is not None:
-                return value.strip().lower() == "true"
-        return False
+                return value
+        return None
 
 
 class ControllerResult(msgspec.Struct, Generic[ResponseT_co], frozen=True, kw_only=True):

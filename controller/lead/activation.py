@@ -3,7 +3,7 @@
     empty log                    Begin, bootstrap records, End; from metadata.version 13 on as one
                                  transaction, else as one batch
     log ends in a transaction    Abort; then as for an empty log if nothing else is in it
-    else                         levels of features that are not supported are lowered
+    else                         nothing
 
 Then, in a batch of its own, the controller registers itself.
 
@@ -12,10 +12,11 @@ Source: `ActivationRecordsGenerator`, KIP-868, KIP-919 for the registration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from controller.decide.settings.features import level_records, levels_to_lower, supported_features
+from controller.decide.settings.elr import records_for_elr
+from controller.decide.settings.features import check_levels, level_records, supported_features
 from jbodlab.controller_api.requests import Listener
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
@@ -25,7 +26,7 @@ from jbodlab.metadata.records.config_records import (
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from jbodlab.metadata.records.features import default_levels
+from jbodlab.metadata.records.features import ELR_VERSION, default_levels
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import (
     CONTROLLER_REGISTRATION_LEVEL,
@@ -41,7 +42,10 @@ ABORT_REASON = "Controller failover"
 
 
 def activation_records(
-    image: MetadataImage, transaction_is_open: bool, bootstrap: Sequence[VersionedRecord]
+    image: MetadataImage,
+    transaction_is_open: bool,
+    bootstrap: Sequence[VersionedRecord],
+    static_configs: Mapping[str, str],
 ) -> list[VersionedRecord]:
     """Return the records of becoming active, to be written as one batch.
 
@@ -49,20 +53,19 @@ def activation_records(
         image: State of everything in the log outside of open transactions.
         transaction_is_open: Whether the log ends inside a transaction: its writer died.
         bootstrap: The records of `bootstrap.checkpoint`; empty if there is no such file.
+        static_configs: The property file of this controller.
 
     Raises:
-        FormatError: a feature has a level that is not supported and cannot be lowered, or the
-            bootstrap records do not set metadata.version.
+        FormatError: a feature has a level that is not supported, or the bootstrap records do not
+            set metadata.version.
     """
     records = []
     if transaction_is_open:
         records.append(VersionedRecord(AbortTransactionRecord(reason=ABORT_REASON), 0))
     if FEATURE_NAME in image.features.levels:
-        lower = levels_to_lower(image.features.levels)
-        return records + level_records(lower, image.features.metadata_version)
-    first = list(bootstrap) or level_records(
-        {FEATURE_NAME: LATEST, **default_levels(LATEST)}, LATEST
-    )
+        check_levels(image.features.levels)
+        return records
+    first = list(bootstrap) or level_records({FEATURE_NAME: LATEST, **default_levels(LATEST)})
     levels = {
         record.name: record.feature_level
         for record, _ in first
@@ -70,13 +73,11 @@ def activation_records(
     }
     if FEATURE_NAME not in levels:
         raise FormatError(f"the bootstrap records do not set {FEATURE_NAME}")
-    lower = levels_to_lower(levels)
-    # Nothing was written at these levels yet, so they need not appear at all.
-    first = [
-        each
-        for each in first
-        if not (isinstance(each.record, FeatureLevelRecord) and each.record.name in lower)
-    ]
+    check_levels(levels)
+    if levels.get(ELR_VERSION, 0) > 0:
+        first += [
+            VersionedRecord(config, 0) for config in records_for_elr(image.configs, static_configs)
+        ]
     if levels[FEATURE_NAME] < TRANSACTION_LEVEL:
         return records + first
     begin = VersionedRecord(BeginTransactionRecord(name=TRANSACTION_NAME), 0)

@@ -28,7 +28,6 @@ import msgspec
 from controller.config import ControllerConfig
 from controller.decide.heartbeats import Heartbeats
 from controller.decide.mutation_quotas import MutationQuotas
-from controller.decide.settings.features import levels_to_lower
 from controller.decide.state import ControllerSettings, ControllerState
 from controller.lead.activation import activation_records, registration_records
 from controller.lead.active_controller import ActiveController, OperationCounts
@@ -42,8 +41,6 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log import snapshots
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.records import frame
-from jbodlab.metadata.records.config_records import FeatureLevelRecord
-from jbodlab.metadata.records.features import NOT_BUILT
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
 from jbodlab.runtime.environment import Environment
@@ -172,9 +169,14 @@ class Leadership:
         # Later it counts for nothing, whatever has become of it.
         is_fresh = FEATURE_NAME not in loader.image.features.levels
         bootstrap = await self._log_thread.run(self._bootstrap) if is_fresh else []
-        _warn_of_lowered(loader.image, bootstrap)
         await self._append(
-            epoch, activation_records(loader.image, loader.transaction_is_open, bootstrap)
+            epoch,
+            activation_records(
+                loader.image,
+                loader.transaction_is_open,
+                bootstrap,
+                self._config.static_configs,
+            ),
         )
         level = loader.image.features.metadata_version
         node_id, listener = self._config.node.node_id, self._config.listener
@@ -251,19 +253,4 @@ class Leadership:
             ),
             next_offset=self._log.high_watermark,
             mutations=MutationQuotas(kept_s=config.mutations_kept_s),
-        )
-
-
-def _warn_of_lowered(image: MetadataImage, bootstrap: list[VersionedRecord]) -> None:
-    """Say which features another program has finalized that this one does not have."""
-    levels = dict(image.features.levels) or {
-        record.name: record.feature_level
-        for record, _ in bootstrap
-        if isinstance(record, FeatureLevelRecord)
-    }
-    for name, level in levels_to_lower(levels).items():
-        logger.warning(
-            "lowering a feature: %s not supported",
-            NOT_BUILT[name],
-            extra={"feature": name, "from_level": levels[name], "to_level": level},
         )

@@ -44,6 +44,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         log_dirs: The entries of `log.dirs`, in the order of the file.
         log_file: Where its output goes.
         controller_port: Of a broker that is a controller as well; else 0.
+        metrics_port: Where a broker of Apache Kafka shows its metrics (JMX); else 0.
         process: None before it was started.
     """
 
@@ -56,6 +57,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     metadata_log_dir: str = ""
     log_dirs: tuple[str, ...] = ()
     controller_port: int = 0
+    metrics_port: int = 0
     process: ProcessState | None = None
 
 

@@ -19,7 +19,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 from jbodlab.vocabulary.reassignment_file import ANY_LOG_DIR, file_value
 from jbodlab.what_if.cluster import SERVING, Cluster, Partition
@@ -28,6 +28,10 @@ from jbodlab.what_if.losses import Effects, holders
 
 PAIR_MOVES_MAX = 1000
 """How many moves the third step makes at most."""
+PARTITIONS_TRIED_MAX = 50
+"""How many partitions of a pair are looked at for one move."""
+DIRECTORIES_TRIED_MAX = 16
+"""How many directories of other brokers are looked at for one replica."""
 ROOM_SHARE = 0.98
 """This part of the space that may still be written is filled at most."""
 
@@ -94,11 +98,13 @@ class _Planning:
                 self._held[number] += 1
         self._broken = {one.broker for one in cluster.directories if not one.is_online}
         """Brokers that copy nothing between their directories: nobody knows what is offline."""
+        self._moved_since_ranked = DIRECTORIES_TRIED_MAX
         self._open = [
             number
             for number, one in enumerate(cluster.directories)
             if one.is_online and one.takes and cluster.brokers[one.broker].state == SERVING
         ]
+        self._open_set = frozenset(self._open)
 
     def made(self) -> Iterator[Move]:
         """Yield what has changed."""
@@ -139,12 +145,7 @@ class _Planning:
                 continue
             place = _last_follower(partition)
             taken = self._rack.get(partition.replicas[0])
-            others = [
-                number
-                for number in self._open
-                if self._rack[self._cluster.directories[number].broker] != taken
-            ]
-            self._put(at, place, f"all of its replicas are in rack {taken}", others)
+            self._put(at, place, f"all of its replicas are in rack {taken}", leaving=taken)
 
     def spread_over_directories(self) -> None:
         """Lower what the worst pair of directories takes."""
@@ -181,23 +182,26 @@ class _Planning:
     ) -> tuple[int, Partition] | None:
         """Return the smallest partition that can leave a pair, and where it goes."""
         worst = tuple(loads[pair])
-        for at in sorted(members[pair], key=lambda one: (_size(self.partitions[one]), one)):
+        some = heapq.nsmallest(
+            PARTITIONS_TRIED_MAX,
+            (at for at in members[pair] if at not in self._why),
+            key=lambda at: (_size(self.partitions[at]), at),
+        )
+        for at in some:
             partition = self.partitions[at]
-            if at in self._why or _is_reassigned(partition):
+            if _is_reassigned(partition):
                 continue
             before = self._weights(partition)
             best: tuple[tuple[object, ...], Partition] | None = None
             for place in self._places_in(partition, pair):
-                for number in self._fitting(partition, place, self._open):
+                for number in self._candidates(partition, place):
                     after = self._moved(partition, place, number)
                     now = self._weights(after)
-                    if pair in now:
-                        continue
                     new = [
                         _plus(loads.get(one, (0, 0, 0)), now[one]) for one in now.keys() - before
                     ]
                     highest = max(new, default=(0, 0, 0))
-                    if highest >= worst:
+                    if pair in now or highest >= worst:
                         continue
                     own = self._cluster.directories[number].broker == partition.replicas[place]
                     leads = partition.leader == partition.replicas[place]
@@ -208,6 +212,24 @@ class _Planning:
                 return at, best[1]
         return None
 
+    def _candidates(self, partition: Partition, place: int) -> Iterator[int]:
+        """Yield where a replica may go: within its broker, or to the emptiest directories."""
+        broker = partition.replicas[place]
+        own = [one for one in self._cluster.online[broker] if one in self._open_set]
+        yield from self._fitting(partition, place, own)
+        others = self._fitting(partition, place, self._emptiest())
+        yield from islice((one for one in others if one not in own), DIRECTORIES_TRIED_MAX)
+
+    def _emptiest(self) -> Sequence[int]:
+        """Return the directories that take replicas, those with few replicas first.
+
+        The order is made anew from time to time, not after each move.
+        """
+        if self._moved_since_ranked >= DIRECTORIES_TRIED_MAX:
+            self._moved_since_ranked = 0
+            self._open.sort(key=lambda number: (self._held[number], number))
+        return self._open
+
     def _places_in(self, partition: Partition, pair: _Pair) -> list[int]:
         return [
             place
@@ -215,26 +237,30 @@ class _Planning:
             if not set(held).isdisjoint(pair)
         ]
 
-    def _put(self, at: int, place: int, why: str, among: Sequence[int] | None = None) -> None:
-        """Put a replica at a place of a partition into the best directory there is, if any."""
+    def _put(self, at: int, place: int, why: str, leaving: str | None = None) -> None:
+        """Put a replica at a place of a partition into the best directory there is, if any.
+
+        Args:
+            at: Number of the partition.
+            place: Place of the replica; behind the last one for a new replica.
+            why: For the move.
+            leaving: The rack into which it shall not go.
+        """
         partition = self.partitions[at]
-        fitting = self._fitting(partition, place, self._open if among is None else among)
-        racks = {self._rack.get(one) for at, one in enumerate(partition.replicas) if at != place}
-        best = min(
-            (
-                number
-                for number in fitting
-                if self._cluster.directories[number].broker not in partition.replicas
-            ),
-            key=lambda number: (
-                self._rack[self._cluster.directories[number].broker] in racks,
-                self._held[number],
-                number,
-            ),
-            default=None,
-        )
-        if best is not None:
-            self._settle(at, self._moved(partition, place, best), why)
+        others = [one for it, one in enumerate(partition.replicas) if it != place]
+        racks = self._racks_of(others)
+        second = None
+        for number in self._fitting(partition, place, self._emptiest()):
+            broker = self._cluster.directories[number].broker
+            rack = self._rack[broker]
+            if broker in partition.replicas or (leaving is not None and rack == leaving):
+                continue
+            if rack is None or rack not in racks:
+                self._settle(at, self._moved(partition, place, number), why)
+                return
+            second = number if second is None else second
+        if second is not None:
+            self._settle(at, self._moved(partition, place, second), why)
 
     def _settle(self, at: int, after: Partition, why: str) -> None:
         before = self.partitions[at]
@@ -242,6 +268,7 @@ class _Planning:
             if number not in before.directories:
                 self._held[number] += 1
                 self._coming[number] += _size(before)
+        self._moved_since_ranked += 1
         self.partitions[at] = after
         self._why.setdefault(at, why)
 

@@ -151,16 +151,20 @@ class Cluster(ClientsView):
             raise LabError(reason)
         if is_combined:
             controllers = brokers
+        # Each broker of Kafka's has one more, for its metrics.
+        served = controllers + brokers
+        count = served + (brokers if engine.is_kafka else 0)
         if port_base is None:
-            ports = HeldPorts.hold(controllers + brokers)
+            ports = HeldPorts.hold(count)
         else:
-            ports = HeldPorts.hold_from(port_base, controllers + brokers)
+            ports = HeldPorts.hold_from(port_base, count)
         state = layout.plan(
             name,
             root,
             kafka_uuid.to_text(kafka_uuid.random_uuid(os.urandom)),
             user or programs.server_user(None),
-            ports.numbers,
+            ports.numbers[:served],
+            metrics_ports=ports.numbers[served:],
             log_dirs=log_dirs,
             controllers=controllers,
             is_combined=is_combined,
@@ -237,6 +241,19 @@ class Cluster(ClientsView):
             LabError: they cannot; the text says what to do.
         """
         self._servers.check(self.user, self.root, self.environment())
+
+    def metrics_commands(self) -> dict[int, list[str]]:
+        """Return, by broker id, what prints the metrics of a broker again and again.
+
+        Brokers without such metrics are left out.
+
+        Raises:
+            LabError: the engine has no program for that.
+        """
+        commands = {
+            node.node_id: self._servers.metrics_command(node) for node in self._state.brokers
+        }
+        return {number: command for number, command in commands.items() if command}
 
     def serve_disk(self, command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
         """Start the process of a disk, which lives as long as the cluster."""
@@ -388,7 +405,12 @@ class Cluster(ClientsView):
 def _servers(engine: Engine, state: ClusterState) -> Servers:
     if not engine.is_kafka:
         return OwnServers()
-    return KafkaServers(engine, brokers=len(state.brokers), jvm_options=state.jvm_options)
+    return KafkaServers(
+        engine,
+        brokers=len(state.brokers),
+        controllers=state.controllers,
+        jvm_options=state.jvm_options,
+    )
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> None:

@@ -16,9 +16,14 @@ ENGINE_VARIABLE = "JBODLAB_ENGINE"
 JBODLAB = "jbodlab"
 FORMS = "jbodlab, kafka:RELEASE such as kafka:4.3.1, or kafka:FOLDER of an unpacked distribution"
 RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?")
-SERVER_JAR = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9A-Za-z.-]*?)\.jar")
+SERVER_JAR = re.compile(r"kafka_2\.[0-9]+-([0-9]+\.[0-9]+[0-9A-Za-z.-]*?)\.jar")
 OLDEST = (3, 7)
 """The first release whose metadata knows log directories (KIP-858)."""
+FIRST_WITH_DYNAMIC_QUORUM = (4, 0)
+"""The first release whose own `server.properties` names no voters: formatting does (KIP-853)."""
+CONFLUENT = re.compile(r"-c(cs|e)\b")
+"""Confluent Platform 7.x and 8.x have Apache Kafka 3.x and 4.x."""
+CONFLUENT_AHEAD = 4
 
 
 class EngineError(LabError):
@@ -50,17 +55,18 @@ class Engine:
         if kind != "kafka" or not colon or not rest:
             raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
         if RELEASE.fullmatch(rest):
-            number = tuple(map(int, rest.split("-")[0].split(".")))
-            if number < OLDEST:
-                raise EngineError(
-                    f"engine {text}: releases before {'.'.join(map(str, OLDEST))} do not know log "
-                    "directories in their metadata"
-                )
-            return cls(rest)
-        folder = Path(rest).expanduser()
-        if "/" not in rest and not folder.is_dir():
-            raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
-        return cls(_release_in(text, folder), folder.absolute())
+            found = cls(rest)
+        else:
+            folder = Path(rest).expanduser()
+            if "/" not in rest and not folder.is_dir():
+                raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
+            found = cls(_release_in(text, folder), folder.absolute())
+        if found.level < OLDEST:
+            raise EngineError(
+                f"engine {text}: releases before {'.'.join(map(str, OLDEST))} do not know log "
+                "directories in their metadata"
+            )
+        return found
 
     def __str__(self) -> str:
         if self.folder is not None:
@@ -71,6 +77,19 @@ class Engine:
     def is_kafka(self) -> bool:
         """Whether nodes run Apache Kafka."""
         return bool(self.release)
+
+    @property
+    def level(self) -> tuple[int, int]:
+        """Major and minor release of Apache Kafka, whoever built it; (0, 0) for our own servers."""
+        if not self.is_kafka:
+            return 0, 0
+        major, minor = map(int, self.release.split("-")[0].split(".")[:2])
+        return major - CONFLUENT_AHEAD if CONFLUENT.search(self.release) else major, minor
+
+    @property
+    def has_dynamic_quorum(self) -> bool:
+        """Whether formatting names the voters, as is the default of the release."""
+        return self.level >= FIRST_WITH_DYNAMIC_QUORUM
 
     @property
     def title(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +45,16 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>jbodlab</groupId><artifactId>jars</artifactId><version>1</version>
 <dependencies>{dependencies}</dependencies></project>
 """
+
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
+REASONS = (
+    re.compile(r"Could not find artifact \S+"),
+    re.compile(r"Could not transfer artifact .*"),
+    re.compile(r"(?<=\[ERROR\] ).*"),
+    re.compile(r"(?<=Exception in thread \"main\" ).*"),
+    re.compile(r"\S*(Exception|Error): .*"),
+)
+"""What a line with a reason has in it, the most telling first."""
 
 
 class NoKafkaError(LabError):
@@ -106,10 +117,22 @@ def run(failure: str, *command: str, deadline_s: float) -> None:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=deadline_s, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise NoKafkaError(f"{failure}: it took longer than {deadline_s:.0f} s") from error
+    except OSError as error:
         raise NoKafkaError(f"{failure}: {error}") from error
     if done.returncode:
-        raise NoKafkaError(f"{failure}: {(done.stdout + done.stderr).strip()[-500:]}")
+        raise NoKafkaError(f"{failure}: {reason_in(done.stderr + done.stdout)}")
+
+
+def reason_in(output: str) -> str:
+    """Return the line of the output of Maven or of a Java program that says why it failed."""
+    lines = [line for line in map(str.strip, COLOURS.sub("", output).splitlines()) if line]
+    for sign in REASONS:
+        for line in lines:
+            if match := sign.search(line):
+                return match[0].removesuffix(" -> [Help 1]")
+    return lines[-1] if lines else "it says nothing"
 
 
 @contextmanager
@@ -136,7 +159,8 @@ def _fetch(name: str, artifacts: Sequence[str], folder: Path) -> None:
     pom = folder / "pom.xml"
     pom.write_text(POM.format(dependencies=dependencies))
     run(
-        f"Maven cannot fetch Apache Kafka's jars, {name}",
+        f"Maven cannot fetch Apache Kafka's jars, {name} (once it needs a network; or name a "
+        "folder with them, kafka:FOLDER)",
         *("mvn", "-q", "-B", "-f", str(pom)),
         *("dependency:copy-dependencies", f"-DoutputDirectory={folder}"),
         deadline_s=FETCH_DEADLINE_S,

@@ -8,9 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from jbodlab.cli.lab_state import NodeState
-from lab.cluster import processes
+from jbodlab.vocabulary import kafka_uuid
+from lab.cluster import kafka_metrics, layout, processes
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
 from lab.cluster.processes import ServerUser
@@ -35,10 +37,14 @@ LOG_OPTIONS = tuple(
 )
 """Lines begin as those of our own servers: time, level, name of the logger."""
 
-FORMAT_DEADLINE_S = 120.0
+FORMAT_DEADLINE_S = 300.0
 STORAGE = "kafka.tools.StorageTool"
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""Compile quickly, not well; collect garbage on one thread; map the JDK's own classes."""
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""Compile quickly, not well; map the JDK's own classes."""
+COLLECTOR = "-XX:+UseSerialGC"
+"""Collect garbage on one thread."""
+OTHER_COLLECTOR = re.compile(r"-XX:\+Use(?!SerialGC)[A-Za-z0-9]+GC")
+"""The JVM refuses to start with two of them."""
 
 CONTROLLER_HEAP_MIB = 192
 BROKER_HEAP_MIB = 384
@@ -54,12 +60,20 @@ class KafkaServers:
         engine: Which release, or which distribution.
     """
 
-    def __init__(self, engine: Engine, *, brokers: int = 3, jvm_options: str = "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        brokers: int = 3,
+        controllers: Sequence[NodeState] = (),
+        jvm_options: str = "",
+    ) -> None:
         """Take what they are; the jars are looked for when a node is formatted or started.
 
         Args:
             engine: Which release, or which distribution.
             brokers: How many the cluster has, which share the memory.
+            controllers: Those of the cluster, which may be brokers as well.
             jvm_options: Further options of the JVM, as in a shell; they come last.
 
         Raises:
@@ -70,21 +84,39 @@ class KafkaServers:
             self._options = shlex.split(jvm_options)
         except ValueError as error:
             raise LabError(f"JVM options {jvm_options!r}: {error}") from error
+        self._controllers = controllers
         self._is_small = brokers <= BROKERS_OF_SMALL_CLUSTER
 
     def command(self, node: NodeState) -> list[str]:
         """Return the command that runs a node."""
         heap = self._heap_mib(node)
-        options = (f"-Xms{heap // 2}m", f"-Xmx{heap}m", *LOG_OPTIONS, *self._options)
+        options = [f"-Xms{heap // 2}m", f"-Xmx{heap}m", *LOG_OPTIONS]
+        options += [*kafka_metrics.options(node), *self._options]
+        if not any(map(OTHER_COLLECTOR.fullmatch, self._options)):
+            options.insert(0, COLLECTOR)
         return [*self._java(*options), "kafka.Kafka", node.properties_file]
+
+    def metrics_command(self, node: NodeState) -> list[str]:
+        """Return what prints the states of a broker's directories from its metrics.
+
+        Raises:
+            NoKafkaError: the engine has no program that reads metrics.
+        """
+        if not any(kafka_metrics.TOOLS_JAR.fullmatch(jar.name) for jar in self.jars):
+            raise NoKafkaError(f"{self.engine} has no kafka-tools jar, whose JmxTool reads metrics")
+        java = self._java(
+            COLLECTOR, kafka_metrics.READER_HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+        )
+        return [*java, *kafka_metrics.reader(node)] if node.metrics_port else []
 
     def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
         """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
         del directories  # It finds them by itself.
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
+        arguments += self._voters(node, cluster_id)
         run(
             f"{node.role} {node.node_id} could not be formatted",
-            *self._java("-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
+            *self._java(COLLECTOR, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
             STORAGE,
             *arguments,
             deadline_s=FORMAT_DEADLINE_S,
@@ -96,8 +128,8 @@ class KafkaServers:
         Raises:
             NoKafkaError: they cannot be, with the reason.
         """
-        jars = self._class_path.split(":")
-        for command in (["java", "-version"], ["head", "-qc", "1", *jars], ["ls", str(root)]):
+        read = ["head", "-qc", "1", *map(str, self.jars)]
+        for command in (["java", "-version"], read, ["ls", str(root)]):
             try:
                 done = processes.run(command, user=user, environment=variables)
             except (OSError, subprocess.TimeoutExpired) as error:
@@ -108,15 +140,30 @@ class KafkaServers:
                     f"uid {user.uid}, as whom the servers run, cannot run {self.engine}: {lines[0]}"
                 )
 
+    def _voters(self, node: NodeState, cluster_id: str) -> list[str]:
+        """Return the arguments that name the first voters of a dynamic quorum (KIP-853)."""
+        if not self.engine.has_dynamic_quorum:
+            return []
+        if node.node_id not in {each.node_id for each in self._controllers}:
+            return ["--no-initial-controllers"]
+        if len(self._controllers) == 1:
+            return ["--standalone"]
+        voters = (
+            f"{each.node_id}@{layout.controller_address(each)}:"
+            f"{kafka_uuid.to_text(directory_of_voter(cluster_id, each.node_id))}"
+            for each in self._controllers
+        )
+        return ["--initial-controllers", ",".join(voters)]
+
     @cached_property
-    def _class_path(self) -> str:
-        """Where the jars are; Maven fetches those of a release once.
+    def jars(self) -> list[Path]:
+        """The jars that the servers are in; Maven fetches those of a release once.
 
         Raises:
             NoKafkaError: the jars, Java or Maven are missing.
         """
         require("java")
-        return ":".join(map(str, _jars(self.engine)))
+        return _jars(self.engine)
 
     def _heap_mib(self, node: NodeState) -> int:
         if node.role == "controller":
@@ -124,7 +171,12 @@ class KafkaServers:
         return BROKER_HEAP_MIB if self._is_small else LARGE_CLUSTER_HEAP_MIB
 
     def _java(self, *options: str) -> list[str]:
-        return ["java", *QUICK_START, *options, "-cp", self._class_path]
+        return ["java", *QUICK_START, *options, "-cp", ":".join(map(str, self.jars))]
+
+
+def directory_of_voter(cluster_id: str, node_id: int) -> UUID:
+    """Return the id of a controller's metadata directory; all nodes have to say the same one."""
+    return uuid5(NAMESPACE_OID, f"{cluster_id}/{node_id}")
 
 
 def _jars(engine: Engine) -> list[Path]:
@@ -132,9 +184,10 @@ def _jars(engine: Engine) -> list[Path]:
     if engine.folder is None:
         artifacts = (
             f"org.apache.kafka:kafka_2.13:{engine.release}",
+            f"org.apache.kafka:kafka-tools:{engine.release}",
             LOGGER.format(LOGGER_VERSION),
         )
-        folder = fetched(f"servers-{engine.release}", artifacts=artifacts)
+        folder = fetched(f"engine-{engine.release}", artifacts=artifacts)
         found = sorted(folder.glob("*.jar"))
         return [jar for jar in found if _is_kept(jar, LOGGER_VERSION)]
     found = sorted((engine.folder / "libs").glob("*.jar"))

@@ -38,6 +38,7 @@ def plan(
     log_dirs: int = 3,
     controllers: int = 1,
     is_combined: bool = False,
+    metrics_ports: Sequence[int] = (),
     engine: Engine = OWN,
     jvm_options: str = "",
 ) -> ClusterState:
@@ -49,6 +50,7 @@ def plan(
         cluster_id: Its id, as text.
         user: Who the servers run as.
         ports: Those of the controllers, then one of each broker.
+        metrics_ports: Where each broker shows its metrics; empty if none does.
         log_dirs: Log directories of each broker.
         controllers: How many there are.
         is_combined: Whether the brokers are the controllers; each has two ports then.
@@ -69,6 +71,11 @@ def plan(
         brokers = [
             replace(node, controller_port=port)
             for node, port in zip(brokers, of_controllers, strict=True)
+        ]
+    if metrics_ports:
+        brokers = [
+            replace(node, metrics_port=port)
+            for node, port in zip(brokers, metrics_ports, strict=True)
         ]
     return ClusterState(
         name=name,
@@ -113,15 +120,12 @@ def property_file(
     if node.controller_port:
         listeners += f",CONTROLLER://{node.host}:{node.controller_port}"
         roles += ",controller"
-    voters = (
-        f"{each.node_id}@{each.host}:{each.controller_port or each.port}"
-        for each in state.controllers
-    )
+    engine = Engine.parse(state.engine)
     replicas, in_sync = str(min(3, len(state.brokers))), str(min(2, len(state.brokers)))
     values = {
         "process.roles": roles,
         "node.id": str(node.node_id),
-        "controller.quorum.voters": ",".join(voters),
+        **_quorum(state, engine),
         "controller.listener.names": "CONTROLLER",
         "listeners": listeners,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -130,7 +134,7 @@ def property_file(
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
     }
-    if Engine.parse(state.engine).is_kafka:
+    if engine.is_kafka:
         # Our own brokers make these topics with as many replicas as there are brokers.
         values |= {
             "offsets.topic.replication.factor": replicas,
@@ -161,3 +165,17 @@ def _node(root: Path, role: str, node_id: int, port: int, log_dir_count: int) ->
         # A controller stores nothing but metadata; without this key it would take a default.
         log_dirs=log_dirs or (metadata,),
     )
+
+
+def controller_address(node: NodeState) -> str:
+    """Return where a node is a controller, as `host:port`."""
+    return f"{node.host}:{node.controller_port or node.port}"
+
+
+def _quorum(state: ClusterState, engine: Engine) -> dict[str, str]:
+    """Return the setting by which nodes find the controllers."""
+    addresses = {each.node_id: controller_address(each) for each in state.controllers}
+    if engine.has_dynamic_quorum:
+        return {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+    voters = (f"{node_id}@{address}" for node_id, address in addresses.items())
+    return {"controller.quorum.voters": ",".join(voters)}

@@ -45,6 +45,13 @@ class Servers(Protocol):
             LabError: that failed.
         """
 
+    def metrics_command(self, node: NodeState) -> list[str]:
+        """Return what prints the metrics of a broker again and again; empty if it has none.
+
+        Raises:
+            LabError: there is no program for that.
+        """
+
     def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:
         """Try, as the servers' user, that the servers can be run and that a folder is reached.
 
@@ -71,6 +78,10 @@ class OwnServers:
             )
         except FormatError as error:
             raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
+
+    def metrics_command(self, node: NodeState) -> list[str]:
+        """Return nothing: our brokers show their metrics over HTTP, and tell states themselves."""
+        return []
 
     def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:
         """Try that our programs can be imported."""

@@ -119,7 +119,7 @@ def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: In
     if not options.no_wait:
         seen = detecting.wait(spec, fault.injected_ns)
         data["noticed"] = None if seen is None else asdict(seen)
-        text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected}"
+        text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected(spec)}"
         broken = fault.broken
         data["broken"] = asdict(broken)
         text += f"\nbroken so far: {broken}"

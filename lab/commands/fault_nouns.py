@@ -69,7 +69,8 @@ def _add_run(parser: Parser) -> None:
         "Break a disk while a program of yours runs, and measure what the cluster made of it.\n"
         "In COMMAND, {bootstrap} is replaced by the addresses of the brokers.\n"
         "Exit code: that of COMMAND; 64 a wrong call; 70 messages were lost or duplicated;\n"
-        "75 nobody knows, since messages could not be read or nothing was broken."
+        "75 nobody knows, since messages could not be read or nothing was broken.\n"
+        "With --engine, or $JBODLAB_ENGINE while no cluster is up, it starts one and ends it."
     )
     parser.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
     parser.add_argument(
@@ -80,6 +81,7 @@ def _add_run(parser: Parser) -> None:
         help="kind of fault (default: permission)",
     )
     parser.add_argument("--after", default="3s", metavar="TIME", help="when (default: 3s)")
+    add_engine(parser)
     add_parameters(parser)
 
 
@@ -189,6 +191,7 @@ RUN = Command(
     examples=(
         "run --fail broker-1/2 -- ./my-app --bootstrap {bootstrap}",
         "run --fail broker-2 --kind kill --after 10s -- pytest tests/",
+        "run --engine kafka:3.9.1 --fail broker-1/2 -- ./my-app --bootstrap {bootstrap}",
     ),
 )
 DEMO = Command(
@@ -196,7 +199,11 @@ DEMO = Command(
     arguments=_add_demo,
     run=carried_out_by("demo"),
     reads=True,
-    examples=("demo", "demo --keep --results /tmp/demo"),
+    examples=(
+        "demo",
+        "demo --keep --results /tmp/demo",
+        "demo --engine kafka:4.3.1 --no-spark",
+    ),
 )
 REHEARSE = Command(
     help="carry out a plan of faults under load",
@@ -207,6 +214,7 @@ REHEARSE = Command(
     examples=(
         "rehearse --list",
         "rehearse slow-disk --repeat 5",
+        "rehearse slow-disk --engine kafka:3.9.1",
         "rehearse my-plan.yaml --junit verdict.xml",
         "rehearse --compare before/result.json after/result.json",
     ),

@@ -20,12 +20,13 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.errors import JbodlabError
-from lab.cluster import NotInTimeError
+from lab.cluster import NotInTimeError, programs
 from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
 from lab.ui import model, watching
+from lab.ui.losses import LossesPage
 from lab.ui.model import Seen
 from lab.ui.server import HOST, RefusedError, Server
 
@@ -45,7 +46,13 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         watched = watching.own(clusters.read(files, options.cluster), files.directory)
         actions = PageActions(files, options.cluster) if options.allow_faults else None
     token = secrets.token_urlsafe(24)
-    server = Server(watched, start=secrets.token_hex(4), token=token, actions=actions)
+    server = Server(
+        watched,
+        start=secrets.token_hex(4),
+        token=token,
+        actions=actions,
+        losses=LossesPage(_what_if(options)),
+    )
     if actions is not None:
         actions.seen = server.seen
     serving: Future[int] = Future()
@@ -86,6 +93,14 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
                     for line in actions.end():
                         print(f"jbodlab: {line}", file=sys.stderr)
     return 0
+
+
+def _what_if(options: Namespace) -> list[str]:
+    """Return the command that prints the page of all losses."""
+    words = ["what-if", "--bootstrap-server", options.bootstrap_server, "--format", "html"]
+    if options.client_config is not None:
+        words += ["--client-config", str(options.client_config)]
+    return programs.tool(*words)
 
 
 class PageActions:

@@ -26,6 +26,7 @@ from jbodlab.cli.output import Output
 from jbodlab.vocabulary.durations import duration_s, duration_text
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
+from lab.commands.own_cluster import chosen_cluster
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.rehearsal import actions, targets
@@ -78,10 +79,13 @@ def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     if shutil.which(options.rest[0]) is None:
         raise WrongCallError(f"program {options.rest[0]} not found")
     files = StateFiles.open()
-    with files.lock(options.cluster):
-        cluster = clusters.opened(files, options.cluster, interrupts)
+    screen = Screen(sys.stderr)
+    with (
+        files.lock(options.cluster),
+        chosen_cluster(options, files, interrupts, screen.detail) as target,
+    ):
+        cluster = target.cluster
         plan = _plan(options, cluster)
-        screen = Screen(sys.stderr)
         tell, faults = screen.teller("injected"), []
 
         def note(event: Event) -> None:
@@ -90,14 +94,17 @@ def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             tell(event)
 
         with (
-            _remaining_work_shown(options.cluster, cluster, faults),
+            _remaining_work_shown(options.cluster, cluster, faults if target.stays else []),
             _topic_deleted(cluster, plan.topics[0].name, interrupts) as keep,
             tempfile.TemporaryDirectory(prefix="jbodlab-run-") as folder,
         ):
             found = judged(perform(plan, of_lab(cluster), Path(folder), note), plan)
+            found["topic_kept"] = found["topic_kept"] and target.stays
             if found["topic_kept"]:
                 keep()
-        to_do, _ = breaking.afterwards(options.cluster, cluster, [], reviving=False)
+        to_do: list[str] = []
+        if target.stays:
+            to_do, _ = breaking.afterwards(options.cluster, cluster, [], reviving=False)
     screen.line()
     output.result({**found, "to_do": to_do}, _text(options, found, to_do))
     return exit_code(found)

@@ -8,18 +8,26 @@ from pathlib import Path
 
 from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
+from jbodlab.cli.on_kafka import FAULTS
 from jbodlab.cli.output import counted
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
+from lab.cluster.server_log import LOG, last_words
 from lab.rehearsal.facts import Event
+from lab.rehearsal.noticed import ANSWERS, METADATA, SILENCE
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
 from lab.rehearsal.targets import Place
 
 FIRST_LOOK_S = 3.0
 DEADLINE_S = 30.0
+LAST_LOOK_S = 1.0
 POLL_S = 0.02
+RESTART, ISR = "restart of the broker", "Metadata"
+"""Sources besides those of `noticed`."""
+Found = tuple[str, str, int]
+"""What shows a fault, the source that tells it, and since when."""
 STARTS_AGAIN = ("restart", "swapped", "emptied", "twin")
 """Kinds that end with a start of the broker."""
 
@@ -30,27 +38,25 @@ class Detected:
 
     Attributes:
         what: What is said of the directory or the broker.
+        by: The source that tells when: one of `noticed`.
         after_ms: How long after the fault took effect.
         leaders_moved: How many partitions have another leader since.
     """
 
     what: str
+    by: str
     after_ms: float
     leaders_moved: int
 
     def __str__(self) -> str:
         return (
-            f"{self.what} after {duration_text(self.after_ms / 1000)}, leaders of "
+            f"{self.what} after {duration_text(self.after_ms / 1000)} ({self.by}), leaders of "
             f"{counted(self.leaders_moved, 'partition')} moved"
         )
 
 
 class Detecting:
-    """Watches a cluster from before a fault on one of its brokers.
-
-    Attributes:
-        not_detected: What to say when nobody detected it.
-    """
+    """Watches a cluster from before a fault on one of its brokers."""
 
     def __init__(self, cluster: Cluster, target: Target) -> None:
         assert target.broker is not None
@@ -65,22 +71,33 @@ class Detecting:
             None,
             are_ours=not cluster.engine.is_kafka,
         )
+        self._answers_tell = cluster.engine.revives
+        self._start_deadline_s = cluster.engine.served_deadline_s
         self._observer.begin()
         self._look()
         self._before = self._observer.view
-        self.not_detected = (
-            f"{target.broker.name} has not detected it within {duration_text(DEADLINE_S)}"
-        )
+        self._name = target.broker.name
+
+    def not_detected(self, wanted: FaultSpec) -> str:
+        """Return what to say when nobody detected a fault."""
+        text = f"{self._name} has not detected it within {duration_text(self._deadline_s(wanted))}"
+        why = "" if self._answers_tell else FAULTS[wanted.kind].text
+        return f"{text}: {why}" if why else text
+
+    def _deadline_s(self, wanted: FaultSpec) -> float:
+        return self._start_deadline_s if wanted.kind in STARTS_AGAIN else DEADLINE_S
 
     def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:
         """Wait until it is detected; None if nobody did in time. It watches no longer then."""
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + self._deadline_s(wanted)
         try:
             while time.monotonic() < end:
-                if found := self._found(wanted, since_ns):
-                    what, at_ns = found
+                is_last = time.monotonic() > end - LAST_LOOK_S
+                if found := self._found(wanted, since_ns, is_last=is_last):
+                    what, by, at_ns = found
                     return Detected(
                         what=what,
+                        by=by,
                         after_ms=max(0.0, (at_ns - since_ns) / 1e6),
                         leaders_moved=self._moved(end),
                     )
@@ -102,25 +119,31 @@ class Detecting:
         except NotInTimeError:
             return
 
-    def _found(self, wanted: FaultSpec, since_ns: int) -> tuple[str, int] | None:
-        """What shows the fault, and since when."""
+    def _found(self, wanted: FaultSpec, since_ns: int, *, is_last: bool) -> Found | None:
+        """What shows the fault, and since when.
+
+        Args:
+            wanted: The fault.
+            since_ns: When it took effect.
+            is_last: Whether the answers of a broker have to do that has written nothing so far.
+        """
         if wanted.kind == "cut":
             return self._found_of_cut(wanted, since_ns)
         if wanted.kind in STARTS_AGAIN:
             said = self._said_of_start()
-            return (said, time.monotonic_ns()) if said else None
+            return (said, RESTART, time.monotonic_ns()) if said else None
         if self._directory is None or wanted.kind == "power-loss":
             return self._fenced(since_ns)
-        return self._found_of_directory(since_ns)
+        return self._found_of_directory(since_ns, is_last=is_last)
 
-    def _found_of_cut(self, wanted: FaultSpec, since_ns: int) -> tuple[str, int] | None:
+    def _found_of_cut(self, wanted: FaultSpec, since_ns: int) -> Found | None:
         """What is seen of a cut: first what the controller, then what others detect."""
         parties = wanted.cut_from or (CONTROLLER,)
         if CONTROLLER in parties:
             return self._fenced(since_ns)
         if CLIENTS in parties:
             silent = self._first("metric", "silent", Place(self._broker.id), since_ns)
-            return ("no client reaches the broker", silent.t_ns) if silent else None
+            return ("no client reaches the broker", SILENCE, silent.t_ns) if silent else None
         view = self._observer.view
         if view is None or self._before is None:
             return None
@@ -130,26 +153,32 @@ class Detecting:
             if key in self._before.partitions and self._broker.id in found.replicas
         )
         text = f"the ISR of {counted(smaller, 'partition')} shrank"
-        return (text, time.monotonic_ns()) if smaller else None
+        return (text, ISR, time.monotonic_ns()) if smaller else None
 
-    def _fenced(self, since_ns: int) -> tuple[str, int] | None:
+    def _fenced(self, since_ns: int) -> Found | None:
         fenced = self._first("metadata", "fenced", Place(self._broker.id), since_ns)
-        return ("the controller has fenced the broker", fenced.t_ns) if fenced else None
+        return ("the controller has fenced the broker", METADATA, fenced.t_ns) if fenced else None
 
-    def _found_of_directory(self, since_ns: int) -> tuple[str, int] | None:
+    def _found_of_directory(self, since_ns: int, *, is_last: bool) -> Found | None:
         state = self._state_of_directory()
         if not state:
             return None
         assert self._directory is not None
         place = Place(self._broker.id, self._broker.paths.index(self._directory) + 1)
         logged = self._first("broker", "offline", place, since_ns)
-        at_ns = time.monotonic_ns() if logged is None else logged.t_ns
-        return f"the directory is {state}", at_ns
+        if logged is None and not self._answers_tell:
+            # Kafka's brokers look at the file system for each answer, whatever they know.
+            seen = self._first("metric", "offline", place, since_ns)
+            text = f"answers say that the directory is {state}, its broker has not noticed it,"
+            return (text, ANSWERS, seen.t_ns) if is_last and seen else None
+        if logged is None:
+            return f"the directory is {state}", ANSWERS, time.monotonic_ns()
+        return f"the directory is {state}", LOG, logged.t_ns
 
     def _said_of_start(self) -> str:
         if not self._broker.is_running:
-            said = [line for line in self._broker.log_lines() if line.strip()]
-            return f"does not start ({said[-1] if said else 'nothing was printed'}),"
+            said = last_words(self._broker.log_lines()) or "nothing was printed"
+            return f"does not start ({said}),"
         if not self._is_registered():
             return ""
         state = self._state_of_directory()

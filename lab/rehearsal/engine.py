@@ -59,6 +59,7 @@ class Rehearsal:
             target_cluster.places,
             target_cluster.metadata_log,
             self._partitions,
+            metrics=target_cluster.metrics,
         )
         self._load = Load(
             plan,
@@ -130,6 +131,7 @@ class Rehearsal:
             events=self._all_events(),
             samples=tuple(self._observer.samples[-1:]),
             noise_ns=self._observer.noise_ns,
+            answers_tell=self._target_cluster.answers_tell,
             not_measured=self._target_cluster.not_measured,
             broken_off=tuple(self._broken_off),
         )

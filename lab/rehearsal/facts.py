@@ -24,7 +24,8 @@ class Event:
     """Something that happened.
 
     Attributes:
-        source: `fault`, `client`, `broker`, `controller`, `metadata`, `metric` or `action`.
+        source: `fault`, `client`, `broker` (its log), `controller`, `metadata` (the metadata log),
+            `metric` (what is polled as a client), `jmx` (metrics of Kafka's brokers) or `action`.
         kind: What it was, such as `offline`, `leader`, `isr`, `fenced`, `injected`.
         text: The same for people.
         place: The directory or node that it is about.
@@ -240,6 +241,7 @@ class Facts:
         begin_ns: End of the steady state.
         end_ns: End of the time that is measured; what stands still then has not ended.
         noise_ns: Longest delay of a tick in this process: what is shorter was not seen for sure.
+        answers_tell: Whether a directory that DescribeLogDirs calls offline was noticed.
         not_measured: What nobody could look at here, with the reason, by the metric's field.
         broken_off: Why the run did not go as planned: reasons to doubt it, one sentence each.
     """
@@ -253,5 +255,6 @@ class Facts:
     events: Sequence[Event] = ()
     samples: Sequence[Sample] = ()
     noise_ns: int = 0
+    answers_tell: bool = True
     not_measured: Mapping[str, str] = field(default_factory=dict)
     broken_off: Sequence[str] = ()

@@ -7,13 +7,14 @@ what there was nothing of: no partition was led from the directory, no message w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.expressions import Metric, Unit
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import CommandFacts, Facts, FaultFacts, ReaderFacts, WriterFacts
+from lab.rehearsal.noticed import ANSWERS, METADATA, OF_BROKER, Notice, notices, surest
 from lab.rehearsal.tallies import (
     SAMPLES_MIN,
     Acks,
@@ -129,6 +130,16 @@ class Measured:
             for partition, at_ns in self._elected(fault, source).items()
         }
 
+    def detected(self, fault: FaultFacts) -> Mapping[Place, Notice | None]:
+        """Return who was the surest to tell that brokers noticed a fault, by what it hit."""
+        answers = (ANSWERS,) if self.facts.answers_tell else ()
+        return self._surest(fault, (*OF_BROKER, *answers))
+
+    def _surest(self, fault: FaultFacts, sources: Sequence[str]) -> Mapping[Place, Notice | None]:
+        has_metadata = "elected" not in self.facts.not_measured
+        found = notices(fault, self.facts.events)
+        return surest(fault, found, sources, has_metadata=has_metadata)
+
     def _faults_of(self, owner: str) -> list[FaultFacts]:
         """The repetitions of an entry, or the one entry."""
         return [
@@ -158,9 +169,9 @@ class Measured:
             case "calls_broken":
                 return fault.calls_broken
             case "detected":
-                return _since(begin, _noticed(fault, self.facts, ("broker", "metric")))
+                return _since(begin, _times(self.detected(fault)))
             case "reported":
-                return _since(begin, _noticed(fault, self.facts, ("metadata",)))
+                return _since(begin, _times(self._surest(fault, (METADATA,))))
             case "elected":
                 return _since(begin, self._elected(fault, "metadata").values())
             case "leader_seen":
@@ -332,29 +343,8 @@ class Measured:
         return (min(firsts), max(lasts)) if lasts else None
 
 
-def _noticed(fault: FaultFacts, facts: Facts, sources: tuple[str, ...]) -> list[int | None]:
-    """When each place that a fault hit was known to be lost, from the surest of the sources.
-
-    A node is lost when the controller fences it. Where its log cannot be read, that is taken from
-    the node's silence.
-    """
-    of_node = ("metric", "silent") if "elected" in facts.not_measured else ("metadata", "fenced")
-    found: dict[Place, int | None] = dict.fromkeys(fault.places)
-    for place in fault.places:
-        wanted = [(source, "offline") for source in sources] if place.directory else [of_node]
-        for source, kind in wanted:
-            times = [
-                event.t_ns
-                for event in facts.events
-                if event.source == source
-                and event.kind == kind
-                and event.place == place
-                and event.t_ns + event.err_ns >= (fault.injected_ns or 0)
-            ]
-            if times:
-                found[place] = min(times)
-                break
-    return list(found.values())
+def _times(found: Mapping[Place, Notice | None]) -> list[int | None]:
+    return [None if notice is None else notice.t_ns for notice in found.values()]
 
 
 def _since(begin_ns: int, moments: Iterable[int | None]) -> float | None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
-from lab.cluster import questions
+from lab.cluster import kafka_metrics, processes, questions
 from lab.cluster.growing import GrowingLog, GrowingOutput
+from lab.cluster.kafka_metrics import GaugeChange, GaugeLines
 from lab.cluster.questions import ClusterView, LogDirView
+from lab.cluster.server_log import FailureLines
 from lab.rehearsal.facts import Clock, Event, Sample
-from lab.rehearsal.sightings import MetadataNews, PolledNews, offline_in
+from lab.rehearsal.sightings import MetadataNews, PolledNews
 from lab.rehearsal.targets import Picture, Place
 
 POLL_PERIOD_S = 0.05
@@ -27,12 +27,12 @@ BUSY_SHARE = 10
 """An answer is not to take more than a tenth of the time, of the broker's and of this process."""
 PERIOD_MAX_S = 0.5
 CLOCK_PERIOD_S = 1.0
+METRICS_AGAIN_S = 2.0
 CLOCK_READINGS = 5
 ANSWER_DEADLINE_S = 1.0
 UNTOLD_AFTER = 10
 """So many times in a row a broker that serves may owe what it says of its directories."""
 MS = 1_000_000
-_STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})")
 
 
 def both_clocks() -> tuple[int, int]:
@@ -58,6 +58,7 @@ class Observer(threading.Thread):
         topics: The topics that samples are about; None: all.
         period_s: Time between two questions to one broker.
         are_ours: Whether brokers are asked for conditions and causes, which others do not know.
+        metrics: What prints the metrics of a broker again and again, by broker id.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Observer(threading.Thread):
         *,
         period_s: float = POLL_PERIOD_S,
         are_ours: bool = False,
+        metrics: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(name="observer", daemon=True)
         self.view: ClusterView | None = None
@@ -97,6 +99,10 @@ class Observer(threading.Thread):
             for node in self._brokers
             if node.log_file
         }
+        self._failures = {
+            node.node_id: FailureLines(node.log_dirs) for node in self._brokers if node.log_file
+        }
+        self._metrics = dict(metrics or {})
         self._clock = Clock()
         self._stopping = threading.Event()
 
@@ -172,6 +178,8 @@ class Observer(threading.Thread):
             group.create_task(self._poll_metadata())
             for node in self._brokers:
                 group.create_task(self._poll_log_dirs(node))
+                if command := self._metrics.get(node.node_id):
+                    group.create_task(self._read_metrics(node.node_id, command))
             group.create_task(self._read_files())
             group.create_task(self._tick())
 
@@ -280,15 +288,13 @@ class Observer(threading.Thread):
             await asyncio.sleep(READ_PERIOD_S)
 
     def _look_at(self, broker: int, line: str) -> None:
-        found = offline_in(line)
-        number = None if found is None else self._paths[broker].get(found[0])
+        found = self._failures[broker].read(line)
+        number = None if found is None else self._paths[broker].get(found.path)
         if found is None or number is None:
             return
-        stamp = _STAMP.match(line)
         t_ns, err_ns = time.monotonic_ns(), int(READ_PERIOD_S * 1e9)
-        if stamp:
-            at = datetime.strptime(stamp[1], "%Y-%m-%d %H:%M:%S,%f").astimezone()
-            t_ns = self._clock.monotonic(int(at.timestamp() * 1000) * MS)
+        if found.wall_ms is not None:
+            t_ns = self._clock.monotonic(found.wall_ms * MS)
             err_ns = MS + self._clock.spread_ns
         place = Place(broker, number)
         self.events.append(
@@ -296,12 +302,57 @@ class Observer(threading.Thread):
                 t_ns=t_ns,
                 source="broker",
                 kind="offline",
-                text=f"{place} is offline at its broker: {found[1]}",
+                text=f"{place} is offline at its broker: {found.cause}".removesuffix(": "),
                 place=place,
                 err_ns=err_ns,
-                data={"cause": found[1]},
+                data={"cause": found.cause},
             )
         )
+
+    async def _read_metrics(self, broker: int, command: Sequence[str]) -> None:
+        """Read the metrics of a broker; the reader ends with the broker, and another follows."""
+        gauges = GaugeLines()
+        while not self._stopping.is_set():
+            process = await asyncio.create_subprocess_exec(
+                *processes.ending_with_us(command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+            assert process.stdout is not None
+            try:
+                while not self._stopping.is_set():
+                    try:
+                        line = await asyncio.wait_for(process.stdout.readline(), self._period_s)
+                    except TimeoutError:
+                        continue
+                    if not line:
+                        break
+                    self._look_at_gauges(broker, gauges.read(line.decode("utf-8", "replace")))
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+            await asyncio.sleep(0 if self._stopping.is_set() else METRICS_AGAIN_S)
+
+    def _look_at_gauges(self, broker: int, changes: Iterable[GaugeChange]) -> None:
+        for change in changes:
+            number = self._paths[broker].get(change.path)
+            if number is None:
+                continue
+            place, kind = Place(broker, number), "offline" if change.is_offline else "online"
+            self.events.append(
+                Event(
+                    t_ns=self._clock.monotonic(change.wall_ms * MS),
+                    source="jmx",
+                    kind=kind,
+                    text=f"the metrics of broker {broker} have {place} {kind}",
+                    place=place,
+                    err_ns=kafka_metrics.PERIOD_MS * MS + self._clock.spread_ns,
+                )
+            )
 
     async def _tick(self) -> None:
         sampled = time.monotonic()

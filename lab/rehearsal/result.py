@@ -14,6 +14,7 @@ from jbodlab.vocabulary.expressions import Metric, Unit
 from lab.rehearsal.facts import Event, Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
+from lab.rehearsal.noticed import Notice, notices
 from lab.rehearsal.plan import Plan, Writers
 from lab.rehearsal.targets import CONTROLLER, Place
 from lab.rehearsal.vocabulary import (
@@ -63,7 +64,7 @@ def to_json(
         "length": at(facts.end_ns),
         "metrics": metrics(plan, measured),
         "gaps": gaps(plan, measured),
-        "faults": [_fault(fault, at) for fault in facts.faults.values()],
+        "faults": [_fault(fault, measured, at) for fault in facts.faults.values()],
         "clients": _clients(facts),
         "directories": _directories(facts, at),
         "partitions": _partitions(facts, at),
@@ -113,7 +114,8 @@ def _number(value: float | None) -> float | None:
     return -1 if value == NEVER else round(value, 6)
 
 
-def _fault(fault: FaultFacts, at: Any) -> dict[str, Any]:
+def _fault(fault: FaultFacts, measured: Measured, at: Any) -> dict[str, Any]:
+    detected = filter(None, measured.detected(fault).values())
     return {
         "name": fault.name,
         "kind": fault.kind,
@@ -125,9 +127,26 @@ def _fault(fault: FaultFacts, at: Any) -> dict[str, Any]:
         "calls_broken": fault.calls_broken,
         "broken": fault.broken,
         "problem": fault.problem,
+        "detected_by": sorted({notice.by for notice in detected}),
+        "noticed": [
+            {
+                "place": str(notice.place),
+                "by": notice.by,
+                "at": at(notice.t_ns),
+                "after": _after(fault, notice),
+                "err": round(notice.err_ns / 1e9, 4),
+            }
+            for notice in notices(fault, measured.facts.events)
+        ],
         "touched": list(map(str, fault.touched)),
         "led": list(map(str, fault.led)),
     }
+
+
+def _after(fault: FaultFacts, notice: Notice) -> float | None:
+    """Return how long after a fault took effect it was noticed, in seconds."""
+    begin = fault.begin_ns
+    return None if begin is None else max(0.0, round((notice.t_ns - begin) / 1e9, 4))
 
 
 def _clients(facts: Facts) -> list[dict[str, Any]]:

@@ -1,11 +1,10 @@
-"""What servers write and say, as events: metadata records, log lines, and polled answers.
+"""What servers write and say, as events: metadata records and polled answers.
 
 Each class here is fed with what was read and keeps only what it needs to tell news from old.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -27,28 +26,11 @@ from lab.cluster.questions import LogDirView, PartitionView
 from lab.rehearsal.facts import Event
 from lab.rehearsal.targets import Place
 
-LINES = (
-    # Ours, then Apache Kafka's LogManager and ReplicaManager.
-    re.compile(r"log directory (?P<path>\S+) \(\S+\) went offline: (?P<cause>.*)"),
-    re.compile(r"log directory (?P<path>\S+) went offline: (?P<cause>.*)"),
-    re.compile(r"Stopping serving logs in dir (?P<path>\S+?)(?: \(|$)(?P<cause>.*)"),
-    re.compile(r"Stopping serving replicas in dir (?P<path>\S+?)(?: with|$)(?P<cause>.*)"),
-)
-
 _ANSWERS = {
     "answers": "answers again",
     "silent": "does not answer",
     "untold": "serves, and does not tell of its directories",
 }
-
-
-def offline_in(line: str) -> tuple[str, str] | None:
-    """Return the directory that a log line says went offline, and why; None for other lines."""
-    for pattern in LINES:
-        if match := pattern.search(line):
-            # Behind the sentence a line of ours has the same as fields.
-            return match["path"], match["cause"].partition(" cause=")[0].strip()
-    return None
 
 
 class MetadataNews:

@@ -20,6 +20,7 @@ from jbodlab.vocabulary.errors import DecodeError, JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
 from lab.cluster import Cluster, layout, limits, processes, questions, revival
 from lab.cluster.engine import Engine
+from lab.cluster.kafka_jars import NoKafkaError
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import targets
@@ -46,6 +47,8 @@ class TargetCluster:
             Kafka's have to be restarted.
         metadata_log: Folder that holds the controller's log; None if it cannot be read.
         places: Its directories by their ids, as far as they can be read.
+        metrics: What prints the metrics of a broker again and again, by broker id; it is left out
+            where nothing reads them.
         not_measured: Metrics that nobody can know here, with the reason.
         versions: What it is, for the report.
     """
@@ -56,8 +59,18 @@ class TargetCluster:
     revives: bool
     metadata_log: Path | None
     places: Mapping[DirectoryId, Place] = field(default_factory=dict)
+    metrics: Mapping[int, Sequence[str]] = field(default_factory=dict)
     not_measured: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def answers_tell(self) -> bool:
+        """Whether a directory that DescribeLogDirs calls offline was noticed by its broker.
+
+        Kafka's brokers look at the file system for that answer, whatever they know: where their log
+        is read, only the log and the metrics count.
+        """
+        return self.revives or not all(node.log_file for node in self.cluster.state.brokers)
 
     def path(self, place: Place) -> Path:
         """Return where a directory lies."""
@@ -102,6 +115,7 @@ def of_lab(cluster: Cluster) -> TargetCluster:
         revives=cluster.engine.revives,
         metadata_log=cluster.controller.metadata_dir,
         places=places_of(cluster.state.brokers),
+        metrics=_metrics(cluster),
         versions={
             "cluster": f"{cluster.engine.title}, {cluster.state.name}",
             "engine": str(cluster.engine),
@@ -141,6 +155,7 @@ def started(
             revives=engine.revives,
             metadata_log=cluster.controller.metadata_dir,
             places=places_of(cluster.state.brokers),
+            metrics=_metrics(cluster),
             versions={"cluster": engine.title, "engine": str(engine)},
         )
 
@@ -280,6 +295,14 @@ def places_of(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:
                 if one is not None:
                     found[one] = Place(node.node_id, number)
     return found
+
+
+def _metrics(cluster: Cluster) -> dict[int, list[str]]:
+    """Return what prints the metrics of brokers; nothing where the engine has no such program."""
+    try:
+        return cluster.metrics_commands()
+    except NoKafkaError:
+        return {}
 
 
 def _known(name: str) -> ClusterState:

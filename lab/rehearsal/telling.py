@@ -29,6 +29,7 @@ _SHOWN = {
     ("metadata", "no leader"): "no leader for {partitions}",
     ("metadata", "fenced"): "{text}",
     ("metadata", "unfenced"): "{text}",
+    ("jmx", "offline"): "{text}",
     ("metric", "offline"): "{text}",
     ("metric", "online"): "{text}",
     ("metric", "leader"): "clients see the new leader: broker {leader} for {partitions}",
@@ -107,11 +108,15 @@ def _text(events: list[Event]) -> str:
     first = events[0]
     if first.source in _STEPS:
         return first.text
-    return _SHOWN[_kind(first)].format(
-        text=first.text,
-        place=first.place,
-        # Without the path behind it, which is long and below that directory.
-        cause=str(first.data.get("cause", "")).partition(": '")[0],
-        leader=first.data.get("leader"),
-        partitions=", ".join(sorted(str(event.partition) for event in events)),
+    return (
+        _SHOWN[_kind(first)]
+        .format(
+            text=first.text,
+            place=first.place,
+            # Without the path behind it, which is long and below that directory.
+            cause=str(first.data.get("cause", "")).partition(": '")[0],
+            leader=first.data.get("leader"),
+            partitions=", ".join(sorted(str(event.partition) for event in events)),
+        )
+        .removesuffix(" ()")
     )

@@ -177,7 +177,11 @@ def _sections(run: Run, prefix: str, name: str) -> list[Section]:
             title=f"{head}What happened",
             blocks=[_timeline(run, prefix), *_clients(run, prefix)],
         ),
-        Section(name=f"{prefix}faults", title=f"{head}Each fault", blocks=[_faults(run, prefix)]),
+        Section(
+            name=f"{prefix}faults",
+            title=f"{head}Each fault",
+            blocks=[_faults(run, prefix), _noticed(run, prefix)],
+        ),
         Section(name=f"{prefix}messages", title=f"{head}Messages", blocks=[_messages(run, prefix)]),
         Section(name=f"{prefix}events", title=f"{head}Events", blocks=[_events(run, prefix)]),
         Section(
@@ -303,6 +307,29 @@ def _faults(run: Run, prefix: str) -> Block:
     )
 
 
+def _noticed(run: Run, prefix: str) -> Block:
+    """Return who noticed each loss, and how long after the fault took effect."""
+    sources = list(dict.fromkeys(one["by"] for fault in run["faults"] for one in fault["noticed"]))
+    rows: list[tuple[Value, ...]] = []
+    for fault in run["faults"]:
+        for place in fault["places"]:
+            after = {one["by"]: one for one in fault["noticed"] if one["place"] == place}
+            rows.append((fault["name"], place, *(_after(after.get(name)) for name in sources)))
+    return _block(
+        f"{prefix}noticed",
+        "Who noticed each loss, and how long after the fault took effect",
+        [*_texts("Fault", "Place"), *_texts(*sources)],
+        rows,
+    )
+
+
+def _after(noticed: Mapping[str, Any] | None) -> str:
+    if noticed is None or noticed["after"] is None:
+        return "not noticed"
+    about = "≤ " if noticed["err"] >= LOOKS_LATE_S else ""
+    return f"{about}{duration_text(noticed['after'])}"
+
+
 def _described(fault: Mapping[str, Any]) -> str:
     text = f"{fault['kind']} on {', '.join(fault['places'])}"
     if fault["mechanism"]:
@@ -416,10 +443,10 @@ def _objective_rows(found: Compared) -> Iterable[tuple[str, ...]]:
         held["text"] for runs in found.values() for run in runs for held in run["objectives"]
     )
     for text in texts:
-        yield text, *(_objective_cell(text, runs) for runs in found.values())
+        yield text, *(objective_cell(text, runs) for runs in found.values())
 
 
-def _objective_cell(text: str, runs: Sequence[Run]) -> str:
+def objective_cell(text: str, runs: Sequence[Run]) -> str:
     """Return whether an objective is met, how often, and the median and spread of its value."""
     held = [one for run in runs for one in run["objectives"] if one["text"] == text]
     if not held:

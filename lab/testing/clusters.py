@@ -449,11 +449,9 @@ class Cluster:
     def heal(self, timeout: float = ISR_DEADLINE_S) -> None:
         """Undo every fault, start what has ended, bring back what is offline, and settle."""
         self.inner.heal()
-        if not self.inner.controller.is_running:
-            self.inner.controller.start()
-        for broker in self.inner.brokers:
-            if not broker.is_running:
-                broker.start()
+        for node in (*self.inner.controllers, *self.inner.brokers):
+            if not node.is_running:
+                node.start()
         self.inner.wait_served(deadline_s=timeout)
         for one in self.brokers:
             for log_dir in one.log_dirs:

@@ -23,6 +23,8 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+OWN_POLICY: Mapping[str, str] = {"Content-Security-Policy": "frame-ancestors 'none'"}
+"""For a page that allows itself its own script and style, by their hashes, and nothing else."""
 
 
 def refusal(request: Request, port: int, token: str) -> tuple[str, str] | None:

@@ -22,6 +22,7 @@ from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.vocabulary.limits import HTTP_HEAD_BYTES_MAX
 from lab.errors import LabError
 from lab.ui import guards, model
+from lab.ui.losses import LossesError, LossesPage
 from lab.ui.published import Published
 from lab.ui.watching import WatchedCluster, Watching
 
@@ -35,10 +36,11 @@ KEEP_ALIVE_S = 10.0
 WRITE_TIMEOUT_S = 20.0
 """How long a browser may take to read a patch before it counts as gone."""
 
+HTML = "text/html; charset=utf-8"
 JSON = "application/json; charset=utf-8"
 FOLDER = Path(__file__).parent / "static"
 STATIC: Mapping[str, tuple[Path, str]] = {
-    "/": (FOLDER / "index.html", "text/html; charset=utf-8"),
+    "/": (FOLDER / "index.html", HTML),
     "/page.js": (FOLDER / "page.js", "text/javascript; charset=utf-8"),
     "/shared.css": (Path(pages.__file__).parent / "page.css", "text/css; charset=utf-8"),
     "/page.css": (FOLDER / "page.css", "text/css; charset=utf-8"),
@@ -76,15 +78,23 @@ class Server:
         start: Tells this start of the server from others.
         token: What requests that change something must carry.
         actions: None: nothing can be changed, and there are no routes to do so.
+        losses: What a loss would take.
     """
 
     def __init__(
-        self, watched: WatchedCluster, *, start: str, token: str, actions: Actions | None
+        self,
+        watched: WatchedCluster,
+        *,
+        start: str,
+        token: str,
+        actions: Actions | None,
+        losses: LossesPage,
     ) -> None:
         self.port = 0
         self._published = Published(start)
         self._token = token
         self._actions = actions
+        self._losses = losses
         self._acting = asyncio.Lock()
         self._news = asyncio.Event()
         self._watching = Watching(
@@ -167,6 +177,8 @@ class Server:
             path, kind = STATIC[request.path]
             async with aiofiles.open(path, "rb") as file:
                 return answer("200 OK", await file.read(), kind=kind, headers=guards.HEADERS)
+        if request.path == "/what-if":
+            return await self._what_if()
         if request.path == "/state.json":
             return _json("200 OK", self._published.whole())
         if request.path == "/partition.json":
@@ -177,6 +189,13 @@ class Server:
             if one is not None:
                 return _json("200 OK", one)
         return _json("404 Not Found", {"error": "not found"})
+
+    async def _what_if(self) -> bytes:
+        try:
+            page = await self._losses.html()
+        except LossesError as error:
+            return _json("503 Service Unavailable", {"error": str(error)})
+        return answer("200 OK", page, kind=HTML, headers={**guards.HEADERS, **guards.OWN_POLICY})
 
     async def _stream(self, request: Request, writer: asyncio.StreamWriter) -> None:
         if self._streams >= STREAMS_MAX:

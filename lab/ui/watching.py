@@ -17,6 +17,7 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.cli.on_kafka import COMMANDS
 from jbodlab.peers.admin_requests import describe_log_dir_states
 from lab.cluster import layout, questions
 from lab.cluster.engine import Engine
@@ -33,7 +34,7 @@ PERIOD_S = 0.5
 ASK_DEADLINE_S = 3.0
 
 FOREIGN = (
-    "whether a log directory is FULL or SLOW, and why it is offline: only jbodlab says so",
+    COMMANDS["ui"].text,
     "changes in the metadata log: it is read for clusters of this machine only",
     "faults: `jbodlab up` did not start this cluster",
 )
@@ -55,10 +56,12 @@ class WatchedCluster:
 
 def own(state: ClusterState, state_dir: Path) -> WatchedCluster:
     """Return a cluster that is written down on this machine."""
+    is_kafka = Engine.parse(state.engine).is_kafka
     return WatchedCluster(
         state=state,
         journal=lab_state.journal_file(state_dir),
-        are_ours=not Engine.parse(state.engine).is_kafka,
+        are_ours=not is_kafka,
+        not_known=FOREIGN[:1] if is_kafka else (),
     )
 
 

@@ -153,6 +153,7 @@ def test_the_answer_as_json_has_the_values_that_the_text_is_made_of(
         ],
         "isr": [1],
         "eligible_leader_replicas": [],
+        "last_known_elr": [],
         "adding_replicas": [],
         "removing_replicas": [],
         "min_insync_replicas": 2,

@@ -52,7 +52,6 @@ CONSUMER_SPEED = f"{TOOLS}.ConsumerPerformance"
 SHARE_CONSUMER_SPEED = f"{TOOLS}.ShareConsumerPerformance"
 
 LOAD = "--num-records 50 --record-size 10 --throughput -1"
-X_IS_TYPED = "CoordinatorKey(idValue='x', type=TRANSACTION)"
 SCRAM = "--add-config SCRAM-SHA-256=[password=secret]"
 
 WORKS = [
@@ -103,8 +102,11 @@ WORKS = [
     (STREAMS_RESET, "--application-id x --input-topics {t}", "Done."),
     (TOPICS, "--list", "{t}"),
     (TRANSACTIONS, "find-hanging --broker-id 1", "CoordinatorEpoch"),
+    (TRANSACTIONS, "list", "TransactionalId"),
+    (TRANSACTIONS, "forceTerminateTransaction --transactionalId forced", ""),
     (LATENCY, "--topic {t} --num-records 10 --producer-acks 1 --record-size 20", "Avg latency"),
     (PRODUCER_SPEED, f"--topic {{t}} {LOAD}", "50 records sent"),
+    (PRODUCER_SPEED, f"--topic {{t}} {LOAD} --transactional-id x", "50 records sent"),
     (CONSUMER_SPEED, "--topic {t} --num-records 50", "data.consumed.in.MB"),
 ]
 """Tool, its arguments, and a part of what it prints; {t} is a topic."""
@@ -127,7 +129,7 @@ REFUSES = [
         "--create --max-life-time-period -1 --command-config /dev/null",
         "does not support CREATE_DELEGATION_TOKEN",
     ),
-    (FEATURES, "upgrade --feature transaction.version=2", "does not support this feature"),
+    (FEATURES, "upgrade --feature share.version=1", "does not support this feature"),
     (LOG_DIRS, "--describe --broker-list 7777", "do not exist from --broker-list: 7777"),
     (
         QUORUM,
@@ -137,14 +139,7 @@ REFUSES = [
     (STREAMS_GROUPS, "--describe --group s", "does not support STREAMS_GROUP_DESCRIBE"),
     (TOPICS, "--describe --topic nowhere", "'nowhere' does not exist"),
     (TOPICS, "--create --topic {t}", "already exists"),
-    (TRANSACTIONS, "list", "does not support LIST_TRANSACTIONS"),
-    (TRANSACTIONS, "describe --transactional-id x", X_IS_TYPED),
-    (TRANSACTIONS, "forceTerminateTransaction --transactionalId x", X_IS_TYPED),
-    (
-        PRODUCER_SPEED,
-        f"--topic {{t}} {LOAD} --transactional-id x",
-        "this broker does not support transactions",
-    ),
+    (TRANSACTIONS, "describe --transactional-id nobody", "TransactionalIdNotFound"),
     (
         SHARE_CONSUMER_SPEED,
         "--topic {t} --num-records 5 --timeout 30000",

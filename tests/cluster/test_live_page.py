@@ -169,6 +169,18 @@ def test_the_state_tells_brokers_directories_and_partitions(page: Page) -> None:
     assert all(replica["directory"] in (1, 2) for replica in one["replicas"])
 
 
+def test_what_a_loss_would_take_is_a_page_of_its_own(page: Page) -> None:
+    wait_whole(page)
+
+    status, fields, body = page.ask("GET", "/what-if")
+
+    assert status == 200, body
+    assert fields["Content-Security-Policy"] == "frame-ancestors 'none'"
+    text = body.decode()
+    assert "What a loss would take" in text
+    assert "broker-2" in text
+
+
 def test_a_fault_of_the_page_is_seen_and_healed(page: Page, cluster: Staying) -> None:
     wait_whole(page)
     words = {"kind": "permission", "where": "broker-1/2", "for": "60s", "even_last_in_sync": True}

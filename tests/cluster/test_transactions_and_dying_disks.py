@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import ResourceType
 
+from tests.cluster.configs import alter, client
 from tests.cluster.harness import Cluster, made, wait_for
 from tests.cluster.scenes import SETTINGS
 from tests.cluster.transactional_load import (
@@ -96,7 +98,7 @@ class Copying(threading.Thread):
     """Consumes, and produces what it consumed with its offsets in the same transaction."""
 
     def __init__(self, bootstrap: str, source: str, target: str, name: str) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self._source, self._target = source, target
         self.stop = threading.Event()
         self.failure: str | None = None
@@ -136,6 +138,15 @@ class Copying(threading.Thread):
         finally:
             self._consumer.close()
 
+    def _committed(self) -> bool:
+        try:
+            self._producer.commit_transaction(CALL_S)
+        except KafkaException as failed:
+            if self.stop.is_set() or not failed.args[0].retriable():
+                raise
+            return False
+        return True
+
     def _copy(self) -> None:
         messages = [each for each in self._consumer.consume(20, timeout=0.2) if not each.error()]
         if not messages:
@@ -150,13 +161,8 @@ class Copying(threading.Thread):
                 self._consumer.consumer_group_metadata(),
                 CALL_S,
             )
-            while True:
-                try:
-                    self._producer.commit_transaction(CALL_S)
-                    break
-                except KafkaException as failed:
-                    if not failed.args[0].retriable():
-                        raise
+            while not self._committed():
+                pass
             self.copied += len(messages)
         except KafkaException as failed:
             if not failed.args[0].txn_requires_abort():
@@ -176,6 +182,9 @@ def test_what_is_consumed_and_produced_in_transactions_is_there_once(cluster: Cl
     assert sent.flush(30) == 0
     copying = Copying(cluster.bootstrap, source, TOPIC, "copier")
     copying.start()
+    wait_for("copies", partial(copying.has_copied, 1), 60)
+    # Two of three replicas may die; the offsets would need two.
+    alter(client(cluster), ResourceType.TOPIC, OFFSETS, min_insync_replicas="1")
     with ExitStack() as faults:
         for fraction, topic in ((0.2, COORDINATORS), (0.4, OFFSETS)):
             least = fraction * count

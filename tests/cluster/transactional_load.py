@@ -53,7 +53,7 @@ class TransactionalLoad:
         self.fatal: list[str] = []
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._run, args=(each,), name=f"producer-{each}")
+            threading.Thread(target=self._run, args=(each,), name=f"producer-{each}", daemon=True)
             for each in range(producers)
         ]
 
@@ -121,7 +121,7 @@ class TransactionalLoad:
                     producer.abort_transaction(CALL_S)
                     self.journal[key] = Outcome.ABORTED
                     return
-                if not error.retriable():
+                if self._stop.is_set() or not error.retriable():
                     raise
 
 

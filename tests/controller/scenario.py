@@ -7,12 +7,15 @@ of a file begins where the commands above the first title ended.
     level METADATA_VERSION
     cluster BROKER=DIR,DIR ...                           registers and unfences, with no output
     given COMMAND                                        the same without its output
-    register BROKER DIR,DIR [same] [previous=EPOCH]      same: keep the incarnation
+    register BROKER DIR,DIR [same] [previous=EPOCH] [clean]
+                     same: keep the incarnation; clean: previous is the epoch that it has
     heartbeat BROKER [offset=N] [fence] [shutdown] [offline=DIR,DIR]
               [slow=DIR,DIR] [full=DIR,DIR] [tolerated=DIR,DIR] [cordoned=DIR,DIR]
     create TOPIC REPLICAS ... [KEY=VALUE ...]            REPLICAS of each partition: 1,2
     delete TOPIC
     config TOPIC KEY=VALUE
+    alter topic=NAME|broker=ID|cluster KEY[=VALUE]       by a request; without a value it is deleted
+    feature NAME=LEVEL
     assign BROKER TOPIC-INDEX=DIR ...
     isr BROKER TOPIC-INDEX MEMBER,MEMBER
     elect preferred|unclean [TOPIC-INDEX ...]
@@ -48,14 +51,21 @@ from controller.decide.partitions.reassignments import (
     list_partition_reassignments,
 )
 from controller.decide.partitions.topics import delete_topics
+from controller.decide.settings.configs import Operation, incremental_alter_configs
+from controller.decide.settings.feature_updates import SAFE_DOWNGRADE, UPGRADE, update_features
 from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
+    ConfigChange,
+    ConfigResource,
     DeleteTopicsRequest,
     ElectLeadersRequest,
+    FeatureUpdate,
+    IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
     PartitionToReassign,
     TopicToDelete,
     UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
 )
 from jbodlab.metadata.image.metadata_image import EMPTY
 from jbodlab.metadata.records.cluster_records import (
@@ -63,15 +73,22 @@ from jbodlab.metadata.records.cluster_records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.metadata.records.config_records import ConfigRecord
+from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicId
 from tests.builders import PureController, brokers, directories, name_of, named_uuid
 
@@ -104,6 +121,8 @@ class _Runner:
             "create": self._create,
             "delete": self._delete,
             "config": self._config,
+            "alter": self._alter,
+            "feature": self._feature,
             "assign": self._assign,
             "isr": self._isr,
             "elect": self._elect,
@@ -149,6 +168,8 @@ class _Runner:
             if option == "same":
                 known = self.controller.state.image.cluster.brokers[BrokerId(int(broker))]
                 fields["incarnation_id"] = known.incarnation_id
+            elif option == "clean":
+                fields["previous_broker_epoch"] = self.controller.epoch(int(broker))
             else:
                 fields["previous_broker_epoch"] = int(option.removeprefix("previous="))
         answer = self.controller.register(int(broker), dirs, **fields)
@@ -213,6 +234,39 @@ class _Runner:
             ConfigRecord(resource_type=2, resource_name=topic, name=name, value=value)
         )
         return []
+
+    def _alter(self, words: list[str]) -> list[str]:
+        where, setting = words
+        kind, _, name = where.partition("=")
+        key, is_set, value = setting.partition("=")
+        resource = ConfigResource(
+            resource_type=TOPIC_RESOURCE if kind == "topic" else BROKER_RESOURCE,
+            resource_name=name,
+            configs=(
+                ConfigChange(
+                    name=key,
+                    value=value if is_set else None,
+                    config_operation=Operation.SET if is_set else Operation.DELETE,
+                ),
+            ),
+        )
+        request = IncrementalAlterConfigsRequest(resources=(resource,))
+        answer = self.controller.ask(incremental_alter_configs, request).responses[0]
+        return [
+            *self._records(),
+            f"answer {answer.error_code.name} {answer.error_message}".rstrip(),
+        ]
+
+    def _feature(self, words: list[str]) -> list[str]:
+        name, _, level = words[0].partition("=")
+        before = self.controller.state.image.features.levels.get(name, 0)
+        kind = UPGRADE if int(level) >= before else SAFE_DOWNGRADE
+        update = FeatureUpdate(feature=name, max_version_level=int(level), upgrade_type=kind)
+        try:
+            self.controller.ask(update_features, UpdateFeaturesRequest(feature_updates=(update,)))
+        except KafkaError as error:
+            return [f"answer {error.code.name} {error.message}"]
+        return [*self._records(), "answer NONE"]
 
     def _assign(self, words: list[str]) -> list[str]:
         broker, *assignments = words
@@ -324,8 +378,11 @@ class _Runner:
     def _show(self, words: list[str]) -> list[str]:
         topic, index = partition_of(words[0])
         state = self.controller.partition(topic, index)
+        elr = ""
+        if state.elr or state.last_known_elr:
+            elr = f"elr {_list(state.elr)} lastKnownElr {_list(state.last_known_elr)} "
         return [
-            f"isr {_list(state.isr)} leader {state.leader} "
+            f"isr {_list(state.isr)} leader {state.leader} {elr}"
             f"dirs {_list(map(name_of, state.directories))} "
             f"leader epoch {state.leader_epoch} partition epoch {state.partition_epoch}"
         ]
@@ -360,7 +417,11 @@ class _Runner:
             case RemoveTopicRecord():
                 words = [name_of(record.topic_id)]
             case ConfigRecord():
-                words = [f"{record.resource_name} {record.name}={record.value}"]
+                words = [f"{record.resource_name} {record.name}={record.value}".strip()]
+            case FeatureLevelRecord():
+                words = [f"{record.name}={record.feature_level}"]
+            case ClearElrRecord():
+                words = [record.topic_name or "of all topics"]
             case PartitionRecord():
                 words = [
                     f"{name_of(record.topic_id)}-{record.partition_id}",
@@ -388,6 +449,10 @@ def _changes(record: PartitionChangeRecord) -> list[str]:
     ):
         if value is not None:
             words.append(f"{name} {_list(value)}")
+    if record.eligible_leader_replicas is not None:
+        words.append(f"elr {_list(record.eligible_leader_replicas)}")
+    if record.last_known_elr is not None:
+        words.append(f"lastKnownElr {_list(record.last_known_elr)}")
     if record.leader_recovery_state != -1:
         words.append(f"leaderRecoveryState {record.leader_recovery_state}")
     if record.directories is not None:

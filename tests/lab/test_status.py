@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import layout
 from lab.cluster.processes import own_user
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+from lab.cluster.server_log import Failure
 from lab.status import Status
 
 
@@ -30,6 +32,7 @@ def status(tmp_path: Path) -> Status:
         view=ClusterView(
             broker_ids=frozenset({1, 2}), partitions={TopicPartition("t", 0): partition}
         ),
+        noticed={},
         faults=(),
         metadata=(tmp_path, 0, -1),
     )
@@ -70,3 +73,27 @@ def test_one_with_a_partition_without_leader_is_not(status: Status) -> None:
     view = ClusterView(broker_ids=frozenset({1, 2}), partitions={TopicPartition("t", 0): gone})
 
     assert not replace(status, view=view).is_healthy
+
+
+def test_what_is_offline_tells_when_its_broker_noticed_and_which_source_says_so(
+    status: Status,
+) -> None:
+    path = status.state.brokers[0].log_dirs[0]
+    dead = [LogDirView(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
+    failure = Failure(path=path, cause="Error while writing", wall_ms=1)
+    theirs = replace(
+        status,
+        state=msgspec.structs.replace(status.state, engine="kafka:4.3.1"),
+        log_dirs={**status.log_dirs, 1: dead},
+        noticed={path: failure},
+    )
+
+    (of_first,) = theirs.to_json()["nodes"][1]["log_dirs"]
+    assert of_first["state"] == "OFFLINE"
+    assert of_first["noticed"] == {
+        "by": "log of the broker",
+        "at": "1970-01-01T00:00:00.001+00:00",
+        "cause": "Error while writing",
+    }
+    assert "(log of the broker): Error while writing" in theirs.text()
+    assert theirs.to_json()["nodes"][2]["log_dirs"][0]["noticed"] is None

@@ -435,8 +435,18 @@ class _Metadata:
             report(f"leader {state.leader} in epoch {state.leader_epoch} again")
         if state.leader_epoch < former.leader_epoch:
             report(f"leader epoch falls to {state.leader_epoch}")
-        if not state.isr and former.isr:
+        if not state.isr and (state.leader >= 0 or not (state.elr or state.last_known_elr)):
             report("its ISR is empty")
+        if set(state.elr) & set(state.isr):
+            report(f"{state.elr} are eligible, {state.isr} in sync")
+        world.seen["replica eligible"] += bool(set(state.elr) - set(former.elr))
+        if former.leader < 0 <= state.leader and not former.isr:
+            by = "eligible replica elected" if state.leader in former.elr else "last leader elected"
+            world.seen[by] += 1
+        if state.leader >= 0 and set(state.elr) - set(former.elr):
+            leading = replica_of(world, state.leader, partition)
+            if leading is not None and leading.leader is not None:
+                in_sync_have(world, partition, leading.high_watermark, state.elr)
         is_over = is_reassigned(former) and not is_reassigned(state)
         # Who asks for another target, or for the same once more, ends the one before at once.
         is_done = is_over and not world.retargeted[partition]
@@ -466,6 +476,12 @@ def is_reassigned(state: PartitionRegistration) -> bool:
 def misplaced(image: MetadataImage) -> Iterator[tuple[TopicPartition, str]]:
     """S10: leaders and members of an ISR in directories that their brokers have not."""
     for partition, state in partitions_of(image):
+        for member in state.elr:
+            broker = image.cluster.brokers.get(member)
+            if member not in state.replicas or broker is None:
+                continue
+            if not broker.directory_is_online(state.directory(member)):
+                yield partition, f"{member} is eligible in the offline {state.directory(member)}"
         if state.leader < 0:
             continue
         if state.leader not in state.isr:
@@ -632,6 +648,9 @@ SOMETIMES_SEEN = (
     FENCED,
     LOADED,
     "ISR shrunk to one",
+    "replica eligible",
+    "eligible replica elected",
+    "last leader elected",
     "an answer was lost after its call was carried out",
     "a directory failed with a heartbeat on its way",
     "logged: move of %s: swap postponed because a disk is busy",

@@ -43,6 +43,7 @@ def test_every_directory_gets_its_ids_and_the_first_records(tool: StorageTool) -
         records = snapshots.read_bootstrap(tool.folder / name / "bootstrap.checkpoint")
         assert [record for record, _ in records] == [
             FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
             FeatureLevelRecord(name="group.version", feature_level=1),
             FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
@@ -64,19 +65,23 @@ def test_log_dirs_without_a_metadata_dir_puts_the_metadata_into_the_first(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name", "level", "groups", "transactions"),
+    ("arguments", "name", "level", "elr", "groups", "transactions"),
     [
-        (["-r", "3.7-IV2"], "3.7-IV2", 17, 0, 0),
-        (["--release-version", "3.7"], "3.7-IV4", 19, 0, 0),
-        (["--release-version=3.9"], "3.9-IV0", 21, 0, 0),
-        (["-r", "4.0-IV1"], "4.0-IV1", 23, 1, 0),
-        (["-r", "4.0-IV2"], "4.0-IV2", 24, 1, 2),
-        (["-r", "4.3-IV0"], "4.3-IV0", 30, 1, 2),
-        (["-f", "metadata.version=20"], "3.8-IV0", 20, 0, 0),
-        (["-f", "metadata.version=20", "-f", "group.version=1"], "3.8-IV0", 20, 1, 0),
-        (["-f", "group.version=0", "-f", "kraft.version=0"], "4.3-IV0", 30, 0, 2),
-        (["-f", "transaction.version=0"], "4.3-IV0", 30, 1, 0),
-        (["-f", "transaction.version=1"], "4.3-IV0", 30, 1, 1),
+        (["-r", "3.7-IV2"], "3.7-IV2", 17, 0, 0, 0),
+        (["--release-version", "3.7"], "3.7-IV4", 19, 0, 0, 0),
+        (["--release-version=3.9"], "3.9-IV0", 21, 0, 0, 0),
+        (["-r", "4.0-IV1"], "4.0-IV1", 23, 0, 1, 0),
+        (["-r", "4.0-IV2"], "4.0-IV2", 24, 0, 1, 2),
+        (["-r", "4.0-IV3"], "4.0-IV3", 25, 0, 1, 2),
+        (["-r", "4.1-IV0"], "4.1-IV0", 26, 1, 1, 2),
+        (["-r", "4.3-IV0"], "4.3-IV0", 30, 1, 1, 2),
+        (["-f", "metadata.version=20"], "3.8-IV0", 20, 0, 0, 0),
+        (["-f", "metadata.version=20", "-f", "group.version=1"], "3.8-IV0", 20, 0, 1, 0),
+        (["-r", "4.0-IV1", "-f", "eligible.leader.replicas.version=1"], "4.0-IV1", 23, 1, 1, 0),
+        (["-f", "eligible.leader.replicas.version=0"], "4.3-IV0", 30, 0, 1, 2),
+        (["-f", "group.version=0", "-f", "kraft.version=0"], "4.3-IV0", 30, 1, 0, 2),
+        (["-f", "transaction.version=0"], "4.3-IV0", 30, 1, 1, 0),
+        (["-f", "transaction.version=1"], "4.3-IV0", 30, 1, 1, 1),
     ],
 )
 def test_the_levels_of_features_can_be_chosen(
@@ -84,6 +89,7 @@ def test_the_levels_of_features_can_be_chosen(
     arguments: list[str],
     name: str,
     level: int,
+    elr: int,
     groups: int,
     transactions: int,
 ) -> None:
@@ -92,7 +98,11 @@ def test_the_levels_of_features_can_be_chosen(
     assert result.code == 0
     assert f"d1 with metadata.version {name}.\n" in result.out
     records = snapshots.read_bootstrap(tool.folder / "meta" / "bootstrap.checkpoint")
-    others = {"group.version": groups, "transaction.version": transactions}
+    others = {
+        "eligible.leader.replicas.version": elr,
+        "group.version": groups,
+        "transaction.version": transactions,
+    }
     levels = {"metadata.version": level} | {key: number for key, number in others.items() if number}
     assert [(r.record, r.version) for r in records] == [
         (FeatureLevelRecord(name=name, feature_level=number), 0) for name, number in levels.items()
@@ -126,9 +136,9 @@ def test_the_property_file_may_name_the_metadata_version(tool: StorageTool) -> N
             "Cannot set share.version to 1: share groups are not supported, only level 0 is.",
         ),
         (
-            ["-f", "eligible.leader.replicas.version=1"],
-            "Cannot set eligible.leader.replicas.version to 1: eligible leader replicas are not "
-            "supported, only level 0 is.",
+            ["-r", "4.0-IV0", "-f", "eligible.leader.replicas.version=1"],
+            "eligible.leader.replicas.version could not be set to 1 because it depends on "
+            "metadata.version=23 (4.0-IV1)",
         ),
         (
             ["-f", "kraft.version=1"],

@@ -43,16 +43,21 @@ def test_random_uuid_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "first", "groups", "transactions"),
+    ("arguments", "first", "groups", "transactions", "elr"),
     [
-        ([], "metadata.version=30 (4.3-IV0)", 1, 2),
-        (["-r", "3.7"], "metadata.version=19 (3.7)", 0, 0),
-        (["--release-version", "3.9-IV0"], "metadata.version=21 (3.9-IV0)", 0, 0),
-        (["--release-version", "4.0-IV0"], "metadata.version=22 (4.0-IV0)", 1, 0),
+        ([], "metadata.version=30 (4.3-IV0)", 1, 2, 1),
+        (["-r", "3.7"], "metadata.version=19 (3.7)", 0, 0, 0),
+        (["--release-version", "3.9-IV0"], "metadata.version=21 (3.9-IV0)", 0, 0, 0),
+        (["--release-version", "4.0-IV0"], "metadata.version=22 (4.0-IV0)", 1, 0, 0),
     ],
 )
 def test_version_mapping_shows_the_levels_that_format_writes(
-    tool: StorageTool, arguments: list[str], first: str, groups: int, transactions: int
+    tool: StorageTool,
+    arguments: list[str],
+    first: str,
+    groups: int,
+    transactions: int,
+    elr: int,
 ) -> None:
     assert tool("version-mapping", *arguments) == (
         0,
@@ -60,7 +65,7 @@ def test_version_mapping_shows_the_levels_that_format_writes(
         "kraft.version=0\n"
         f"transaction.version={transactions}\n"
         f"group.version={groups}\n"
-        "eligible.leader.replicas.version=0\n"
+        f"eligible.leader.replicas.version={elr}\n"
         "share.version=0\n"
         "streams.version=0\n",
         "",

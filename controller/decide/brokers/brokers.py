@@ -10,6 +10,7 @@ Source: `BrokerHeartbeatManager`, `ReplicationControlManager.processBrokerHeartb
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -19,7 +20,12 @@ from controller.decide.cordon import cordoned_change
 from controller.decide.degraded import HEALTHY, DegradedDirs
 from controller.decide.heartbeats import Contact
 from controller.decide.partitions.directories import add_offline_directories, newly_offline
-from controller.decide.partitions.leader_and_isr import in_isr, with_broker, without_broker
+from controller.decide.partitions.leader_and_isr import (
+    in_isr_or_elr,
+    lies_in,
+    with_broker,
+    without_broker,
+)
 from controller.decide.state import ControllerResult, ControllerState, RecordList
 from jbodlab.controller_api.requests import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
@@ -36,6 +42,7 @@ from jbodlab.metadata.records.metadata_version import (
     JBOD_LEVEL,
     REGISTRATION_CHANGE_LEVEL,
 )
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, Offset
@@ -236,21 +243,36 @@ def _add_transition(
                     in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN,
                 )
             )
-        for change in without_broker(state, broker_id, in_isr(state, broker_id)):
+        for change in _left(state, broker_id, failed):
             records.add(change)
         return True
     # A broker that is fenced already needs no second record to be told to stop.
     if not registration.fenced:
-        _add_fencing(records, state, registration)
+        _add_fencing(records, state, registration, failed)
         return True
     return False
 
 
+def _left(
+    state: ControllerState, broker_id: BrokerId, failed: tuple[DirectoryId, ...]
+) -> Iterator[PartitionChangeRecord]:
+    """Yield the changes that take a broker out of all ISRs, and what it lost out of ELRs."""
+    affected = (
+        each
+        for each in in_isr_or_elr(state, broker_id)
+        if broker_id in each.state.isr or lies_in(each, broker_id, failed)
+    )
+    yield from without_broker(state, broker_id, affected, failed=failed)
+
+
 def _add_fencing(
-    records: RecordList, state: ControllerState, registration: BrokerRegistration
+    records: RecordList,
+    state: ControllerState,
+    registration: BrokerRegistration,
+    failed: tuple[DirectoryId, ...] = (),
 ) -> None:
     broker_id, epoch = registration.broker_id, registration.epoch
-    for change in without_broker(state, broker_id, in_isr(state, broker_id)):
+    for change in _left(state, broker_id, failed):
         records.add(change)
     if state.metadata_version < REGISTRATION_CHANGE_LEVEL:
         records.add(FenceBrokerRecord(id=broker_id, epoch=epoch))

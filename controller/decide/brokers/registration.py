@@ -10,15 +10,16 @@ KIP-966 for the epoch of a clean shutdown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from controller.decide.brokers.registration_checks import checked_registration
 from controller.decide.cordon import registered_cordons
 from controller.decide.heartbeats import Contact
 from controller.decide.partitions.leader_and_isr import (
     electable,
-    in_directory,
     in_isr,
+    in_isr_or_elr,
+    lies_in,
     without_broker,
 )
 from controller.decide.state import (
@@ -27,6 +28,7 @@ from controller.decide.state import (
     ControllerState,
     Partition,
     RecordList,
+    partitions,
 )
 from jbodlab.controller_api.requests import (
     BrokerRegistrationRequest,
@@ -46,9 +48,10 @@ from jbodlab.metadata.records.metadata_version import (
     JBOD_LEVEL,
     TRANSACTION_LEVEL,
 )
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerEpoch
+from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 
 
 def register_broker(
@@ -70,7 +73,7 @@ def register_broker(
     is_same = old is not None and old.incarnation_id == request.incarnation_id
     epoch = old.epoch if is_same and old is not None else BrokerEpoch(state.next_offset)
     records = RecordList(state.metadata_version)
-    for change in without_broker(state, request.broker_id, _left(request, state, old)):
+    for change in _left_behind(request, state, old):
         records.add(change)
     records.add(_registration(request, state, old, epoch, features))
     if is_same:
@@ -160,28 +163,30 @@ def _registration(
     )
 
 
-def _left(
+def _left_behind(
     request: BrokerRegistrationRequest, state: ControllerState, old: BrokerRegistration | None
-) -> Iterator[Partition]:
-    """Yield the partitions that this registration takes the broker out of."""
-    if _died(request, state, old):
-        yield from in_isr(state, request.broker_id)
-        return
-    if old is None or state.metadata_version < JBOD_LEVEL:
-        return
-    for directory in old.directories:
-        if directory not in request.log_dirs:
-            yield from in_directory(state, request.broker_id, directory)
+) -> Iterator[PartitionChangeRecord]:
+    """Yield the changes that take the broker out of what it is in no more.
 
-
-def _died(
-    request: BrokerRegistrationRequest, state: ControllerState, old: BrokerRegistration | None
-) -> bool:
-    """Return whether an earlier process of this broker ended without handing over."""
-    if old is not None and old.incarnation_id == request.incarnation_id:
-        return False
-    if old is not None and not old.fenced:
-        # Its session ran out, but the timer has not come round to fence it.
-        return True
-    is_clean = old is not None and request.previous_broker_epoch == old.epoch
-    return state.metadata_version >= ELR_LEVEL and not is_clean
+    That is every ISR after a process that ended without handing over, every ELR if that was not
+    in order, and all that lies in a directory that is gone.
+    """
+    broker_id = request.broker_id
+    gone: tuple[DirectoryId, ...] = ()
+    if old is not None and state.metadata_version >= JBOD_LEVEL:
+        gone = tuple(each for each in old.directories if each not in request.log_dirs)
+    is_same = old is not None and old.incarnation_id == request.incarnation_id
+    is_clean = is_same or (old is not None and request.previous_broker_epoch == old.epoch)
+    is_unclean = state.metadata_version >= ELR_LEVEL and not is_clean
+    # Its session may have run out, but the timer has not come round to fence it.
+    is_left = is_unclean or (old is not None and not is_same and not old.fenced)
+    affected: Iterable[Partition]
+    if is_unclean:
+        affected = in_isr_or_elr(state, broker_id)
+    else:
+        affected = (
+            each
+            for each in partitions(state.image)
+            if (is_left and broker_id in each.state.isr) or lies_in(each, broker_id, gone)
+        )
+    yield from without_broker(state, broker_id, affected, failed=gone, is_unclean=is_unclean)

@@ -91,6 +91,7 @@ def away_from_degraded(
             may_lead=may_lead,
             metadata_version=state.metadata_version,
             degraded=degraded,
+            min_isr=state.min_isr(each.topic),
         )
         if record is not None:
             yield record

@@ -74,7 +74,7 @@ def add_offline_directories(
     if not already_removed_from_isrs:
         for directory in failed:
             affected = in_directory(state, registration.broker_id, directory)
-            for record in without_broker(state, registration.broker_id, affected):
+            for record in without_broker(state, registration.broker_id, affected, failed=failed):
                 records.add(record)
     records.add(
         BrokerRegistrationChangeRecord(
@@ -148,10 +148,21 @@ class _Assigner:
             may_lead=may_lead,
             metadata_version=self._state.metadata_version,
             degraded=self._degraded,
+            min_isr=self._state.min_isr(partition.topic),
+            lost=() if self._is_move(partition, directory) else (broker_id,),
         )
         if record is not None:
             self._apply(partition, record)
         return ErrorCode.NONE
+
+    def _is_move(self, partition: Partition, directory: DirectoryId) -> bool:
+        """Return whether a replica has what it had in the directory that it was in.
+
+        A copy that takes its place has all of it, and the first report of a directory loses
+        nothing. A log made anew lacks what was in a directory that is gone.
+        """
+        former = partition.state.directory(self._broker.broker_id)
+        return former == directory or self._broker.directory_is_online(former)
 
     def take_offline_replicas_out(self) -> None:
         """Take the broker out of the ISR of each partition that it now holds offline."""
@@ -167,6 +178,8 @@ class _Assigner:
                 metadata_version=self._state.metadata_version,
                 degraded=self._degraded,
                 election=election_for(self._state.unclean_election_enabled(partition.topic)),
+                min_isr=self._state.min_isr(partition.topic),
+                lost=(broker_id,),
             )
             if record is not None:
                 self._apply(partition, record)

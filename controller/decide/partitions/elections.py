@@ -134,6 +134,7 @@ def _periodic(
                 may_lead=may_lead,
                 metadata_version=state.metadata_version,
                 degraded=degraded,
+                min_isr=state.min_isr(partition.topic),
                 election=election,
             )
         )
@@ -174,6 +175,7 @@ def _elect(
         may_lead=leader_test(state.image.cluster),
         metadata_version=state.metadata_version,
         degraded=state.degraded,
+        min_isr=state.min_isr(partition.topic),
         election=election,
     )
     if record is None:

@@ -138,6 +138,7 @@ def _changed(
         may_lead=leader_test(state.image.cluster),
         metadata_version=state.metadata_version,
         degraded=state.degraded,
+        min_isr=state.min_isr(partition.topic),
         election=election_for(state.unclean_election_enabled(partition.topic)),
         new_directory=lambda broker_id: default_directory(
             brokers.get(broker_id), state.metadata_version

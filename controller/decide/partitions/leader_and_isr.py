@@ -27,6 +27,13 @@ def in_isr(state: ControllerState, broker_id: BrokerId) -> Iterator[Partition]:
     return (each for each in partitions(state.image) if broker_id in each.state.isr)
 
 
+def in_isr_or_elr(state: ControllerState, broker_id: BrokerId) -> Iterator[Partition]:
+    """Yield the partitions that have a broker in their ISR or ELR."""
+    for each in partitions(state.image):
+        if broker_id in each.state.isr or broker_id in each.state.elr:
+            yield each
+
+
 def in_directory(
     state: ControllerState, broker_id: BrokerId, directory: DirectoryId
 ) -> Iterator[Partition]:
@@ -43,14 +50,29 @@ def leads_any(state: ControllerState, broker_id: BrokerId) -> bool:
 
 
 def without_broker(
-    state: ControllerState, broker_id: BrokerId, affected: Iterable[Partition]
+    state: ControllerState,
+    broker_id: BrokerId,
+    affected: Iterable[Partition],
+    *,
+    failed: Collection[DirectoryId] = (),
+    is_unclean: bool = False,
 ) -> Iterator[PartitionChangeRecord]:
     """Yield the changes that take a broker out of ISR and leadership of some partitions.
 
-    The last member of an ISR stays in it, without leading: nobody else has its records.
+    It becomes an eligible leader replica of those that have too few in sync without it. In a
+    cluster without such replicas the last member of an ISR stays in it, without leading: nobody
+    else has its records.
+
+    Args:
+        state: The state before.
+        broker_id: The broker.
+        affected: The partitions.
+        failed: Directories of it that failed or are gone. A replica in one of them is not eligible.
+        is_unclean: Whether it was not shut down in order: none of its replicas is eligible.
     """
     may_lead, degraded = leader_test(state.image.cluster, excluding=broker_id), state.degraded
     for each in affected:
+        is_lost = is_unclean or lies_in(each, broker_id, failed)
         record = partition_change(
             each,
             Wanted(isr=tuple(member for member in each.state.isr if member != broker_id)),
@@ -58,6 +80,8 @@ def without_broker(
             metadata_version=state.metadata_version,
             degraded=degraded,
             election=election_for(state.unclean_election_enabled(each.topic)),
+            min_isr=state.min_isr(each.topic),
+            lost=(broker_id,) if is_lost else (),
         )
         if record is not None:
             yield record
@@ -83,7 +107,7 @@ def with_broker(
         may_lead = leader_test(
             state.image.cluster, unfencing=broker_id, unfencing_directories=online
         )
-    passed_over = partial(_lies_in, broker_id=broker_id, directories=newly_offline)
+    passed_over = partial(lies_in, broker_id=broker_id, directories=newly_offline)
     yield from _elections(state, may_lead, passed_over if newly_offline else None)
 
 
@@ -110,12 +134,14 @@ def _elections(
             metadata_version=state.metadata_version,
             degraded=degraded,
             election=election_for(state.unclean_election_enabled(each.topic)),
+            min_isr=state.min_isr(each.topic),
         )
         if record is not None:
             yield record
 
 
-def _lies_in(each: Partition, broker_id: BrokerId, directories: Collection[DirectoryId]) -> bool:
+def lies_in(each: Partition, broker_id: BrokerId, directories: Collection[DirectoryId]) -> bool:
+    """Return whether the replica of a broker lies in one of some directories."""
     return any(
         replica == broker_id and held_in in directories
         for replica, held_in in zip(each.state.replicas, each.state.directories, strict=True)

@@ -1,25 +1,30 @@
 """Computes the record that changes a partition to a wanted state.
 
-`jbodlab.metadata.election` decides who leads. The steps and their order are those of Kafka's
-`PartitionChangeBuilder` without eligible leader replicas, which are always off here: the first
-change clears an ELR found in a log, and an ISR is never written empty.
+`jbodlab.metadata.election` decides who leads, `jbodlab.metadata.eligible_replicas` who could. The
+steps and their order are those of Kafka's `PartitionChangeBuilder`. In a cluster without eligible
+leader replicas a change clears an ELR that is there, and an ISR is never written empty.
 
 How to read it: `Wanted` contains the target ISR and replicas. `partition_change` completes a
 reassignment if all target replicas are in sync, elects a leader, and writes only the fields that
 differ from the current state. If nothing differs, there is no record.
 
-Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-858.
+Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-858, KIP-966.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
 from controller.decide.degraded import NOTHING_DEGRADED, Degraded
 from controller.decide.state import LeaderTest, Partition
 from jbodlab.metadata.election import Candidates, Election, Members, completed, elect
+from jbodlab.metadata.eligible_replicas import (
+    eligible_replicas,
+    elr_after_election,
+    last_known_leader,
+)
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.metadata.records.topic_records import (
@@ -58,6 +63,8 @@ class _Target(msgspec.Struct, kw_only=True):
     replicas: tuple[BrokerId, ...]
     removing: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
 
 
 KEEP = Wanted()
@@ -72,6 +79,8 @@ def partition_change(
     metadata_version: int,
     degraded: Degraded = NOTHING_DEGRADED,
     election: Election = Election.ONLINE,
+    min_isr: int | None = None,
+    lost: Collection[BrokerId] = (),
     new_directory: Callable[[BrokerId], DirectoryId] = lambda _: MIGRATING,
 ) -> PartitionChangeRecord | None:
     """Return the record that changes a partition as wanted; None if nothing changes.
@@ -84,17 +93,31 @@ def partition_change(
         metadata_version: The finalized level.
         degraded: Directories that others should lead from.
         election: How a leader is chosen.
+        min_isr: `min.insync.replicas` of the topic; None in a cluster without eligible leader
+            replicas.
+        lost: Replicas that may lack records that they had; they are not eligible.
         new_directory: Directory for a replica that is new.
     """
     current = partition.state
     target = _completed(_filled_in(wanted, current))
     directories = _directories(current, wanted, target.replicas, new_directory)
+    if min_isr is not None:
+        target.elr = eligible_replicas(current, target.isr, min_isr, lost)
+        target.last_known_elr = _last_known(current, target, replaced=wanted.directories, lost=lost)
     leader, is_unclean = elect(
         _candidates(current, target, directories, may_lead, degraded), election
     )
-    new_leader, new_isr = _leadership(
-        current, target, leader, metadata_version, is_unclean=is_unclean
-    )
+    if leader != current.leader:
+        target.elr, target.isr = elr_after_election(
+            target.elr, target.isr, leader, is_unclean=is_unclean
+        )
+    if min_isr is not None:
+        target.last_known_elr = last_known_leader(
+            current, target.last_known_elr, target.isr, leader
+        )
+    elif not target.isr:
+        target.isr = current.isr
+    new_leader, new_isr = _leadership(current, target, leader, metadata_version)
     recovery_state = wanted.leader_recovery_state
     if leader != current.leader and is_unclean and metadata_version >= RECOVERY_STATE_LEVEL:
         recovery_state = RECOVERING
@@ -114,7 +137,8 @@ def partition_change(
             if metadata_version >= JBOD_LEVEL and directories != current.directories
             else None
         ),
-        eligible_leader_replicas=() if current.elr else None,
+        eligible_leader_replicas=_if_changed(target.elr, current.elr),
+        last_known_elr=_if_changed(target.last_known_elr, current.last_known_elr),
     )
     if record == PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id):
         return None
@@ -126,14 +150,9 @@ def _leadership(
     target: _Target,
     leader: BrokerId,
     metadata_version: int,
-    *,
-    is_unclean: bool,
 ) -> tuple[BrokerId, tuple[BrokerId, ...] | None]:
     """Return leader and ISR as the record has them; what raises the epoch names the leader."""
-    # Of an unclean winner whatever the others have may differ from what it has.
-    if leader != current.leader and is_unclean:
-        return leader, (leader,)
-    isr = target.isr if target.isr and target.isr != current.isr else None
+    isr = _if_changed(target.isr, current.isr)
     if leader != current.leader:
         return leader, isr
     if any(replica not in target.replicas for replica in current.replicas):
@@ -176,9 +195,31 @@ def _candidates(
         leader=current.leader,
         replicas=target.replicas,
         isr=target.isr,
-        may_lead=lambda replica: may_lead(replica, of[replica]),
+        # The last known leader may be a replica no more.
+        may_lead=lambda replica: replica in of and may_lead(replica, of[replica]),
+        elr=target.elr,
+        last_known_elr=target.last_known_elr,
         is_degraded=lambda replica: degraded.is_degraded(replica, of[replica]),
         should_leave=lambda replica: degraded.should_leave(replica, of[replica]),
+    )
+
+
+def _last_known(
+    current: PartitionRegistration,
+    target: _Target,
+    *,
+    replaced: Collection[BrokerId],
+    lost: Collection[BrokerId],
+) -> tuple[BrokerId, ...]:
+    """Return the last known ELR before the election.
+
+    A log that replaces a lost one is not that of the last leader: another replica may have more.
+    Where there is no other replica nothing is better than it.
+    """
+    if len(target.replicas) == 1:
+        return current.last_known_elr
+    return tuple(
+        each for each in current.last_known_elr if each not in replaced or each not in lost
     )
 
 

@@ -16,6 +16,7 @@ from controller.decide.partitions.initial_partitions import (
     placed_partitions,
 )
 from controller.decide.state import (
+    MIN_ISR_CONFIG,
     ControllerResult,
     ControllerState,
     IdSource,
@@ -35,7 +36,12 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.metadata.image.topics_image import TopicImage
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord
-from jbodlab.metadata.records.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.topic_records import (
+    ClearElrRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, BrokerId, TopicId
@@ -192,6 +198,8 @@ def _create_topic(
                 resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value
             )
         )
+    if state.has_elr and MIN_ISR_CONFIG in configs:
+        records.add(ClearElrRecord(topic_name=topic.name))
     for partition in partitions:
         records.add(partition)
     return CreatedTopic(

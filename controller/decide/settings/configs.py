@@ -15,6 +15,7 @@ from enum import IntEnum
 
 from controller.decide.config_checks import config_error_text
 from controller.decide.partitions.elections import elect_unclean_leaders
+from controller.decide.settings.elr import check_with_elr, clearing
 from controller.decide.state import (
     RECORDS_PER_RESULT_MAX,
     ControllerResult,
@@ -112,6 +113,9 @@ def _alter(
                 error_message=text,
             )
         )
+    if state.has_elr:
+        for cleared in clearing([record for record, _ in records.as_tuple()]):
+            records.add(cleared)
     records.check_size()
     if validate_only:
         records = RecordList(state.metadata_version)
@@ -163,19 +167,20 @@ def _changes(
     after = {} if replaces else dict(before)
     for change in resource.configs:
         _apply(change, after, resource.resource_type, state)
+    records = [
+        ConfigRecord(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            name=name,
+            value=after.get(name),
+        )
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+    if state.has_elr:
+        check_with_elr(records)
     _check(resource, before, after, state)
-    return iter(
-        [
-            ConfigRecord(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                name=name,
-                value=after.get(name),
-            )
-            for name in sorted(before.keys() | after.keys())
-            if before.get(name) != after.get(name)
-        ]
-    )
+    return iter(records)
 
 
 def _check_resource(resource: ConfigResource, state: ControllerState) -> None:

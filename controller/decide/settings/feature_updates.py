@@ -5,16 +5,24 @@ Source: `org.apache.kafka.controller.FeatureControlManager`, KIP-584, KIP-778.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from controller.decide.settings.elr import records_for_elr, without_elr
 from controller.decide.settings.features import level_records
-from controller.decide.state import ControllerResult, ControllerState
+from controller.decide.state import ControllerResult, ControllerState, RecordList
 from jbodlab.controller_api.requests import (
     FeatureUpdate,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from jbodlab.metadata.records.features import KEPT, NOTHING, SUPPORTED, LevelRange
+from jbodlab.metadata.records.features import (
+    ELR_VERSION,
+    NOT_BUILT,
+    NOTHING,
+    SUPPORTED,
+    LevelRange,
+    unmet_requirement,
+)
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME, downgrade_is_safe
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -36,15 +44,26 @@ def update_features(
     if len(levels) < len(request.feature_updates):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "duplicate feature")
     for update in request.feature_updates:
-        reason = _reason_against(update, state)
+        reason = _reason_against(update, state) or _unmet(update, levels, state)
         if reason:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
                 "The update failed for all features since the following feature had an error: "
                 + reason,
             )
-    records = () if request.validate_only else level_records(levels, state.metadata_version)
-    return ControllerResult(response=UpdateFeaturesResponse(), records=tuple(records), atomic=True)
+    if request.validate_only:
+        return ControllerResult(response=UpdateFeaturesResponse(), atomic=True)
+    records = RecordList(state.metadata_version)
+    if levels.get(ELR_VERSION, 0) > 0:
+        for config in records_for_elr(state.image.configs, state.settings.static_configs):
+            records.add(config)
+    records.extend(level_records(levels))
+    if state.has_elr and levels.get(ELR_VERSION) == 0:
+        for change in without_elr(state):
+            records.add(change)
+    return ControllerResult(
+        response=UpdateFeaturesResponse(), records=records.as_tuple(), atomic=True
+    )
 
 
 def _reason_against(update: FeatureUpdate, state: ControllerState) -> str:
@@ -65,6 +84,14 @@ def _reason_against(update: FeatureUpdate, state: ControllerState) -> str:
     return f"Invalid metadata.version {level}. {reason}"
 
 
+def _unmet(update: FeatureUpdate, levels: Mapping[str, int], state: ControllerState) -> str:
+    """Return why the level does not go with the metadata.version that there will be."""
+    name, level = update.feature, update.max_version_level
+    metadata_level = levels.get(FEATURE_NAME, state.metadata_version)
+    reason = unmet_requirement(name, level, metadata_level)
+    return f"Invalid update version {level} for feature {name}. {reason}" if reason else ""
+
+
 def _impossible(update: FeatureUpdate, state: ControllerState) -> str:
     name, level = update.feature, update.max_version_level
     if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -79,7 +106,7 @@ def _impossible(update: FeatureUpdate, state: ControllerState) -> str:
     current = state.metadata_version
     if name != FEATURE_NAME:
         current = state.image.features.levels.get(name, 0)
-    if level > current and name in KEPT:
+    if level > current and name in NOT_BUILT:
         return f"Local controller {state.settings.node_id} does not support this feature."
     if level < current and update.upgrade_type == UPGRADE:
         return (

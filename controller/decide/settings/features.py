@@ -12,16 +12,12 @@ from jbodlab.metadata.records.cluster_records import BrokerFeature
 from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.features import (
     METADATA_VERSION_MINIMUM,
-    NOT_BUILT,
     NOTHING,
     SUPPORTED,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
-from jbodlab.metadata.records.metadata_version import ELR_LEVEL, FEATURE_NAME, LATEST
-from jbodlab.metadata.records.topic_records import ClearElrRecord
+from jbodlab.metadata.records.metadata_version import FEATURE_NAME, LATEST
 from jbodlab.vocabulary.errors import FormatError
-
-ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 def supported_features() -> tuple[BrokerFeature, ...]:
@@ -32,39 +28,27 @@ def supported_features() -> tuple[BrokerFeature, ...]:
     )
 
 
-def levels_to_lower(levels: Mapping[str, int]) -> dict[str, int]:
-    """Return the features of a log, or of its bootstrap records, that must be lowered, and to what.
-
-    Kafka formats with levels that stand for behaviour which is not built here. They can be taken
-    back, as Kafka's own tool would do it.
+def check_levels(levels: Mapping[str, int]) -> None:
+    """Check the features of a log, or of its bootstrap records.
 
     Raises:
-        FormatError: a level is not supported and cannot be lowered here; with what to do.
+        FormatError: a level is not supported here; with what to do.
     """
-    lower = {}
     for name, level in levels.items():
         low, high = SUPPORTED.get(name, NOTHING)
-        if low <= level <= high:
-            continue
-        if name not in NOT_BUILT:
+        if not low <= level <= high:
             raise FormatError(
                 f"finalized level {level} of feature {name} is not supported by this "
-                "controller, only "
-                f"levels {low} to {high}; {_remedy(name, level)}"
+                f"controller, only levels {low} to {high}; {_remedy(name, level)}"
             )
-        lower[name] = high
-    return lower
 
 
-def level_records(levels: Mapping[str, int], metadata_level: int) -> list[VersionedRecord]:
-    """Return the records that set features to these levels, and forget what needs a higher one."""
-    records = [
+def level_records(levels: Mapping[str, int]) -> list[VersionedRecord]:
+    """Return the records that set features to these levels."""
+    return [
         VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)
         for name, level in levels.items()
     ]
-    if levels.get(ELR_FEATURE) == 0 and metadata_level >= ELR_LEVEL:
-        records.append(VersionedRecord(ClearElrRecord(topic_name=""), 0))
-    return records
 
 
 def _remedy(name: str, level: int) -> str:

@@ -17,7 +17,14 @@ GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 """Its level 1 has flexible records of transactions, its level 2 is the protocol of KIP-890."""
 
-_DEFAULT_FROM: Mapping[str, int] = {GROUP_VERSION: 22, TRANSACTION_VERSION: 24}
+ELR_VERSION = "eligible.leader.replicas.version"
+"""Its level 1 has eligible leader replicas, KIP-966."""
+
+_DEFAULT_FROM: Mapping[str, int] = {
+    GROUP_VERSION: 22,
+    TRANSACTION_VERSION: 24,
+    ELR_VERSION: 26,
+}
 """Level of metadata.version from which a new cluster has the highest level of a feature."""
 
 
@@ -38,33 +45,44 @@ LEVEL_MAX: Mapping[str, int] = {
     "kraft.version": 1,
     TRANSACTION_VERSION: 2,
     GROUP_VERSION: 1,
-    "eligible.leader.replicas.version": 1,
+    ELR_VERSION: 1,
     "share.version": 1,
     "streams.version": 1,
 }
 """Highest levels that Kafka knows, in the order in which its tools print them."""
 
 NOT_BUILT: Mapping[str, str] = {
-    "eligible.leader.replicas.version": "eligible leader replicas are",
     "share.version": "share groups are",
     "streams.version": "streams groups are",
 }
-"""Features that are not implemented; each text is the beginning of "... not supported"."""
+"""Features that are not implemented; each text is the beginning of "... not supported".
 
-KEPT = frozenset({"share.version", "streams.version"})
-"""Features of `NOT_BUILT` whose levels mean nothing but that clients may ask: a log keeps them.
-
-So a cluster of Apache Kafka with its default levels runs here and there again. Nobody raises them.
+Their levels only permit what clients may ask. A log of Apache Kafka keeps them, so that its cluster
+with default levels runs here and there again; nobody raises them.
 """
+
+REQUIRED_LEVEL: Mapping[tuple[str, int], int] = {
+    ("kraft.version", 1): 21,
+    (ELR_VERSION, 1): metadata_version.ELR_LEVEL,
+}
+"""Level of metadata.version that the level of a feature requires."""
 
 SUPPORTED: Mapping[str, LevelRange] = {
     metadata_version.FEATURE_NAME: LevelRange(METADATA_VERSION_MINIMUM, metadata_version.LATEST),
-    **{
-        name: NOTHING if name in NOT_BUILT.keys() - KEPT else LevelRange(0, high)
-        for name, high in LEVEL_MAX.items()
-    },
+    **{name: LevelRange(0, high) for name, high in LEVEL_MAX.items()},
 }
 """The levels in the registrations of brokers and controllers, by feature."""
+
+
+def unmet_requirement(name: str, level: int, metadata_level: int) -> str:
+    """Return why a feature level does not go with a metadata.version; empty if it does."""
+    required = REQUIRED_LEVEL.get((name, level), 0)
+    if metadata_level >= required:
+        return ""
+    return (
+        f"{name} could not be set to {level} because it depends on metadata.version={required} "
+        f"({metadata_version.name_of(required)})"
+    )
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:

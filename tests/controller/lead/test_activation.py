@@ -11,20 +11,27 @@ from jbodlab.metadata.image.metadata_image import EMPTY
 from jbodlab.metadata.image.settings_image import FeaturesImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
 from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
-from jbodlab.metadata.records.topic_records import ClearElrRecord
 from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import BrokerId
 
 BEGIN = BeginTransactionRecord(name="Bootstrap records")
 ABORT = AbortTransactionRecord(reason="Controller failover")
 END = EndTransactionRecord()
+
+
+ELR = "eligible.leader.replicas.version"
+MIN_ISR = ConfigRecord(
+    resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="2"
+)
 
 
 def level(number: int, name: str = "metadata.version") -> Record:
@@ -36,7 +43,10 @@ def active(
 ) -> list[Record]:
     image = replace(EMPTY, features=FeaturesImage(levels=finalized or {}))
     records = activation_records(
-        image, is_open, [VersionedRecord(record, 0) for record in bootstrap]
+        image,
+        is_open,
+        [VersionedRecord(record, 0) for record in bootstrap],
+        {"min.insync.replicas": " 2 "},
     )
     return [record for record, _ in records]
 
@@ -51,8 +61,15 @@ def test_without_bootstrap_records_a_cluster_begins_as_a_new_one() -> None:
         level(30),
         level(1, "group.version"),
         level(2, "transaction.version"),
+        level(1, ELR),
+        MIN_ISR,
         END,
     ]
+
+
+def test_with_eligible_replicas_the_file_s_minimum_becomes_that_of_the_cluster() -> None:
+    assert active(level(26), level(1, ELR)) == [BEGIN, level(26), level(1, ELR), MIN_ISR, END]
+    assert active(level(26), level(0, ELR)) == [BEGIN, level(26), level(0, ELR), END]
 
 
 def test_below_transactions_the_bootstrap_records_stand_alone() -> None:
@@ -85,16 +102,7 @@ def test_bootstrap_records_with_unsupported_levels_are_refused(
         active(*bootstrap)
 
 
-KAFKAS_DEFAULT = {
-    "eligible.leader.replicas.version": 1,
-}
 KEPT = {"share.version": 1, "streams.version": 1}
-
-
-def test_of_kafkas_bootstrap_records_those_for_what_is_not_built_are_left_out() -> None:
-    others = [level(number, name) for name, number in KAFKAS_DEFAULT.items()]
-
-    assert active(level(30), *others) == [BEGIN, level(30), END]
 
 
 def test_levels_that_only_permit_what_clients_may_ask_stay_as_kafka_has_them() -> None:
@@ -102,14 +110,6 @@ def test_levels_that_only_permit_what_clients_may_ask_stay_as_kafka_has_them() -
 
     assert active(level(30), *kept) == [BEGIN, level(30), *kept, END]
     assert active(finalized={"metadata.version": 30, **KEPT}) == []
-
-
-def test_what_kafka_has_finalized_and_is_not_built_is_lowered() -> None:
-    lowered = [level(0, name) for name in KAFKAS_DEFAULT]
-    at_30 = {"metadata.version": 30, **KAFKAS_DEFAULT}
-
-    assert active(finalized=at_30) == [*lowered, ClearElrRecord(topic_name="")]
-    assert active(finalized=at_30, is_open=True)[0] == ABORT
 
 
 @pytest.mark.parametrize(("name", "number"), [("group.version", 1), ("transaction.version", 2)])

@@ -26,7 +26,7 @@ from jbodlab.vocabulary.ids import (
     TopicPartition,
 )
 from lab.cluster.questions import LogDirView, PartitionView
-from lab.rehearsal.sightings import MetadataNews, PolledNews, offline_in
+from lab.rehearsal.sightings import MetadataNews, PolledNews
 from lab.rehearsal.targets import Place
 
 D1, D2 = (DirectoryId(UUID(int=1000 + number)) for number in range(2))
@@ -110,33 +110,6 @@ def test_leaders_and_isrs_are_told_as_they_change() -> None:
         ("isr", "1 of 2 replicas of orders-0 are in sync (offset 5)"),
     ]
     assert told(news, PartitionChangeRecord(partition_id=0, topic_id=TOPIC)) == []
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        (
-            "2026-01-01 00:00:00,001 ERROR broker.disk log directory /d/1 went offline: "
-            "[Errno 5] Input/output error: '/d/1/x'",
-            ("/d/1", "[Errno 5] Input/output error: '/d/1/x'"),
-        ),
-        (
-            "[2026-01-01 00:00:00,001] ERROR Stopping serving logs in dir /d/1 "
-            "(kafka.log.LogManager)",
-            ("/d/1", "kafka.log.LogManager)"),
-        ),
-        (
-            "[2026-01-01 00:00:00,001] WARN [ReplicaManager broker=1] Stopping serving replicas "
-            "in dir /d/1 with uuid abc because the log directory has failed.",
-            ("/d/1", "uuid abc because the log directory has failed."),
-        ),
-        ("2026-01-01 00:00:00,001 INFO broker.disk log directory /d/1 is online", None),
-    ],
-)
-def test_the_lines_of_both_kinds_of_brokers_are_read(
-    line: str, found: tuple[str, str] | None
-) -> None:
-    assert offline_in(line) == found
 
 
 def view(leader: int, isr: tuple[int, ...] = (1, 2)) -> dict[TopicPartition, PartitionView]:

@@ -65,6 +65,11 @@ def test_registration_is_one_record_and_its_offset_is_the_epoch() -> None:
                     BrokerFeature(
                         name="metadata.version", min_supported_version=1, max_supported_version=30
                     ),
+                    BrokerFeature(
+                        name="eligible.leader.replicas.version",
+                        min_supported_version=0,
+                        max_supported_version=1,
+                    ),
                 ),
                 rack="r1",
                 fenced=True,

@@ -6,7 +6,11 @@ import pytest
 
 from controller.decide.settings.feature_updates import update_features
 from jbodlab.controller_api.requests import Feature, FeatureUpdate, UpdateFeaturesRequest
-from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
 from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -41,6 +45,15 @@ def refusal(controller: PureController, *updates: tuple[str, int, int]) -> str:
     return reason
 
 
+ELR = "eligible.leader.replicas.version"
+
+
+def minimum(broker: str, value: str | None) -> Record:
+    return ConfigRecord(
+        resource_type=BROKER_RESOURCE, resource_name=broker, name="min.insync.replicas", value=value
+    )
+
+
 def level(number: int, name: str = "metadata.version") -> Record:
     return FeatureLevelRecord(name=name, feature_level=number)
 
@@ -70,6 +83,31 @@ def test_a_feature_of_kafka_that_is_not_built_can_be_set_to_zero_only() -> None:
         "Invalid update version 1 for feature share.version. "
         f"Local controller {controller.state.settings.node_id} does not support this feature."
     )
+
+
+def test_eligible_replicas_need_one_minimum_for_the_cluster() -> None:
+    controller = PureController(level=30, static_configs={"min.insync.replicas": "2"})
+    controller.replay(minimum("1", "3"), minimum("2", "1"))
+
+    assert ask(controller, (ELR, 1, UPGRADE)) == [
+        minimum("", "2"),
+        minimum("1", None),
+        minimum("2", None),
+        level(1, ELR),
+    ]
+
+    controller.replay(minimum("", "4"), minimum("1", None), minimum("2", None))
+    assert ask(controller, (ELR, 1, UPGRADE)) == [level(1, ELR)]
+
+
+def test_eligible_replicas_need_their_metadata_version() -> None:
+    controller = PureController(level=22)
+
+    assert refusal(controller, (ELR, 1, UPGRADE)).endswith(
+        f"{ELR} could not be set to 1 because it depends on metadata.version=23 (4.0-IV1)"
+    )
+    both = ask(controller, ("metadata.version", 23, UPGRADE), (ELR, 1, UPGRADE))
+    assert both == [minimum("", "1"), level(23), level(1, ELR)]
 
 
 def test_what_is_only_checked_writes_nothing() -> None:

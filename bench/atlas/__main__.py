@@ -1,0 +1,180 @@
+"""`python -m bench.atlas`: run plans on engines, keep each run, and write the pages from them.
+
+Exit codes: 0 the pages are written, whatever the verdicts; 1 an engine or a plan is wrong; 2 a
+wrong call; 130 interrupted, after the run in progress was reverted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.atlas import kept, pages
+from bench.atlas.bugs import BUGS
+from jbodlab.vocabulary.durations import duration_s
+from lab.cluster.engine import Engine
+from lab.errors import LabError
+from lab.rehearsal import plans
+
+ROOT = Path(__file__).parents[2]
+MARKDOWN = ROOT / "docs" / "atlas.md"
+HTML = ROOT / "build" / "atlas.html"
+ENGINES = ("jbodlab", "kafka:3.9.1", "kafka:4.1.1", "kafka:4.3.1")
+RUN_MAX_S = 420.0
+REVERT_MAX_S = 90.0
+
+
+def main() -> int:
+    """Run what is not kept yet, then write the pages; returns the exit code."""
+    options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    shipped = plans.shipped()
+    for plan in options.plan:
+        if plan not in shipped:
+            print(f"bench.atlas: expected a shipped plan, got {plan!r}", file=sys.stderr)
+            return 1
+    try:
+        engines = [str(Engine.parse(text)) for text in options.engine or ENGINES]
+    except LabError as error:
+        print(f"bench.atlas: {error}", file=sys.stderr)
+        return 1
+    until = time.monotonic() + options.budget if options.budget is not None else None
+    wanted = [] if options.render else _wanted(options.plan or list(shipped), engines, options)
+    try:
+        for number, (engine, plan, run) in enumerate(wanted, start=1):
+            if until is not None and time.monotonic() >= until:
+                print(f"time is up: {len(wanted) - number + 1} runs are left")
+                break
+            done = rehearsed(engine, plan, run)
+            kept.keep(kept.file_of(options.runs, engine, plan, run), done)
+            shown = f"{done['verdict']}  {done['took_s']:.0f} s  {done['reason']}".rstrip()
+            print(f"{number}/{len(wanted)}  {plan} on {engine}, run {run}: {shown}", flush=True)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        found = kept.read(options.runs)
+        options.markdown.write_text(pages.markdown(found, BUGS), "utf-8")
+        if found:
+            options.html.parent.mkdir(parents=True, exist_ok=True)
+            options.html.write_text(pages.page(found, BUGS), "utf-8")
+    print(options.markdown)
+    return 0
+
+
+def order(
+    plan_names: Sequence[str], engines: Sequence[str], repeat: int
+) -> Iterator[tuple[str, str, int]]:
+    """Yield engine, plan and number of each run: all plans on all engines, then all again.
+
+    A time budget cuts repeats, not plans or engines.
+    """
+    for number in range(1, repeat + 1):
+        for plan in plan_names:
+            for engine in engines:
+                yield engine, plan, number
+
+
+def _wanted(
+    plan_names: Sequence[str], engines: Sequence[str], options: argparse.Namespace
+) -> list[tuple[str, str, int]]:
+    return [
+        one
+        for one in order(plan_names, engines, options.repeat)
+        if not kept.is_done(kept.file_of(options.runs, *one))
+    ]
+
+
+def rehearsed(engine: str, plan: str, number: int) -> dict[str, Any]:
+    """Run a plan once in a process of its own, and return what is kept of it."""
+    began = time.monotonic()
+    named = {"plan": plan, "engine": engine, "number": number, "commit": _commit()}
+    with tempfile.TemporaryDirectory(prefix="jbodlab-atlas-") as folder:
+        command = [sys.executable, "-m", "jbodlab", "rehearse", plan, "--engine", engine]
+        reason = _run([*command, "--results", folder], Path(folder))
+        took = {"took_s": round(time.monotonic() - began, 1)}
+        try:
+            found = json.loads((Path(folder) / "result.json").read_text("utf-8"))
+            return {**named, **kept.of_result(found), **took}
+        except (OSError, ValueError):
+            none = {"title": "", "objectives": [], "machine": "", "began": ""}
+            return {**named, **none, "verdict": kept.NOT_RUN, "reason": reason, **took}
+
+
+def _run(command: Sequence[str], folder: Path) -> str:
+    """Run a command to its end or its deadline; returns its last line on stderr."""
+    with (folder / "said").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            # Ctrl-C reaches it once, by `_end`: a second one would cut its healing off.
+            process_group=0,
+        )
+        reason = ""
+        try:
+            process.wait(RUN_MAX_S)
+        except subprocess.TimeoutExpired:
+            reason = f"not ended after {RUN_MAX_S:.0f} s"
+        finally:
+            _end(process)
+        said.seek(0)
+        lines = [line.strip() for line in said if line.strip()]
+        return (reason or (lines[-1] if lines else f"exit code {process.returncode}"))[:300]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let a run revert its faults and remove its cluster; kill it only where it does not."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(REVERT_MAX_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.atlas", description=__doc__)
+    parser.add_argument("--engine", action="append", default=[], help=f"default: {ENGINES}")
+    parser.add_argument("--plan", action="append", default=[], help="default: all shipped plans")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each plan on each engine")
+    parser.add_argument("--budget", type=_seconds, help="no run begins after so long, as 30m")
+    parser.add_argument("--runs", type=Path, default=kept.FOLDER, help="folder of kept runs")
+    parser.add_argument("--markdown", type=Path, default=MARKDOWN)
+    parser.add_argument("--html", type=Path, default=HTML)
+    parser.add_argument("--render", action="store_true", help="run nothing, write the pages")
+    return parser.parse_args()
+
+
+def _seconds(text: str) -> float:
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""The atlas as Markdown and as a page in one file, from kept runs alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from bench.atlas.bugs import Bug
+from bench.atlas.kept import NOT_RUN, Kept
+from jbodlab.pages.page import Block, Section, html_page
+from jbodlab.pages.values import Column, Unit
+from lab.report.page import objective_cell
+
+HEAD = """\
+# Atlas: what a broken disk does to each release
+
+Each shipped [plan](rehearsals.md) ran on each engine. `make atlas` writes this page from the runs
+in `bench/atlas/runs`; no figure is written by hand. Where a plan ran several times, an objective
+shows the median, then the least and the greatest value.
+
+The objectives are those of jbodlab. FAIL on Apache Kafka means that this release is slower, or does
+something else, not always that it has a bug. INCONCLUSIVE: the run proves nothing. NOT RUN: the run
+left no result, and its reason is below the table.
+"""
+NOTHING = "No run is kept yet.\n"
+
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Titles of the columns, and rows of texts."""
+ByEngine = Mapping[str, Sequence[Kept]]
+
+
+def markdown(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
+    """Return the page of the documentation."""
+    if not runs:
+        return f"{HEAD}\n{NOTHING}"
+    parts = [HEAD, "## Verdicts\n", _text(_verdicts(runs))]
+    if bugs:
+        parts += ["## Known bugs\n", _text(_bugs(runs, bugs))]
+    for plan, by_engine in _plans(runs).items():
+        parts += [f"## {plan}\n", f"{_title(by_engine)}\n", _text(_plan(by_engine))]
+        parts += [f"* {line}" for line in _reasons(by_engine)]
+        if parts[-1].startswith("* "):
+            parts[-1] += "\n"
+    parts += ["## Where it was measured\n", _text(_surroundings(runs))]
+    return "\n".join(parts)
+
+
+def page(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
+    """Return the same as one HTML file that needs no network."""
+    sections = [_section("verdicts", "Verdicts", _verdicts(runs))]
+    if bugs:
+        sections.append(_section("bugs", "Known bugs", _bugs(runs, bugs)))
+    for plan, by_engine in _plans(runs).items():
+        section = _section(plan, plan, _plan(by_engine), _title(by_engine), _reasons(by_engine))
+        sections.append(section)
+    sections.append(_section("surroundings", "Where it was measured", _surroundings(runs)))
+    return html_page(
+        sections,
+        title="Atlas: what a broken disk does to each release",
+        generator="python -m bench.atlas",
+    )
+
+
+def _plans(runs: Sequence[Kept]) -> dict[str, dict[str, list[Kept]]]:
+    """Return the runs by plan and engine, with every engine for each plan."""
+    found: dict[str, dict[str, list[Kept]]] = {}
+    for run in runs:
+        found.setdefault(run["plan"], {one: [] for one in _engines(runs)})
+        found[run["plan"]][run["engine"]].append(run)
+    return found
+
+
+def _engines(runs: Sequence[Kept]) -> list[str]:
+    """Return the engines: ours, then the releases in the order of the runs."""
+    names = list(dict.fromkeys(run["engine"] for run in runs))
+    return sorted(names, key=lambda name: (":" in name, [*map(_number, name.split("."))]))
+
+
+def _number(text: str) -> int:
+    digits = "".join(filter(str.isdigit, text))
+    return int(digits) if digits else 0
+
+
+def _title(by_engine: ByEngine) -> str:
+    titles = [run["title"] for runs in by_engine.values() for run in runs if run["title"]]
+    return f"{titles[0][0].upper()}{titles[0][1:]}." if titles else ""
+
+
+def _verdict(runs: Sequence[Kept]) -> str:
+    """Return how often there was which verdict."""
+    times = Counter(run["verdict"] for run in runs)
+    if len(times) == 1 and len(runs) == 1:
+        return str(runs[0]["verdict"])
+    return ", ".join(f"{count} {word}" for word, count in times.most_common()) or "-"
+
+
+def _verdicts(runs: Sequence[Kept]) -> Table:
+    rows = [(plan, *map(_verdict, by_engine.values())) for plan, by_engine in _plans(runs).items()]
+    return ("Plan", *_engines(runs)), rows
+
+
+def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
+    plans = _plans(runs)
+    rows = [
+        (
+            bug.number,
+            bug.what,
+            bug.mended or "-",
+            bug.plan or "-",
+            *(map(_verdict, plans[bug.plan].values()) if bug.plan in plans else ["-"] * len(names)),
+            bug.why or "-",
+        )
+        for names in (_engines(runs),)
+        for bug in bugs
+    ]
+    head = ("Number", "What", "Mended in", "Plan")
+    return (*head, *_engines(runs), "Why no run shows it"), rows
+
+
+def _plan(by_engine: ByEngine) -> Table:
+    texts = dict.fromkeys(
+        held["text"] for runs in by_engine.values() for run in runs for held in run["objectives"]
+    )
+    rows = [("verdict", *map(_verdict, by_engine.values()))]
+    rows += [(text, *(objective_cell(text, runs) for runs in by_engine.values())) for text in texts]
+    return ("Expected", *by_engine), rows
+
+
+def _reasons(by_engine: ByEngine) -> list[str]:
+    """Return why runs proved nothing or did not begin, one line for each engine and reason."""
+    found = [
+        f"{engine}: {run['verdict']}: {run['reason']}"
+        for engine, runs in by_engine.items()
+        for run in runs
+        if run["verdict"] in ("INCONCLUSIVE", NOT_RUN) and run["reason"]
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _surroundings(runs: Sequence[Kept]) -> Table:
+    """Return machine, days, commit and number of runs of each engine."""
+    rows = []
+    for engine in _engines(runs):
+        own = [run for run in runs if run["engine"] == engine]
+        days = sorted({run["began"][:10] for run in own if run["began"]})
+        span = days[0] if len(days) == 1 else " to ".join(days[:1] + days[-1:])
+        machines = ", ".join(sorted({run["machine"] for run in own if run["machine"]}))
+        commits = ", ".join(sorted({run["commit"] for run in own}))
+        rows.append((engine, str(len(own)), machines or "-", span or "-", commits))
+    return ("Engine", "Runs", "Machine", "Day", "Commit"), rows
+
+
+def _text(table: Table) -> str:
+    """Return a table as Markdown."""
+    titles, rows = table
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _section(
+    name: str, title: str, table: Table, note: str = "", reasons: Sequence[str] = ()
+) -> Section:
+    titles, rows = table
+    columns = [
+        Column(name=f"column_{number}", title=text, unit=Unit.TEXT)
+        for number, text in enumerate(titles)
+    ]
+    block = Block(name=name, title=title, columns=columns, rows=rows, is_open=True)
+    texts = [("Reasons", "\n".join(reasons))] if reasons else []
+    return Section(name=f"of-{name}", title=title, blocks=[block], note=note, texts=texts)

@@ -1,0 +1,83 @@
+"""The cluster of a command that can start one of its own: by its engine, or one that is up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lab import up_and_down
+from lab.cluster import Cluster, programs
+from lab.cluster.engine import ENGINE_VARIABLE, EngineError, chosen
+from lab.commands import clusters
+from lab.errors import WrongCallError
+from lab.interrupts import Interrupts
+from lab.state_files import StateFiles
+from lab.up_and_down import Shape, Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A cluster that serves.
+
+    Attributes:
+        stays: Whether it goes on when the command ends.
+    """
+
+    cluster: Cluster
+    stays: bool
+
+
+@contextlib.contextmanager
+def chosen_cluster(
+    options: Namespace, files: StateFiles, interrupts: Interrupts, tell: Tell
+) -> Iterator[Chosen]:
+    """Take the cluster that is up, or start one of the engine that is named, which ends again.
+
+    Args:
+        options: Those of `declaring.add_engine`, and the name of the cluster.
+        files: Where clusters are written down; the lock of the name is held.
+        interrupts: Held back while a cluster ends.
+        tell: Gets the progress of a start.
+
+    Raises:
+        LabError: none of this name is up, and no engine is named; or one cannot be started.
+        WrongCallError: a cluster of this name is up, so an engine has no effect.
+    """
+    name: str = options.cluster
+    given = [
+        f"--{key.replace('_', '-')}"
+        for key in ("engine", "config", "jvm_options")
+        if getattr(options, key)
+    ]
+    if files.read(name) is not None:
+        if given:
+            raise WrongCallError(
+                f"cluster {name} is up, so {given[0]} has no effect; "
+                f"`{programs.call('down', name)}` ends it"
+            )
+        yield Chosen(clusters.opened(files, name, interrupts), stays=True)
+        return
+    if not given and not os.environ.get(ENGINE_VARIABLE, "").strip():
+        # It says that there is none.
+        clusters.read(files, name)
+    try:
+        engine = chosen(options.engine, os.environ)
+    except EngineError as error:
+        raise WrongCallError(str(error)) from error
+    shape = Shape(
+        mechanism="auto",
+        config=dict(options.config),
+        engine=engine,
+        jvm_options=options.jvm_options,
+    )
+    up_and_down.make_room(name, files, tell)
+    try:
+        state = up_and_down.up(name, programs.server_user(None), shape, files, interrupts, tell)
+        yield Chosen(up_and_down.opened(state, files), stays=False)
+    finally:
+        with interrupts.deferred():
+            for problem in up_and_down.down(name, files):
+                tell(problem)

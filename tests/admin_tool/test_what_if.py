@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from admin_tool.errors import AdminError, RequestError
+from admin_tool.kafka_calls.connection import Broker
+from admin_tool.kafka_calls.features import Features
+from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir
+from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription
+from admin_tool.what_if import BrokerSeen, as_model, metadata_dir, needing
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.what_if.cluster import ANYWHERE, Cluster
+from jbodlab.what_if.figures import metrics, named
+from jbodlab.what_if.losses import losses
+from jbodlab.what_if.told import losses_text, losses_value
+
+NEWEST = Features(finalized={}, supported={"metadata.version": 30})
+
+
+def held(partition: int, *, topic: str = "t", size: int = 10, future: bool = False) -> HeldReplica:
+    return HeldReplica(
+        topic=topic, partition=partition, size_bytes=size, offset_lag=0, is_future=future
+    )
+
+
+def seen(broker: int, *log_dirs: LogDir, metadata: str = "") -> BrokerSeen:
+    one = Broker(id=broker, host="h", port=1, rack=f"r{broker}")
+    return BrokerSeen(broker=one, log_dirs=log_dirs, metadata_dir=metadata)
+
+
+def log_dir(path: str, *replicas: HeldReplica, error: int = 0) -> LogDir:
+    return LogDir(path=path, error_code=error, replicas=replicas, usable_bytes=1000)
+
+
+def model(
+    *brokers: BrokerSeen,
+    partitions: tuple[PartitionDescription, ...],
+    features: Features = NEWEST,
+    unclean: str = "false",
+) -> Cluster:
+    topic = TopicDescription(name="t", topic_id=UUID(int=1), partitions=partitions)
+    settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": unclean}
+    return as_model(brokers, {"t": topic}, {"t": settings}, features)
+
+
+def described(index: int, *replicas: int, **fields: object) -> PartitionDescription:
+    values = {"leader": replicas[0], "isr": replicas, "elr": ()} | fields
+    return PartitionDescription(index=index, replicas=replicas, **values)  # type: ignore[arg-type]
+
+
+def test_a_replica_lies_where_its_broker_says_and_a_copy_on_its_way_does_not_count() -> None:
+    found = model(
+        seen(1, log_dir("/a", held(0, size=7)), log_dir("/b", held(0, future=True))),
+        seen(2, log_dir("/a"), log_dir("/b", held(0, size=5))),
+        partitions=(described(0, 1, 2, 3, isr=(1, 2), offline=(3,)),),
+    )
+
+    (one,) = found.partitions
+    assert one.directories == (0, 3, ANYWHERE)
+    assert one.sizes == (7, 5, 0)
+    assert one.alive == (True, True, False)
+
+
+def test_replicas_of_topics_that_may_not_be_described_are_counted() -> None:
+    found = model(
+        seen(1, log_dir("/a", held(0), held(0, topic="secret")), log_dir("/b")),
+        partitions=(described(0, 1),),
+    )
+
+    assert losses(found).directories[0].undescribed == 1
+    assert not losses(found).directories[0].is_harmless
+    assert losses(found).directories[1].is_harmless
+    assert "1 replica of topics" in losses_text(found, losses(found), 1e8)
+
+
+@pytest.mark.parametrize(("level", "is_held"), [(20, False), (21, True)])
+def test_controllers_before_3_9_hold_no_unclean_election(level: int, is_held: bool) -> None:
+    found = model(
+        seen(1, log_dir("/a", held(0)), log_dir("/b")),
+        seen(2, log_dir("/a", held(0)), log_dir("/b")),
+        partitions=(described(0, 1, 2, isr=(1,)),),
+        features=Features(finalized={}, supported={"metadata.version": level}),
+        unclean="true",
+    )
+
+    assert losses(found).directories[0].unclean == is_held
+    assert losses(found).directories[0].leaderless == (not is_held)
+
+
+def test_eligible_leader_replicas_count_where_the_feature_is_finalized() -> None:
+    features = Features(
+        finalized={"eligible.leader.replicas.version": 1}, supported=NEWEST.supported
+    )
+    brokers = (seen(1, log_dir("/a")), seen(2, log_dir("/a")))
+
+    found = model(*brokers, partitions=(described(0, 1, 2, isr=(1,), elr=(2,)),), features=features)
+
+    assert found.has_elr
+    assert found.partitions[0].elr == (2,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({"log.dirs": "/d1/, /d2", "metadata.log.dir": None}, "/d1"),
+        ({"log.dirs": "/d1,/d2", "metadata.log.dir": "/d2//"}, "/d2"),
+        ({"log.dirs": None, "log.dir": "/tmp/logs"}, "/tmp/logs"),
+        ({}, ""),
+    ],
+)
+def test_the_metadata_log_is_in_its_directory_or_in_the_first_one(
+    settings: dict[str, str | None], path: str
+) -> None:
+    assert metadata_dir(settings) == path
+
+
+def test_a_refused_request_names_the_right() -> None:
+    wanted = "DESCRIBE on the cluster: CLUSTER_AUTHORIZATION_FAILED"
+    with pytest.raises(AdminError, match=wanted), needing("DESCRIBE on the cluster"):
+        raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    with pytest.raises(RequestError), needing("DESCRIBE on the cluster"):
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_figures_metrics_and_json_tell_the_same() -> None:
+    found = model(
+        seen(1, log_dir("/a", held(0, size=10), held(1, size=5)), log_dir("/b"), metadata="/a"),
+        seen(2, log_dir("/a", held(1, size=5)), log_dir("/b")),
+        partitions=(described(0, 1), described(1, 1, 2)),
+    )
+    counted = losses(found)
+
+    figures = named(counted, 5.0)
+    assert (figures["last_copies"], figures["broker.last_copies"]) == (1, 1)
+    assert (figures["pair.last_copies"], figures["rack.leaderless"]) == (2, 1)
+    assert (figures["copy_bytes"], figures["copy_ms"]) == (5, 1000)
+    by_name = {one.name: one.samples for one in metrics(found, counted, 5.0)}
+    labels = {"broker": "1", "log_dir": "/a"}
+    assert by_name["jbodlab_what_if_directory_last_copies"][0] == ("", labels, 1.0)
+    assert by_name["jbodlab_what_if_directory_copy_seconds"][0] == ("", labels, 1.0)
+    (first, *_) = losses_value(found, counted, 5.0)["directories"]
+    assert (first["log_dir"], first["last_copies"], first["copy_seconds"]) == ("/a", 1, 1.0)
+    assert (first["takes_broker"], first["leaders_moved_to"]) == (True, {"2": 1})
