@@ -155,7 +155,8 @@ class IsrUpdates:
             leader_epoch=leader.leader_epoch,
             new_isr=tuple(
                 IsrMember(broker_id=broker, broker_epoch=self._epoch_of(broker, leader))
-                for broker in new_isr
+                # By id, as Kafka writes it, in whichever order the replicas came.
+                for broker in sorted(new_isr)
             ),
             # A leader that was elected uncleanly has recovered by leading.
             leader_recovery_state=RECOVERED,

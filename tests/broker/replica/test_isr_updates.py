@@ -207,3 +207,18 @@ async def test_a_proposal_that_cannot_be_made_stops_no_other(
     assert "KeyError" in caplog.text
     partition.in_sync.set_joinable({BrokerId(2): 7})
     await until(lambda: isr(partition) == (1, 2))
+
+
+@pytest.mark.stage(answers=[accepted(1, 2, 3), accepted(1, 2, 3, partition_epoch=2)])
+async def test_members_are_proposed_by_id_whatever_order_they_came_in(
+    partition: Partition, controller: Controller
+) -> None:
+    await until(lambda: isr(partition) == (1, 2, 3))
+    assert partition.leader is not None
+    came = (BrokerId(3), BrokerId(1), BrokerId(2))
+    partition.leader.proposed_isr = came
+    controller.updates.propose_isr(partition, came)
+    await until(lambda: len(controller.requests) == 2)
+
+    (change,) = controller.requests[1].changes
+    assert [member.broker_id for member in change.new_isr] == [1, 2, 3]
