@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.cluster.engine import Engine
 from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.kafka_jars import KafkaServers, NoKafkaError
+from lab.cluster.kafka_jars import NoKafkaError
+from lab.cluster.kafka_servers import KafkaServers
 from tests.cluster import predictions
 from tests.cluster.commands import call, value
 from tests.cluster.lab_cluster import Cluster
@@ -43,14 +45,15 @@ def test_losses_do_what_was_foretold(tmp_path: Path) -> None:
 @pytest.mark.xdist_group("a cluster of Apache Kafka")
 @pytest.mark.parametrize("release", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.soak)])
 def test_losses_on_kafkas_brokers_do_what_was_foretold(release: str) -> None:
+    engine = Engine.parse(f"kafka:{release}")
     try:
-        servers = KafkaServers(release)
+        assert KafkaServers(engine).jars
     except NoKafkaError as error:
         pytest.skip(str(error))
     root = make_folder()
     settings = predictions.SETTINGS
     with Cluster.running(
-        root / "cluster", brokers=4, log_dirs=3, settings=settings, servers=servers
+        root / "cluster", brokers=4, log_dirs=3, settings=settings, engine=engine
     ) as cluster:
         predictions.make_topics(cluster)
         played = predictions.play(cluster, 7, LOSSES, "permission")

@@ -24,7 +24,7 @@ ALL = {
     "kraft.version": (0, 1),
     "transaction.version": (0, 2),
     "group.version": (0, 1),
-    "eligible.leader.replicas.version": (0, 0),
+    "eligible.leader.replicas.version": (0, 1),
     "share.version": (0, 1),
     "streams.version": (0, 1),
 }
