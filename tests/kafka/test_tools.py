@@ -111,5 +111,5 @@ def test_the_reason_is_told_where_there_are_no_jars(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(jars.NoKafkaError, match="^java is not installed: "):
+    with pytest.raises(jars.NoKafkaError, match=r"^java is not installed: "):
         jars.fetched(cache=tmp_path)
