@@ -1,4 +1,4 @@
-"""Transactions change hands, open ones too: Kafka's brokers go on with ours, and ours with theirs."""
+"""Transactions change hands, open ones too: Kafka goes on with ours, and we with Kafka's."""
 
 from __future__ import annotations
 
