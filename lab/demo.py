@@ -8,18 +8,23 @@ import shutil
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from fault_injection import kinds
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
+from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Unit
 from lab import replay, up_and_down
-from lab.cluster import engine, programs
+from lab.cluster import engine, kafka_servers, programs
+from lab.cluster.engine import Engine
+from lab.cluster.processes import ServerUser
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import messages
@@ -41,7 +46,7 @@ from lab.rehearsal.plan import (
 from lab.rehearsal.run import Done, perform
 from lab.rehearsal.target_cluster import of_lab
 from lab.rehearsal.targets import Pick
-from lab.report import page
+from lab.report import page, side_by_side
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
 from lab.screen import Screen, Tone
 from lab.state_files import StateFiles
@@ -49,7 +54,7 @@ from lab.state_files import StateFiles
 RATE_PER_S = 500
 CONSUMERS = 2
 FAULT = "fault"
-HOLD_S = 1.0
+HOLD_S = 2.0
 """How long all must be well before the disk dies."""
 BEFORE_S = 1.0
 CALM_S = 2.0
@@ -65,6 +70,18 @@ MUST_HOLD = (
     "writers.unknown == 0",
     "writers.errors == 0",
 )
+
+
+class Story(NamedTuple):
+    """What became of the demo on one engine.
+
+    Attributes:
+        figures: The result of its plan, as JSON values.
+        problems: What went wrong, one line each.
+    """
+
+    figures: dict[str, Any]
+    problems: list[str]
 
 
 def plan(cluster_name: str) -> Plan:
@@ -116,14 +133,12 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             replay.check_requirements()
         except LabError as error:
             raise LabError(f"{error}; --no-spark leaves the replay of its log out") from error
+    if options.keep and options.against:
+        raise UsageError("--keep has no effect with --against: one cluster follows another")
     user = programs.server_user(options.uid)
-    shape = up_and_down.Shape(
-        disk_mb=options.disk_mb,
-        kind=options.kind,
-        config=dict(options.config),
-        engine=engine.chosen(options.engine, os.environ),
-        jvm_options=options.jvm_options,
-    )
+    engines = engine.compared(options.engine, options.against, os.environ)
+    if options.against:
+        kafka_servers.fetch(engines)
     files, name = StateFiles.open(), up_and_down.DEMO_CLUSTER
     # With JSON on the standard output, what people read goes to the other one.
     screen = Screen(sys.stderr if output.is_json else None)
@@ -136,46 +151,99 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     with files.lock(name):
         up_and_down.make_room(name, files, screen.detail)
         results = make_folder(options.results)
-        is_kept = False
-        try:
-            screen.heading(
-                f"Cluster: 1 controller, {shape.brokers} brokers with {shape.log_dirs} log "
-                f"directories each, run by uid {user.uid}"
+        stories = {}
+        for one in engines:
+            if options.against:
+                screen.heading(f"== {one.title} ==")
+            stories[one] = _story(
+                _shape(options, one),
+                user,
+                files,
+                results.of(one) if options.against else results,
+                screen,
+                interrupts,
+                with_spark=with_spark,
+                keeps=options.keep,
             )
-            state = up_and_down.up(name, user, shape, files, interrupts, screen.detail)
-            problems = _play(state, files, results, screen)
-            keep_metadata(state, results)
-            if not options.keep:
-                up_and_down.stop(state)
-            keep_folders(files.root(name), results)
-            if with_spark:
-                problems += _replay(state, files, results, screen, interrupts)
-            if options.keep:
-                with interrupts.deferred():
-                    files.write(replace(state, owner=None))
-                    is_kept = True
-        except LabError:
-            _keep_logs(files.root(name), results, screen)
-            raise
-        finally:
-            if not is_kept:
-                with interrupts.deferred():
-                    for problem in up_and_down.down(name, files):
-                        screen.detail(problem)
-                    results.remove_if_empty()
-        keep_faults(files.root(name), files.directory, results)
+    runs = {str(one): [story.figures] for one, story in stories.items()}
+    if options.against:
+        screen.heading("Side by side")
+        screen.block("\n".join(side_by_side.keep(runs, results.page)))
+    _close(screen, results, stories, time.monotonic() - began)
+    if output.is_json:
+        figures = [found for each in runs.values() for found in each]
+        output.json(figures if options.against else figures[0])
+    # The exit code is about the first engine; the others are for comparison.
+    return 1 if stories[engines[0]].problems else 0
+
+
+def _shape(options: Namespace, chosen: Engine) -> up_and_down.Shape:
+    # Beside other engines, options of the JVM are for those that have one.
+    has_none = bool(options.against) and not chosen.is_kafka
+    return up_and_down.Shape(
+        disk_mb=options.disk_mb,
+        kind=options.kind,
+        config=dict(options.config),
+        engine=chosen,
+        jvm_options="" if has_none else options.jvm_options,
+    )
+
+
+def _story(
+    shape: up_and_down.Shape,
+    user: ServerUser,
+    files: StateFiles,
+    results: Results,
+    screen: Screen,
+    interrupts: Interrupts,
+    *,
+    with_spark: bool,
+    keeps: bool,
+) -> Story:
+    """Start a cluster, carry the plan out, and end the cluster unless it is kept.
+
+    Raises:
+        LabError: it did not work; nothing is left running.
+    """
+    name = up_and_down.DEMO_CLUSTER
+    is_kept = False
+    try:
+        screen.heading(
+            f"Cluster: 1 controller, {shape.brokers} brokers with {shape.log_dirs} log "
+            f"directories each, run by uid {user.uid}"
+        )
+        state = up_and_down.up(name, user, shape, files, interrupts, screen.detail)
+        story = _play(state, files, results, screen)
+        keep_metadata(state, results)
+        if not keeps:
+            up_and_down.stop(state)
+        keep_folders(files.root(name), results)
+        if with_spark:
+            replayed = _replay(state, files, results, screen, interrupts)
+            story = story._replace(problems=[*story.problems, *replayed])
+        if keeps:
+            with interrupts.deferred():
+                files.write(replace(state, owner=None))
+                is_kept = True
+    except LabError:
+        _keep_logs(files.root(name), results, screen)
+        raise
+    finally:
+        if not is_kept:
+            with interrupts.deferred():
+                for problem in up_and_down.down(name, files):
+                    screen.detail(problem)
+                results.remove_if_empty()
+    keep_faults(files.root(name), files.directory, results)
     if is_kept:
         screen.heading("The cluster is kept running")
         screen.detail(f"bootstrap.servers={state.bootstrap}")
         screen.detail(f"stop it with: {programs.call('down', name)}")
-    _close(screen, results, problems, time.monotonic() - began)
-    if output.is_json:
-        print(results.figures.read_text("utf-8"), end="")
-    return 1 if problems else 0
+    return story
 
 
-def _play(state: ClusterState, files: StateFiles, results: Results, screen: Screen) -> list[str]:
-    """Carry the plan out; returns what went wrong."""
+def _play(state: ClusterState, files: StateFiles, results: Results, screen: Screen) -> Story:
+    """Carry the plan out."""
     cluster = up_and_down.opened(state, files)
     wanted = plan(state.name)
     (topic,) = wanted.topics
@@ -195,7 +263,8 @@ def _play(state: ClusterState, files: StateFiles, results: Results, screen: Scre
     results.page.write_text(page.page([done.json]), "utf-8")
     _print(done, screen)
     judged = done.judgement
-    return [] if judged.outcome is Outcome.PASS else [*judged.missed, *judged.doubts]
+    problems = [] if judged.outcome is Outcome.PASS else [*judged.missed, *judged.doubts]
+    return Story(done.json, problems)
 
 
 def _print(done: Done, screen: Screen) -> None:
@@ -255,18 +324,23 @@ def _keep_logs(root: Path, results: Results, screen: Screen) -> None:
         screen.detail(f"logs are kept in {results.logs}")
 
 
-def _close(screen: Screen, results: Results, problems: list[str], took_s: float) -> None:
+def _close(
+    screen: Screen, results: Results, stories: Mapping[Engine, Story], took_s: float
+) -> None:
     screen.heading("Written")
     for path in sorted(results.folder.iterdir()):
         screen.detail(str(path))
     screen.detail(str(results.printed))
     screen.line()
-    for problem in problems:
-        screen.line(f"FAILED: {problem}", Tone.BAD)
-    if not problems:
-        screen.line(
-            "PASSED: nothing lost, nothing twice, nothing out of order, and every partition has "
-            f"its leader ({took_s:.0f} s)",
-            Tone.GOOD,
-        )
+    for one, story in stories.items():
+        of_engine = f"{one}: " if len(stories) > 1 else ""
+        for problem in story.problems:
+            screen.line(f"{of_engine}FAILED: {problem}", Tone.BAD)
+        if not story.problems:
+            screen.line(
+                f"{of_engine}PASSED: nothing lost, nothing twice, nothing out of order, and every "
+                "partition has its leader",
+                Tone.GOOD,
+            )
+    screen.line(f"took {took_s:.0f} s")
     results.printed.write_text("\n".join(screen.lines) + "\n", "utf-8")

@@ -7,6 +7,9 @@ OUTPUT/faults.jsonl          what was injected and healed, from the journal
 OUTPUT/controller-metadata/  the controller's metadata log
 OUTPUT/tables/, report.txt   what jbodlab replay made of it
 OUTPUT/config/, logs/        property files and output of every process
+
+With several engines OUTPUT/ENGINE/ has what one has, but for demo.txt; OUTPUT/report.html shows
+them side by side, and OUTPUT/engines.json has their verdicts.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.ids import METADATA_TOPIC
+from lab.cluster.engine import Engine
 from lab.errors import LabError
 
 
@@ -38,6 +42,12 @@ class Results:
         self.tables = folder / "tables"
         self.report = folder / "report.txt"
         self.logs = folder / "logs"
+
+    def of(self, engine: Engine) -> Results:
+        """Return the folder of the demo on one engine of several, below this one."""
+        folder = self.folder / engine.folder_name
+        folder.mkdir()
+        return Results(folder)
 
     def remove_if_empty(self) -> None:
         """Leave no folder behind when there is nothing to keep."""

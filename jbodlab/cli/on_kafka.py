@@ -72,6 +72,7 @@ COMMANDS: Mapping[str, OnKafka] = MappingProxyType(
         "reassign": _WORKS,
         "records": _WORKS,
         "groups": _WORKS,
+        "transactions": _WORKS,
         "configs": _WORKS,
         "offsets": _WORKS,
         "storage": _WORKS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -99,6 +99,11 @@ class Engine:
         return f"Apache Kafka {self.release}" if self.release else JBODLAB
 
     @property
+    def folder_name(self) -> str:
+        """Name of the folder for the results of the engine beside those of others."""
+        return re.sub("[^A-Za-z0-9.]+", "-", str(self)).strip("-")
+
+    @property
     def revives(self) -> bool:
         """Whether a running broker takes a repaired directory back; Kafka's have to restart."""
         return not self.is_kafka
@@ -151,3 +156,18 @@ def chosen(given: str | None, variables: Mapping[str, str]) -> Engine:
         return Engine.parse(text) if text else OWN
     except EngineError as error:
         raise EngineError(f"{ENGINE_VARIABLE}: {error}") from error
+
+
+def compared(
+    given: str | None, against: Iterable[str], variables: Mapping[str, str]
+) -> list[Engine]:
+    """Return the chosen engine, and those that it is compared with.
+
+    Raises:
+        EngineError: what names one is none, or two are the same.
+    """
+    engines = [chosen(given, variables), *map(Engine.parse, against)]
+    for one in engines:
+        if engines.count(one) > 1:
+            raise EngineError(f"the engine {one} is named twice")
+    return engines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -172,6 +172,17 @@ class KafkaServers:
 
     def _java(self, *options: str) -> list[str]:
         return ["java", *QUICK_START, *options, "-cp", ":".join(map(str, self.jars))]
+
+
+def fetch(engines: Iterable[Engine]) -> None:
+    """Fetch the jars of some engines, so that none is missing later; our own servers have none.
+
+    Raises:
+        NoKafkaError: the jars, Java or Maven are missing.
+    """
+    for one in engines:
+        if one.is_kafka:
+            KafkaServers(one).jars  # noqa: B018  # Looking for them fetches them.
 
 
 def directory_of_voter(cluster_id: str, node_id: int) -> UUID:

@@ -83,6 +83,17 @@ def add_engine(parser: Parser) -> None:
     )
 
 
+def add_against(parser: Parser) -> None:
+    """Add the engines that are compared with that of `add_engine`."""
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="ENGINE",
+        help="run it on this engine as well, and compare; may be repeated",
+    )
+
+
 def add_controllers(parser: Parser) -> None:
     """Add how many controllers a cluster has."""
     parser.add_argument(

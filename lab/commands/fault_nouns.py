@@ -7,7 +7,7 @@ from pathlib import Path
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
 from lab.commands.cluster_nouns import add_disks
-from lab.commands.declaring import add_engine, carried_out_by, number
+from lab.commands.declaring import add_against, add_engine, carried_out_by, number
 from lab.errors import WRONG_USE
 
 REPEATS_MAX = 1000
@@ -93,6 +93,7 @@ def _add_demo(parser: Parser) -> None:
     parser.add_argument("--no-spark", action="store_true", help="do not replay the log with Spark")
     add_disks(parser)
     add_engine(parser)
+    add_against(parser)
 
 
 def _add_rehearse(parser: Parser) -> None:
@@ -109,13 +110,7 @@ def _add_rehearse(parser: Parser) -> None:
         "--repeat", type=number(REPEATS_MAX), default=1, metavar="N", help="run it N times"
     )
     add_engine(parser)
-    parser.add_argument(
-        "--against",
-        action="append",
-        default=[],
-        metavar="ENGINE",
-        help="run it on this engine as well, and compare; may be repeated",
-    )
+    add_against(parser)
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("A", "B"), help="compare two result.json"
     )
@@ -203,6 +198,7 @@ DEMO = Command(
         "demo",
         "demo --keep --results /tmp/demo",
         "demo --engine kafka:4.3.1 --no-spark",
+        "demo --against kafka:3.9.1 --against kafka:4.3.1 --no-spark",
     ),
 )
 REHEARSE = Command(

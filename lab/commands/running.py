@@ -59,6 +59,8 @@ RATE_MAX = 500
 """Of all partitions together, as all are kept: 36 ms between two of one in a default cluster."""
 CONSUMERS = 2
 STEADY_WITHIN_S = 40.0
+STEADY_S = 2.0
+"""Each partition is acknowledged in such a time before, also where the machine has more to do."""
 APP, FAULT = "app", "fault"
 LENGTH_MAX_S = 7 * 24 * 3600.0
 
@@ -176,7 +178,7 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
             *consumers,
             program,
         ),
-        steady=Steady(within_s=STEADY_WITHIN_S, hold_s=0.5),
+        steady=Steady(within_s=STEADY_WITHIN_S, hold_s=STEADY_S),
         timeline=(fault,),
         end=End(instant=Exit(name=APP), within_s=LENGTH_MAX_S),
     )

@@ -99,7 +99,10 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
 
     def answered(one: Sent, error: KafkaError | None, message: Any = None) -> None:
         code = 0 if error is None else error.code()
-        offset = message.offset() if error is None else -1
+        # An acknowledgement has none for acks=0, nor for a batch that the broker got before and no
+        # longer remembers.
+        known = message.offset() if error is None else None
+        offset = -1 if known is None else known
         done_ns = time.monotonic_ns()
         output.write(SENT.pack(*one._replace(done_ns=done_ns, offset=offset, error=code)))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -20,14 +19,14 @@ from msgspec.structs import replace
 
 from fault_injection.kinds import KINDS
 from jbodlab.cli.output import Output
-from lab.cluster import disks
-from lab.cluster.engine import OWN, Engine, EngineError, chosen
+from lab.cluster import disks, kafka_servers
+from lab.cluster.engine import OWN, Engine, EngineError, compared
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.rehearsal import plans, reader
 from lab.rehearsal.judgement import Outcome
 from lab.rehearsal.plan import Attach, ClusterNeed, Plan
-from lab.report import junit, page
+from lab.report import junit, page, side_by_side
 from lab.screen import Screen, Tone
 
 Runs = dict[str, list[dict[str, Any]]]
@@ -105,10 +104,12 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
     plan, engines = _on(plan, options)
     folder = _folder(options.results)
     screen = Screen(sys.stderr if output.is_json else sys.stdout)
+    if options.against:
+        kafka_servers.fetch(engines)
     runs: Runs = {str(one): [] for one in engines}
     for one in engines:
         for number in range(1, options.repeat + 1):
-            parts = [_folder_name(one)] if options.against else []
+            parts = [one.folder_name] if options.against else []
             parts += [f"run-{number}"] if options.repeat > 1 else []
             shown = [f"[{one.title}]"] if options.against else []
             shown += [f"[run-{number}]"] if options.repeat > 1 else []
@@ -150,12 +151,10 @@ def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
         return plan, [OWN]
     named = options.engine or need.engine or None
     try:
-        engines = [chosen(named, os.environ), *map(Engine.parse, options.against)]
+        engines = compared(named, options.against, os.environ)
     except EngineError as error:
         raise WrongCallError(str(error)) from error
     for one in engines:
-        if engines.count(one) > 1:
-            raise WrongCallError(f"the engine {one} is named twice")
         reason = one.refusal(
             controllers=need.controllers,
             is_combined=need.combined,
@@ -166,11 +165,6 @@ def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
             raise WrongCallError(reason)
     need = replace(need, config={**need.config, **dict(options.config)})
     return replace(plan, cluster=need), engines
-
-
-def _folder_name(engine: Engine) -> str:
-    """Return the name of the folder for the results of an engine."""
-    return re.sub("[^A-Za-z0-9.]+", "-", str(engine)).strip("-")
 
 
 def _worst(verdicts: Sequence[str]) -> int:
@@ -189,11 +183,8 @@ def _keep(
     report = folder / "report.html"
     first = next(iter(runs.values()))
     if options.against:
-        report.write_text(page.comparison(runs), "utf-8")
         screen.line()
-        screen.block("\n".join(page.compared_lines(runs)))
-        verdicts = {name: [run["verdict"] for run in found] for name, found in runs.items()}
-        (folder / "engines.json").write_text(json.dumps(verdicts, indent=1) + "\n", "utf-8")
+        screen.block("\n".join(side_by_side.keep(runs, report)))
     else:
         report.write_text(page.page(first), "utf-8")
     if options.repeat > 1:

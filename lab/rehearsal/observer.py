@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -332,8 +334,11 @@ class Observer(threading.Thread):
                         break
                     self._look_at_gauges(broker, gauges.read(line.decode("utf-8", "replace")))
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                # `Process.kill` would ask first whether it has ended, and take its exit code away
+                # from whoever waits for it.
+                if process.returncode is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGKILL)
                 await process.wait()
             await asyncio.sleep(0 if self._stopping.is_set() else METRICS_AGAIN_S)
 

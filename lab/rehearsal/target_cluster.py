@@ -186,7 +186,8 @@ def prepared(
         engine=engine,
         controllers=need.controllers,
         is_combined=need.combined,
-        jvm_options=jvm_options or need.jvm_options,
+        # Beside other engines, options of the JVM are for those that have one.
+        jvm_options=(jvm_options or need.jvm_options) if engine.is_kafka else "",
     )
     try:
         cluster.make_folders(need.config)

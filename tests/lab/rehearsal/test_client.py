@@ -58,3 +58,28 @@ def test_messages_for_a_partition_that_is_gone_are_errors_and_the_others_go_on(
     sent = series.read()
     assert {one.error for one in sent if one.partition == PARTITIONS_THERE} == {UNKNOWN_PARTITION}
     assert all(one.is_acked for one in sent if one.partition < PARTITIONS_THERE)
+
+
+def test_an_acknowledgement_without_an_offset_is_one(tmp_path: Path) -> None:
+    # A broker gives none for acks=0, nor for a batch that it got before and no longer remembers.
+    file = tmp_path / "sent.bin"
+    series = GrowingSeries(file, Sent, SENT)
+
+    with file.open("wb") as opened:
+        write(
+            {
+                "topic": "orders",
+                "partitions": PARTITIONS_THERE,
+                "rate": 200,
+                "size": 40,
+                "keys": PARTITIONS_THERE,
+                "first_key": 0,
+                "client": {"test.mock.num.brokers": 1, "log_level": 0, "acks": 0},
+            },
+            Output(opened),
+            EnoughSeen(series, lambda sent: len(sent) > 3),
+        )
+
+    sent = series.read()
+    assert len(sent) > 3
+    assert all(one.is_acked for one in sent)
