@@ -67,7 +67,9 @@ COMMANDS: Mapping[str, OnKafka] = MappingProxyType(
         "dirs cordon": _differs("from release 4.3 on, which has cordons (KIP-1066)"),
         "dirs uncordon": _differs("from release 4.3 on, which has cordons (KIP-1066)"),
         "dirs move": _WORKS,
-        "dirs drain": _WORKS,
+        "dirs drain": _differs(
+            "before release 4.3, which has cordons, nothing keeps new replicas out of the directory"
+        ),
         "dirs balance": _WORKS,
         "reassign": _WORKS,
         "records": _WORKS,

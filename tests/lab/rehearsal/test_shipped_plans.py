@@ -11,6 +11,7 @@ import pytest
 
 from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.expressions import parse
+from lab.cluster.engine import OWN
 from lab.cluster.folders import make_folder, remove_folder
 from lab.interrupts import Interrupts
 from lab.rehearsal.plan import After, At, ClusterNeed
@@ -75,7 +76,7 @@ def test_what_a_shipped_plan_needs_is_there_before_anything_starts(name: str, fo
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
 
-    with prepared(plan, folder / "cluster", Interrupts()) as cluster:
+    with prepared(plan, folder / "cluster", Interrupts(), OWN) as cluster:
         assert len(cluster.brokers) == plan.cluster.brokers
         assert not any(node.is_running for node in cluster.nodes.values())
 
