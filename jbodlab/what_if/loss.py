@@ -1,7 +1,9 @@
 """What becomes of a partition when one of its replicas is lost now.
 
-Who leads then is decided by `jbodlab.metadata.election`, as in a controller. The last member of an
-ISR stays in it without leading, or becomes an eligible leader replica (ELR).
+Who leads then is decided by `jbodlab.metadata.election`, and who is eligible by
+`jbodlab.metadata.eligible_replicas`, as in a controller. Without eligible leader replicas (ELR) the
+last member of an ISR stays in it without leading. With them the ISR becomes empty, and the lost
+replica is not eligible: what its directory contains when it returns is not known.
 
 Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-966.
 """
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from jbodlab.metadata.election import Candidates, Election, Members, completed, elect
+from jbodlab.metadata.eligible_replicas import eligible_replicas, elr_after_election
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 
@@ -62,11 +65,7 @@ def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) 
             isr,
             replicas,
         )
-    elr: tuple[BrokerId, ...] = ()
-    if rules.has_elr and len(isr) < rules.min_isr:
-        elr = tuple(
-            broker for broker in dict.fromkeys((*state.elr, *state.isr)) if broker not in isr
-        )
+    elr = eligible_replicas(state, isr, rules.min_isr if rules.has_elr else None, (lost,))
     winner = elect(
         Candidates(
             leader=state.leader,
@@ -80,14 +79,10 @@ def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) 
         Election.UNCLEAN if rules.unclean_election else Election.ONLINE,
     )
     leader = winner.leader
-    if winner.is_unclean:
-        return Outcome(leader=leader, isr=(leader,), elr=(), is_unclean=True)
-    if leader != NO_LEADER and not isr:
-        elr = tuple(broker for broker in elr if broker != leader)
-        isr = (leader,)
-    elif not isr and not rules.has_elr:
+    elr, isr = elr_after_election(elr, isr, leader, is_unclean=winner.is_unclean)
+    if not isr and not rules.has_elr:
         isr = state.isr  # nobody else has its records
-    return Outcome(leader=leader, isr=isr, elr=elr, is_unclean=False)
+    return Outcome(leader=leader, isr=isr, elr=elr, is_unclean=winner.is_unclean)
 
 
 def is_leaderless(before: PartitionRegistration, after: PartitionRegistration) -> bool:

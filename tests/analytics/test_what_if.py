@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,13 +140,20 @@ def test_the_first_replica_in_sync_that_lives_takes_over() -> None:
 def test_the_last_in_sync_stays_there_without_leading() -> None:
     state = partition(isr=(1,))
     assert told(lost(state, 1, {2, 3})) == (NO_LEADER, (1,), (), False)
-    assert told(lost(state, 1, {2, 3}, has_elr=True)) == (NO_LEADER, (), (1,), False)
+    assert told(lost(state, 1, {2, 3}, has_elr=True)) == (NO_LEADER, (), (), False)
 
 
 def test_an_unclean_election_takes_who_lives() -> None:
     assert told(lost(partition(isr=(1,)), 1, {3}, unclean_election=True)) == (3, (3,), (), True)
 
 
-def test_below_the_minimum_who_leaves_the_isr_stays_eligible() -> None:
+def test_a_lost_replica_is_not_eligible() -> None:
     outcome = lost(partition(isr=(1, 2)), 1, {2, 3}, min_isr=2, has_elr=True)
-    assert told(outcome) == (2, (2,), (1,), False)
+    assert told(outcome) == (2, (2,), (), False)
+
+
+def test_an_eligible_replica_takes_over_from_the_last_in_sync() -> None:
+    state = replace(partition(isr=(1,)), elr=(BrokerId(2), BrokerId(3)))
+    assert told(lost(state, 1, {2, 3}, min_isr=2, has_elr=True)) == (2, (2,), (3,), False)
+    assert told(lost(state, 1, {3}, min_isr=2, has_elr=True)) == (3, (3,), (2,), False)
+    assert told(lost(state, 1, set(), min_isr=2, has_elr=True)) == (NO_LEADER, (), (2, 3), False)
