@@ -90,9 +90,10 @@ def test_a_run_that_did_not_begin_is_shown_with_its_reason() -> None:
 
 
 def test_a_bug_shows_the_verdicts_of_its_plan() -> None:
-    bug = Bug("KAFKA-1", "It forgets.", "4.0.0", plan="dead")
-    text = pages.markdown([run(OLD, verdict="FAIL"), run(NEW)], [bug])
-    assert "| KAFKA-1 | It forgets. | 4.0.0 | dead | FAIL | PASS | - |" in text
+    bug = Bug("KAFKA-1", "It forgets.", "3.9.1", "4.0.0", plan="dead")
+    text = pages.markdown([run(OLD, verdict="FAIL"), run(NEW), run(OURS, "other")], [bug])
+    cells = "3.9.1 | 4.0.0 | dead | kafka:3.9.1: FAIL; kafka:4.3.1: PASS | - |"
+    assert f"| KAFKA-1 | It forgets. | {cells}" in text
 
 
 def test_the_page_has_the_same_cells() -> None:
