@@ -21,6 +21,9 @@ shows the median, then the least and the greatest value.
 The objectives are those of jbodlab. FAIL on Apache Kafka means that this release is slower, or does
 something else, not always that it has a bug. INCONCLUSIVE: the run proves nothing. NOT RUN: the run
 left no result, and its reason is below the table.
+
+A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
+has the bug, and not on one that mended it.
 """
 NOTHING = "No run is kept yet.\n"
 

@@ -135,6 +135,22 @@ def test_every_bug_names_a_shipped_plan_or_says_why_none_shows_it() -> None:
         assert bug.plan in plans.shipped() if bug.plan else bug.why, bug.number
 
 
+def test_every_plan_that_is_named_after_a_bug_is_in_the_list() -> None:
+    named = {plan for plan in plans.shipped() if plan.startswith("kafka-")}
+    assert named == {bug.plan for bug in BUGS if bug.plan.startswith("kafka-")}
+
+
+def test_a_bug_without_a_reason_is_seen_in_a_kept_run_and_is_not_seen_where_it_is_mended() -> None:
+    for bug in BUGS:
+        runs = [run for run in kept.read(kept.FOLDER) if run["plan"] == bug.plan]
+        having = {run["verdict"] for run in runs if run["engine"] == f"kafka:{bug.found}"}
+        others = {run["verdict"] for run in runs if run["engine"] != f"kafka:{bug.found}"}
+        if not bug.why:
+            assert having == {"FAIL"}, bug.number
+            assert others, bug.number
+            assert "FAIL" not in others, bug.number
+
+
 def test_the_documentation_is_what_the_kept_runs_render() -> None:
     assert atlas.MARKDOWN.read_text("utf-8") == pages.markdown(kept.read(kept.FOLDER), BUGS)
 
