@@ -1,4 +1,4 @@
-"""Known bugs of Apache Kafka with disks, and the plans that exercise the same place."""
+"""Known bugs of Apache Kafka with disks, and the plans that show them or exercise the place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 RACE = "A race that no plan forces; the plan exercises the place, and PASS proves nothing."
 NO_PLAN = "No plan reaches it."
+BEFORE = "Mended before the first release that knows directories in its metadata was out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +16,16 @@ class Bug:
     Attributes:
         number: Number in Kafka's tracker.
         what: What happens, as a sentence.
-        mended: A release whose classes have the correction; empty where that was not looked up.
-        plan: Shipped plan that exercises the place; empty where there is none.
+        found: Releases that have it; empty where that was not looked up.
+        mended: The first release that was looked at and does not have it; empty where that was not
+            looked up.
+        plan: Shipped plan that shows it, or exercises the place; empty where there is none.
         why: Why no run shows it; empty where runs do.
     """
 
     number: str
     what: str
+    found: str = ""
     mended: str = ""
     plan: str = ""
     why: str = ""
@@ -29,20 +33,40 @@ class Bug:
 
 BUGS = (
     Bug(
+        "KAFKA-15572",
+        "A segment is synced while a move renames its folder, and the disk is taken for dead.",
+        mended="3.7.0 or before",
+        why=BEFORE,
+    ),
+    Bug(
+        "KAFKA-15649",
+        "A broker that cannot report a dead disk goes on for ever instead of ending.",
+        why=f"{NO_PLAN} No metric of a plan tells a broker that ended from one that is cut off.",
+    ),
+    Bug(
+        "KAFKA-16082",
+        "A move that a crash interrupted goes on in the directory that has the replica already.",
+        mended="3.7.0 or before",
+        plan="kip113-move-and-disk-dies",
+        why=BEFORE,
+    ),
+    Bug(
         "KAFKA-16157",
         "A topic that is made again while a disk is offline is taken for the deleted one.",
-        why=f"{NO_PLAN} It takes a topic that is deleted and made again while a disk is broken.",
+        mended="3.7.0 or before",
+        why=f"{BEFORE} Its correction made KAFKA-16234.",
     ),
     Bug(
         "KAFKA-16234",
         "A replica of a failed directory is made again in another directory.",
+        found="3.7.0",
         mended="3.7.2 or before",
-        plan="kip112-bounce-with-dead-disk",
-        why="No release that has it was run.",
+        plan="kafka-16234",
     ),
     Bug(
         "KAFKA-16297",
         "A move between directories ends while its assignment changes once more.",
+        found="3.7.0",
         mended="3.7.2 or before",
         plan="kip113-move-between-disks",
         why=RACE,
@@ -56,12 +80,30 @@ BUGS = (
     Bug(
         "KAFKA-16606",
         "Several directories are accepted at a metadata version that does not know them.",
-        why=f"{NO_PLAN} A plan cannot choose the metadata version.",
+        found="3.7.0",
+        mended="3.7.2 or before",
+        plan="kafka-16606",
+    ),
+    Bug(
+        "KAFKA-16814",
+        "A broker does not start where the file with the id of a topic is missing.",
+        why=f"{NO_PLAN} A fault breaks calls, and none takes a single file away.",
     ),
     Bug(
         "KAFKA-16886",
         "A broker goes on reporting the directory of a replica that a reassignment took away.",
         plan="kip113-move-between-brokers-and-disks",
+        why=RACE,
+    ),
+    Bug(
+        "KAFKA-17310",
+        "A broker ends at its start where it cannot lock one of its directories.",
+        plan="kafka-17310",
+    ),
+    Bug(
+        "KAFKA-19571",
+        "A segment is deleted before its turn to be synced, and the disk is taken for dead.",
+        plan="kafka-19571",
         why=RACE,
     ),
 )

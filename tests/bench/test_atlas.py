@@ -90,9 +90,10 @@ def test_a_run_that_did_not_begin_is_shown_with_its_reason() -> None:
 
 
 def test_a_bug_shows_the_verdicts_of_its_plan() -> None:
-    bug = Bug("KAFKA-1", "It forgets.", "4.0.0", plan="dead")
-    text = pages.markdown([run(OLD, verdict="FAIL"), run(NEW)], [bug])
-    assert "| KAFKA-1 | It forgets. | 4.0.0 | dead | FAIL | PASS | - |" in text
+    bug = Bug("KAFKA-1", "It forgets.", "3.9.1", "4.0.0", plan="dead")
+    text = pages.markdown([run(OLD, verdict="FAIL"), run(NEW), run(OURS, "other")], [bug])
+    cells = "3.9.1 | 4.0.0 | dead | kafka:3.9.1: FAIL; kafka:4.3.1: PASS | - |"
+    assert f"| KAFKA-1 | It forgets. | {cells}" in text
 
 
 def test_the_page_has_the_same_cells() -> None:
@@ -132,6 +133,22 @@ def test_a_result_is_kept_without_its_events(monkeypatch: pytest.MonkeyPatch) ->
 def test_every_bug_names_a_shipped_plan_or_says_why_none_shows_it() -> None:
     for bug in BUGS:
         assert bug.plan in plans.shipped() if bug.plan else bug.why, bug.number
+
+
+def test_every_plan_that_is_named_after_a_bug_is_in_the_list() -> None:
+    named = {plan for plan in plans.shipped() if plan.startswith("kafka-")}
+    assert named == {bug.plan for bug in BUGS if bug.plan.startswith("kafka-")}
+
+
+def test_a_bug_without_a_reason_is_seen_in_a_kept_run_and_is_not_seen_where_it_is_mended() -> None:
+    for bug in BUGS:
+        runs = [run for run in kept.read(kept.FOLDER) if run["plan"] == bug.plan]
+        having = {run["verdict"] for run in runs if run["engine"] == f"kafka:{bug.found}"}
+        others = {run["verdict"] for run in runs if run["engine"] != f"kafka:{bug.found}"}
+        if not bug.why:
+            assert having == {"FAIL"}, bug.number
+            assert others, bug.number
+            assert "FAIL" not in others, bug.number
 
 
 def test_the_documentation_is_what_the_kept_runs_render() -> None:
