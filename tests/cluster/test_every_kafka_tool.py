@@ -139,7 +139,7 @@ REFUSES = [
     (STREAMS_GROUPS, "--describe --group s", "does not support STREAMS_GROUP_DESCRIBE"),
     (TOPICS, "--describe --topic nowhere", "'nowhere' does not exist"),
     (TOPICS, "--create --topic {t}", "already exists"),
-    (TRANSACTIONS, "describe --transactional-id nobody", "TransactionalIdNotFound"),
+    (TRANSACTIONS, "describe --transactional-id nobody", "the ID could not be found"),
     (
         SHARE_CONSUMER_SPEED,
         "--topic {t} --num-records 5 --timeout 30000",
