@@ -85,6 +85,7 @@ WORKS = [
         "for user x.",
     ),
     (FEATURES, "describe", "SupportedMinVersion: 3.3-IV3"),
+    (FEATURES, "upgrade --feature transaction.version=2", "transaction.version was upgraded to 2."),
     (FEATURES, "version-mapping", "metadata.version=30 (4.3-IV0)"),
     (FEATURES, "feature-dependencies --feature metadata.version=22", "has no dependencies"),
     (GROUPS, "--list", ""),

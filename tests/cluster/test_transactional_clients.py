@@ -28,7 +28,7 @@ OTHERS = {
 }
 
 
-def run(command: list[str], scene: Scene, *library: str) -> list[bytes]:
+def run(command: list[str], scene: Scene, *library: str) -> list[bytes | None]:
     """Let a program make its two transactions; what a consumer of committed records reads."""
     topic = scene.topic(1, 3, records=0).topic
     program = ProgramProcess(command, scene.cluster.bootstrap, topic, topic, *library)
@@ -46,7 +46,7 @@ def run(command: list[str], scene: Scene, *library: str) -> list[bytes]:
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
+    found: list[bytes | None] = []
     try:
         while True:
             message = consumer.poll(30)
