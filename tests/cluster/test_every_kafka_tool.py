@@ -85,6 +85,7 @@ WORKS = [
         "for user x.",
     ),
     (FEATURES, "describe", "SupportedMinVersion: 3.3-IV3"),
+    (FEATURES, "upgrade --feature transaction.version=2", "transaction.version was upgraded to 2."),
     (FEATURES, "version-mapping", "metadata.version=30 (4.3-IV0)"),
     (FEATURES, "feature-dependencies --feature metadata.version=22", "has no dependencies"),
     (GROUPS, "--list", ""),
@@ -139,7 +140,7 @@ REFUSES = [
     (STREAMS_GROUPS, "--describe --group s", "does not support STREAMS_GROUP_DESCRIBE"),
     (TOPICS, "--describe --topic nowhere", "'nowhere' does not exist"),
     (TOPICS, "--create --topic {t}", "already exists"),
-    (TRANSACTIONS, "describe --transactional-id nobody", "TransactionalIdNotFound"),
+    (TRANSACTIONS, "describe --transactional-id nobody", "the ID could not be found"),
     (
         SHARE_CONSUMER_SPEED,
         "--topic {t} --num-records 5 --timeout 30000",

@@ -11,10 +11,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
 
 DONE, TRUE = "done", "true"
 NO_AUTHORIZER = "SecurityDisabledException: No Authorizer is configured on the broker"
-NO_TRANSACTIONS = (
-    "UnsupportedVersionException: FindCoordinator request for key "
-    "`CoordinatorKey(idValue='x', type=TRANSACTION)` failed due to an unexpected error"
-)
 
 
 def unserved(api: str) -> str:
@@ -34,6 +30,7 @@ WORKS = {
             ),
             *("deleteConsumerGroups", "alterStreamsGroupOffsets", "deleteStreamsGroupOffsets"),
             *("registerMetricForSubscription", "unregisterMetricFromSubscription"),
+            *("abortTransaction", "fenceProducers", "forceTerminateTransaction"),
         ),
         DONE,
     ),
@@ -41,6 +38,7 @@ WORKS = {
         (
             *("listTopics", "describeTopics", "describeReplicaLogDirs", "describeClientQuotas"),
             *("listPartitionReassignments", "listConfigResources", "metrics"),
+            "listTransactions",
         ),
         TRUE,
     ),
@@ -49,10 +47,13 @@ WORKS = {
     "describeClassicGroups": "Empty",
     "describeConfigs": "1000000",
     "describeConsumerGroups": "Empty",
-    "describeFeatures": "[group.version, metadata.version]",
+    "describeFeatures": (
+        "[eligible.leader.replicas.version, group.version, metadata.version, transaction.version]"
+    ),
     "describeLogDirs": "3",
     "describeMetadataQuorum": "1",
     "describeProducers": "0",
+    "describeTransactions": "Empty",
     "describeUserScramCredentials": "1",
     "deleteRecords": "0",
     "listClientMetricsResources": "0",
@@ -81,7 +82,6 @@ REFUSED_AS_BY_KAFKA = {
 }
 
 UNSERVED = {
-    "abortTransaction": unserved("WRITE_TXN_MARKERS"),
     "addRaftVoter": unserved("ADD_RAFT_VOTER"),
     "alterShareGroupOffsets": unserved("ALTER_SHARE_GROUP_OFFSETS"),
     "createDelegationToken": unserved("CREATE_DELEGATION_TOKEN"),
@@ -91,12 +91,8 @@ UNSERVED = {
     "describeDelegationToken": unserved("DESCRIBE_DELEGATION_TOKEN"),
     "describeShareGroups": unserved("SHARE_GROUP_DESCRIBE"),
     "describeStreamsGroups": unserved("STREAMS_GROUP_DESCRIBE"),
-    "describeTransactions": NO_TRANSACTIONS,
     "expireDelegationToken": unserved("EXPIRE_DELEGATION_TOKEN"),
-    "fenceProducers": NO_TRANSACTIONS,
-    "forceTerminateTransaction": NO_TRANSACTIONS,
     "listShareGroupOffsets": unserved("DESCRIBE_SHARE_GROUP_OFFSETS"),
-    "listTransactions": unserved("LIST_TRANSACTIONS"),
     "removeRaftVoter": unserved("REMOVE_RAFT_VOTER"),
     "renewDelegationToken": unserved("RENEW_DELEGATION_TOKEN"),
 }

@@ -260,13 +260,15 @@ public class AdminCalls {
 
     private void transactions(Admin admin, String topic) {
         var first = new TopicPartition(topic, 0);
-        call("listTransactions", () -> size(admin.listTransactions().all()));
-        call("describeTransactions", () -> size(admin.describeTransactions(List.of("x")).all()));
-        call("fenceProducers", () -> done(admin.fenceProducers(List.of("x")).all()));
+        call("fenceProducers", () -> done(admin.fenceProducers(List.of(topic)).all()));
+        call("describeTransactions", () ->
+            get(admin.describeTransactions(List.of(topic)).all()).get(topic).state());
+        call("listTransactions", () -> get(admin.listTransactions().all()).stream()
+            .anyMatch(found -> found.transactionalId().equals(topic)));
         call("abortTransaction", () -> done(
             admin.abortTransaction(new AbortTransactionSpec(first, 1, (short) 1, 1)).all()));
         call("forceTerminateTransaction", () -> done(
-            admin.forceTerminateTransaction("x").result()));
+            admin.forceTerminateTransaction(topic).result()));
     }
 
     private void metrics(Admin admin) {

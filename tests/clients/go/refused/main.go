@@ -1,4 +1,4 @@
-// Asks for what may not be served, as an application does that knows nothing of that: franz-go.
+// Asks for a share group, which is not served, as an application that knows nothing of that: franz-go.
 package main
 
 import (
@@ -11,28 +11,16 @@ import (
 )
 
 func main() {
-	bootstrap, topic, feature := os.Args[1], os.Args[2], os.Args[3]
-	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(bootstrap, ",")...)}
-	if feature == "transactions" {
-		options = append(options, kgo.TransactionalID("not-served"), kgo.DefaultProduceTopic(topic))
-	} else {
-		options = append(options, kgo.ShareGroup("not-served"), kgo.ConsumeTopics(topic))
-	}
-	client, err := kgo.NewClient(options...)
+	bootstrap, topic := os.Args[1], os.Args[2]
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
+		kgo.ShareGroup("not-served"),
+		kgo.ConsumeTopics(topic),
+	)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	if feature == "transactions" {
-		if err := client.BeginTransaction(); err != nil {
-			log.Fatal(err)
-		}
-		record := kgo.StringRecord("not served")
-		if err := client.ProduceSync(context.Background(), record).FirstErr(); err != nil {
-			log.Fatal(err)
-		}
-		return
-	}
 	for {
 		fetches := client.PollFetches(context.Background())
 		if err := fetches.Err0(); err != nil {
