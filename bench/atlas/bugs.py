@@ -99,6 +99,7 @@ BUGS = (
         "KAFKA-17310",
         "A broker ends at its start where it cannot lock one of its directories.",
         plan="kafka-17310",
+        why="A broker of 3.8.1 started; no release that ends is known.",
     ),
     Bug(
         "KAFKA-19571",
