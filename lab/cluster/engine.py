@@ -16,7 +16,9 @@ ENGINE_VARIABLE = "JBODLAB_ENGINE"
 JBODLAB = "jbodlab"
 FORMS = "jbodlab, kafka:RELEASE such as kafka:4.3.1, or kafka:FOLDER of an unpacked distribution"
 RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?")
-SERVER_JAR = re.compile(r"kafka_2\.[0-9]+-([0-9]+\.[0-9]+[0-9A-Za-z.-]*?)\.jar")
+SERVER_JAR = re.compile(
+    r"kafka_2\.[0-9]+-([0-9]+\.[0-9]+[0-9A-Za-z.-]*?)(?<!-sources)(?<!-test)(?<!-javadoc)\.jar"
+)
 OLDEST = (3, 7)
 """The first release whose metadata knows log directories (KIP-858)."""
 FIRST_WITH_DYNAMIC_QUORUM = (4, 0)

@@ -77,7 +77,7 @@ def test_a_distribution_of_an_old_release_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_libs_or_without_the_servers_jar_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=f"there is no folder {tmp_path}/libs"):
         Engine.parse(f"kafka:{tmp_path}")
-    distribution(tmp_path, "kafka_2.13-3.9.2-sources.txt")
+    distribution(tmp_path, "kafka_2.13-3.9.2-sources.jar")
     with pytest.raises(EngineError, match="no kafka_2"):
         Engine.parse(f"kafka:{tmp_path}")
 
