@@ -15,5 +15,6 @@ PROGRAMS = ROOT / _PACKAGE if _INSIDE else ROOT
 
 
 def name_of(module: str) -> str:
-    """Return the name by which a module of a program is imported here."""
-    return f"{_PACKAGE}.{module}" if _INSIDE else module
+    """Return the name by which a module of a program, or of this package, is imported here."""
+    is_moved = _INSIDE and not module.startswith(f"{_PACKAGE}.")
+    return f"{_PACKAGE}.{module}" if is_moved else module

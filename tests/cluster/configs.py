@@ -54,10 +54,16 @@ def all_brokers(cluster: Cluster, **changes: str | None) -> None:
     called(cluster, "configs", "alter", "cluster", *words)
 
 
+def entries(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, Any]:
+    """Return the configs of a resource by their names."""
+    (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+    found: dict[str, Any] = future.result(TIMEOUT_S)
+    return found
+
+
 def entry(admin: AdminClient, kind: ResourceType, name: str, key: str) -> Any:
     """Return a config as the cluster tells it."""
-    (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
-    return future.result(TIMEOUT_S)[key]
+    return entries(admin, kind, name)[key]
 
 
 def described(admin: AdminClient, kind: ResourceType, name: str, key: str) -> tuple[str, int]:
