@@ -82,7 +82,7 @@ class Status:
     def text(self) -> str:
         """Return it for people."""
         state, (folder, size, offset) = self.state, self.metadata
-        engine = f", {Engine.parse(state.engine).title}" if state.engine != JBODLAB else ""
+        engine = f", {Engine.written_down(state.engine).title}" if state.engine != JBODLAB else ""
         lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}{engine}", ""]
         lines += _nodes(self)
         lines += ["", f"metadata log: {folder}, {size:,} bytes, last offset {offset}"]
@@ -155,7 +155,7 @@ async def _ask(
     log_dirs = await questions.ask_all_log_dirs(state.brokers, TIMEOUT_S)
     answering = [node for node in state.brokers if log_dirs[node.node_id] is not None]
     # Apache Kafka's brokers do not know the request, and log a stack trace.
-    ours = [] if Engine.parse(state.engine).is_kafka else answering
+    ours = [] if Engine.written_down(state.engine).is_kafka else answering
     answers = await asyncio.gather(*map(_ask_states, ours))
     states = {node.node_id: found for node, found in zip(ours, answers, strict=True)}
     for node in answering:

@@ -10,7 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.metadata_cache import MetadataCache
-from jbodlab.kafka_wire.api_table import OWN_MESSAGES
+from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
+from jbodlab.metadata.records.config_records import CLIENT_METRICS_RESOURCE
 from jbodlab.metadata.records.features import SUPPORTED
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 """What a client may call its software and its version."""
 
+TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 ZERO_SINCE_VERSION = 4
 """Since when features with 0 as the lowest level are told (KIP-1022)."""
 
@@ -79,8 +81,19 @@ class ApiVersionsApi(FailsBySchema):
             )
         )
 
+        # Clients that know of these APIs ask, and log it, although nothing is wanted of them.
+        self._without_telemetry = replace(
+            self._response,
+            api_keys=tuple(
+                each for each in self._response.api_keys if each.api_key not in TELEMETRY
+            ),
+        )
+
     def answer(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-        """Return the ranges, which are always the same, and the features of the moment."""
+        """Return the ranges and the features of the moment.
+
+        The APIs of telemetry are named while a subscription exists.
+        """
         if context.version >= 3:
             names = (request.client_software_name, request.client_software_version)
             if not all(SOFTWARE.fullmatch(name) for name in names):
@@ -88,8 +101,11 @@ class ApiVersionsApi(FailsBySchema):
             session = context.session
             session.software_name, session.software_version = names
         image = self._cache.image
+        response = self._response
+        if not any(kind == CLIENT_METRICS_RESOURCE for kind, _ in image.configs.resources):
+            response = self._without_telemetry
         return replace(
-            self._response,
+            response,
             supported_features=tuple(
                 SupportedFeatureKey(name=name, min_version=low, max_version=high)
                 for name, (low, high) in SUPPORTED.items()

@@ -163,7 +163,8 @@ def _moves(options: Namespace, output: Output, cluster: Cluster) -> None:
     if options.moves == "-":
         print(json.dumps(file), file=output.out)
         return
-    if planned:
+    if planned or Path(options.moves).exists():
+        # A file of former moves would be carried out again.
         try:
             Path(options.moves).write_text(json.dumps(file) + "\n", encoding="utf-8")
         except OSError as error:

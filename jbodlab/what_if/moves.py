@@ -289,7 +289,8 @@ class _Planning:
                 yield number
 
     def _racks_of(self, brokers: Sequence[int]) -> set[str | None]:
-        return {self._rack.get(broker) for broker in brokers}
+        # A broker that is not alive has no known rack, and is none.
+        return {self._rack[broker] for broker in brokers if broker in self._rack}
 
     def _risk(self, partition: Partition) -> _Weight:
         """Return the worst that the loss of one replica does to a partition."""

@@ -87,7 +87,7 @@ class Cluster(ClientsView):
         self._guard = guard
         self._state_dir = state_dir
         self._variables = dict(variables or {})
-        self.engine = Engine.parse(state.engine)
+        self.engine = Engine.written_down(state.engine)
         self._servers: Servers = servers or _servers(self.engine, state)
         self._ports = [] if ports is None else [ports]
         self._closing = False

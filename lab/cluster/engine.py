@@ -70,6 +70,14 @@ class Engine:
             )
         return found
 
+    @classmethod
+    def written_down(cls, text: str) -> Self:
+        """Return the engine of a cluster that exists; its folder may be gone meanwhile."""
+        try:
+            return cls.parse(text)
+        except EngineError:
+            return cls(".".join(map(str, (*OLDEST, 0))), Path(text.partition(":")[2]))
+
     def __str__(self) -> str:
         if self.folder is not None:
             return f"kafka:{self.folder}"

@@ -56,7 +56,7 @@ class WatchedCluster:
 
 def own(state: ClusterState, state_dir: Path) -> WatchedCluster:
     """Return a cluster that is written down on this machine."""
-    is_kafka = Engine.parse(state.engine).is_kafka
+    is_kafka = Engine.written_down(state.engine).is_kafka
     return WatchedCluster(
         state=state,
         journal=lab_state.journal_file(state_dir),

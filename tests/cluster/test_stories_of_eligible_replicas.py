@@ -29,7 +29,8 @@ from tests.cluster.harness import Cluster, running, wait_for
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
 from tests.kafka.tools import FEATURES, LEADER_ELECTION, TOPICS, KafkaTools
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+# Each story takes half a minute here and minutes with Kafka.
+pytestmark = [pytest.mark.cluster, pytest.mark.soak, pytest.mark.timeout(900)]
 
 STORIES = Path(__file__).with_name("eligible_replicas.txt").read_text().split("\n== ")[1:]
 FEATURE = "eligible.leader.replicas.version"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 import struct
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+from broker.api.api_versions import TELEMETRY
 from broker.api.table import APIS
 from broker.replica.client_requests import (
     DeletedRecords,
@@ -23,15 +25,33 @@ from broker.replica.client_requests import (
 )
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.kafka_wire.headers import request_header
+from jbodlab.metadata.image.settings_image import ConfigsImage
+from jbodlab.metadata.records.config_records import CLIENT_METRICS_RESOURCE
 from jbodlab.storage.log.producer_state import ProducerBatch, ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerId, TopicPartition
+from jbodlab.vocabulary.ids import BrokerId, Offset, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def kio_request(name: str, version: int) -> Any:
     return import_module(f"kio.schema.{name}.v{version}.request")
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_telemetry_is_told_of_while_a_subscription_exists(
+    cluster: Any, client: Any, version: int
+) -> None:
+    """Clients that know of it ask, and log that, although nothing is wanted of them."""
+    image = cluster.cache.image
+    configs = ConfigsImage(resources={(CLIENT_METRICS_RESOURCE, "all"): {"interval.ms": "1000"}})
+    cluster.cache.publish(replace(image, configs=configs, offset=Offset(image.offset + 1)))
+    kio = kio_request("api_versions", version)
+    software = {"client_software_name": "test-client", "client_software_version": "1.0"}
+    response = await client.call(
+        18, version, kio.ApiVersionsRequest(**(software if version >= 3 else {}))
+    )
+    assert {each.api_key for each in response.api_keys} >= set(TELEMETRY)
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -43,7 +63,8 @@ async def test_api_versions_tells_every_api(client: Any, version: int) -> None:
     )
     assert int(response.error_code) == 0
     told = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
-    assert told == {int(key): api.versions for key, api in APIS.items() if key not in OWN_MESSAGES}
+    hidden = {*OWN_MESSAGES, *TELEMETRY}
+    assert told == {int(key): api.versions for key, api in APIS.items() if key not in hidden}
     assert told[ApiKey.PRODUCE] == (0, 12)
     assert told[ApiKey.FETCH] == (4, 17)
 

@@ -123,3 +123,10 @@ def test_what_an_engine_cannot_have_is_refused_by_name(
     )
     assert reason in refusal
     assert bool(refusal) == bool(reason)
+
+
+def test_a_cluster_can_be_ended_whose_distribution_is_gone(tmp_path: Path) -> None:
+    engine = Engine.written_down(f"kafka:{tmp_path}/gone")
+    assert engine.is_kafka
+    assert str(engine) == f"kafka:{tmp_path}/gone"
+    assert Engine.written_down("kafka:3.9.1") == Engine.parse("kafka:3.9.1")
