@@ -267,16 +267,21 @@ def test_configs_are_set_shown_and_deleted(group_stage: Stage) -> None:
         )
 
         assert lines.run("configs alter cluster --set log.retention.bytes=123456")[0] == 0
-        everywhere = (
-            "NAME                  VALUE  SOURCE\n"
-            "log.retention.bytes  123456  dynamic default broker\n"
-        )
-        wait_for("it", lambda: lines.run("configs describe cluster")[1] == everywhere)
+
+        def everywhere() -> list[list[str]]:
+            rows = lines.run("configs describe cluster")[1].splitlines()
+            return [row.split() for row in rows]
+
+        # The minimum of in-sync replicas is there from the first start on.
+        default = ["dynamic", "default", "broker"]
+        bytes_kept, in_sync = ["log.retention.bytes", "123456"], ["min.insync.replicas", "1"]
+        both = [["NAME", "VALUE", "SOURCE"], [*bytes_kept, *default], [*in_sync, *default]]
+        wait_for("it", lambda: everywhere() == both)
         assert "123456" in lines.run("configs describe broker 1")[1]
         code, _, err = lines.run("configs alter cluster --set log.retention.ms=x")
         assert (code, "unknown key" in err, "log.retention.ms" in err) == (1, False, True)
         assert lines.run("configs alter cluster --delete log.retention.bytes")[0] == 0
-        wait_for("none", lambda: "every config" in lines.run("configs describe cluster")[1])
+        wait_for("the minimum alone", lambda: everywhere() == [both[0], both[2]])
         assert lines.seen("configs describe broker 9") == (
             "! jbodlab: broker 9 is not a live broker of the cluster\nexit 1\n"
         )
