@@ -90,7 +90,9 @@ def states(cluster: Cluster) -> dict[str, str]:
     return {one["transactional_id"]: one["state"] for one in found}
 
 
-@pytest.mark.parametrize("kafka_begins", [False, True])
+# librdkafka may wait for Kafka's single broker for ever in `send_offsets_to_transaction`, past the
+# deadline that it is given, and pytest's own deadline does not reach into it.
+@pytest.mark.parametrize("kafka_begins", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_transactions_change_hands_and_come_back(
     directories: Directories, kafka_tools: KafkaTools, cluster_root: Path, kafka_begins: bool
 ) -> None:
