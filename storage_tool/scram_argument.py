@@ -11,13 +11,13 @@ import re
 import secrets
 from collections.abc import Sequence
 
+from jbodlab.metadata.records.scram import credential_record
 from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 from jbodlab.security.scram import (
     MAX_ITERATIONS,
     MECHANISMS,
     MIN_ITERATIONS,
     ScramMechanism,
-    credential,
     salted_password,
 )
 from jbodlab.vocabulary.errors import FormatError
@@ -74,15 +74,7 @@ def _record(argument: str) -> UserScramCredentialRecord:
                 f"--add-scram: the saltedpassword of {name} has {len(salted)} bytes, expected "
                 f"{mechanism.digest_bytes}."
             )
-    made = credential(mechanism, salted, salt, iterations)
-    return UserScramCredentialRecord(
-        name=name,
-        mechanism=mechanism,
-        salt=made.salt,
-        stored_key=made.stored_key,
-        server_key=made.server_key,
-        iterations=made.iterations,
-    )
+    return credential_record(name, mechanism, salted, salt, iterations)
 
 
 def _parts(text: str) -> dict[str, str]:

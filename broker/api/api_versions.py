@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
+from jbodlab.metadata.image.settings_image import ConfigsImage
 from jbodlab.metadata.records.config_records import CLIENT_METRICS_RESOURCE
 from jbodlab.metadata.records.features import SUPPORTED
 from jbodlab.server.answer import RequestContext
@@ -71,6 +72,9 @@ class ApiVersionsApi(FailsBySchema):
 
     def __init__(self, apis: Iterable[Api[Any]], cache: MetadataCache) -> None:
         self._cache = cache
+        self._configs: ConfigsImage | None = None
+        """The settings that `_is_subscribed` is about; an image never changes."""
+        self._is_subscribed = False
         self._response = ApiVersionsResponse(
             api_keys=tuple(
                 ApiVersion(
@@ -101,11 +105,8 @@ class ApiVersionsApi(FailsBySchema):
             session = context.session
             session.software_name, session.software_version = names
         image = self._cache.image
-        response = self._response
-        if not any(kind == CLIENT_METRICS_RESOURCE for kind, _ in image.configs.resources):
-            response = self._without_telemetry
         return replace(
-            response,
+            self._response if self._has_subscriptions(image.configs) else self._without_telemetry,
             supported_features=tuple(
                 SupportedFeatureKey(name=name, min_version=low, max_version=high)
                 for name, (low, high) in SUPPORTED.items()
@@ -118,3 +119,11 @@ class ApiVersionsApi(FailsBySchema):
                 for name, level in image.features.levels.items()
             ),
         )
+
+    def _has_subscriptions(self, configs: ConfigsImage) -> bool:
+        """Return whether clients are asked for metrics; every connection begins with this."""
+        if configs is not self._configs:
+            self._configs = configs
+            kinds = (kind for kind, _ in configs.resources)
+            self._is_subscribed = CLIENT_METRICS_RESOURCE in kinds
+        return self._is_subscribed

@@ -25,6 +25,7 @@ from jbodlab.config import connection_keys, dynamic_keys
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+from jbodlab.metadata.records.scram import credential_of
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.security.scram import Decoys, ScramCredential, ScramMechanism
@@ -208,14 +209,7 @@ def _sasl(
 
     def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         found = cache.image.security.scram.get((user, mechanism))
-        if found is None:
-            return None
-        return ScramCredential(
-            salt=found.salt,
-            stored_key=found.stored_key,
-            server_key=found.server_key,
-            iterations=found.iterations,
-        )
+        return None if found is None else credential_of(found)
 
     return SaslSettings(
         mechanisms=security.mechanisms,

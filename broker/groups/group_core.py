@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, assert_never
 
+from broker.coordination import core
 from broker.coordination.core import Answer, Producer, Ticket, Timer
 from broker.groups.administration import Deletion, GroupAdministration
 from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
@@ -49,22 +50,10 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    **core.APPEND_ERRORS,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""Errors of a failed append, as members and administrators of groups get them.
-
-Clients treat a partition error in the response to a group request as fatal, so they must never get
-one. Two of the three codes after which they retry come from here.
-"""
+"""Errors of a failed append, as members and administrators of groups get them."""
 
 _WITH_GROUP_ID = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetDelete
 """Requests for which an empty group id is none; offsets may be committed under it."""

@@ -18,11 +18,12 @@ from jbodlab.controller_api.requests import (
     ScramCredentialUpsertion,
 )
 from jbodlab.metadata.records.metadata_version import SCRAM_LEVEL
+from jbodlab.metadata.records.scram import credential_record
 from jbodlab.metadata.records.security_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from jbodlab.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, credential
+from jbodlab.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import Offset
@@ -93,14 +94,8 @@ def _record(change: Change, state: ControllerState) -> CredentialRecord:
         return RemoveUserScramCredentialRecord(name=change.name, mechanism=mechanism)
     for reason in _doubts(change, mechanism):
         raise _unacceptable(reason)
-    made = credential(mechanism, change.salted_password, change.salt, change.iterations)
-    return UserScramCredentialRecord(
-        name=change.name,
-        mechanism=mechanism,
-        salt=made.salt,
-        stored_key=made.stored_key,
-        server_key=made.server_key,
-        iterations=made.iterations,
+    return credential_record(
+        change.name, mechanism, change.salted_password, change.salt, change.iterations
     )
 
 
