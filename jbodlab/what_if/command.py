@@ -199,8 +199,10 @@ def _one(options: Namespace, output: Output, cluster: Cluster, condition: Condit
     is_short = loss.leaderless or loss.below_min_isr
     if options.ok_to_remove is not None:
         is_short = not loss.is_harmless
-    values = figures.named_of_one(loss, options.rate)
-    return _judged(output, condition, values, otherwise=UNAVAILABLE if is_short else 0)
+    code = UNAVAILABLE if is_short else 0
+    judged = _judged(output, condition, figures.named_of_one(loss, options.rate), otherwise=code)
+    # "No" stays no, whatever else is asked.
+    return code or judged if options.ok_to_remove is not None else judged
 
 
 def _judged(

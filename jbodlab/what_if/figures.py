@@ -117,7 +117,7 @@ def _reader(name: str) -> Callable[[Loss], float]:
 def _most(some: list[Loss], bytes_per_s: float) -> dict[str, Value]:
     sizes = [one.copy_bytes for one in some if one.copy_bytes is not None]
     found: dict[str, Value] = {
-        name: max((getattr(one, name) for one in some), default=None)
+        name: max((getattr(one, name) for one in some), default=0)
         for name in (*COUNTS, "undescribed")
     }
     most = max(sizes, default=None)

@@ -19,6 +19,8 @@ RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?")
 SERVER_JAR = re.compile(
     r"kafka_2\.[0-9]+-([0-9]+\.[0-9]+[0-9A-Za-z.-]*?)(?<!-sources)(?<!-test)(?<!-javadoc)\.jar"
 )
+JAR_FOLDERS = ("libs", "share/java/kafka")
+"""Where Apache's and Confluent's distributions have their jars."""
 OLDEST = (3, 7)
 """The first release whose metadata knows log directories (KIP-858)."""
 FIRST_WITH_DYNAMIC_QUORUM = (4, 0)
@@ -38,7 +40,7 @@ class Engine:
 
     Attributes:
         release: Release of Apache Kafka, or that of a distribution; empty for our own servers.
-        folder: An unpacked distribution, with its jars in `libs`.
+        folder: An unpacked distribution, with its jars in one of `JAR_FOLDERS`.
     """
 
     release: str = ""
@@ -138,9 +140,15 @@ class Engine:
         return ""
 
 
+def jar_folder(folder: Path) -> Path:
+    """Return the folder of a distribution's jars; the usual one where there is none."""
+    found = (folder / name for name in JAR_FOLDERS if (folder / name).is_dir())
+    return next(found, folder / JAR_FOLDERS[0])
+
+
 def _release_in(text: str, folder: Path) -> str:
     """Return the release of the jars of a distribution."""
-    libs = folder / "libs"
+    libs = jar_folder(folder)
     if not libs.is_dir():
         raise EngineError(f"engine {text}: there is no folder {libs}")
     for jar in sorted(libs.iterdir()):

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import kafka_metrics, layout, processes
-from lab.cluster.engine import Engine
+from lab.cluster.engine import Engine, jar_folder
 from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
@@ -201,7 +201,7 @@ def _jars(engine: Engine) -> list[Path]:
         folder = fetched(f"engine-{engine.release}", artifacts=artifacts)
         found = sorted(folder.glob("*.jar"))
         return [jar for jar in found if _is_kept(jar, LOGGER_VERSION)]
-    found = sorted((engine.folder / "libs").glob("*.jar"))
+    found = sorted(jar_folder(engine.folder).glob("*.jar"))
     versions = [match[1] for jar in found if (match := LOGGER_OF_API.fullmatch(jar.name))]
     if not versions:
         return found

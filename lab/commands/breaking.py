@@ -304,11 +304,11 @@ def afterwards(
     for broker, entry in offline(running, are_ours=not cluster.engine.is_kafka):
         number = broker.paths.index(Path(entry.path)) + 1
         if not reviving:
-            ways = [programs.call(f"restart broker-{broker.id}", name)]
-            if cluster.engine.revives:
-                ways.insert(0, programs.call("heal --revive", name))
-            still = f"broker-{broker.id}/{number} is still offline ({entry.cause})"
-            to_do.append(f"{still}: {', or '.join(ways)}")
+            to_do.append(
+                f"broker-{broker.id}/{number} is still offline ({entry.cause}): "
+                f"{programs.call('heal --revive', name)}, or "
+                f"{programs.call(f'restart broker-{broker.id}', name)}"
+            )
         elif refusal := revive(cluster, broker, entry.path):
             problems.append(f"broker-{broker.id}/{number} does not come back: {refusal}")
         else:

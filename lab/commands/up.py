@@ -23,6 +23,7 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     """Start a cluster and leave it running; returns the exit code."""
     name: str = options.cluster
     user = programs.server_user(options.uid)
+    chosen = engine.chosen(options.engine, os.environ)
     files = StateFiles.open()
     with files.lock(name):
         up_and_down.make_room(name, files, output.line)
@@ -34,7 +35,7 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             port_base=options.port_base,
             mechanism=options.mechanism,
             config=dict(options.config),
-            engine=engine.chosen(options.engine, os.environ),
+            engine=chosen,
             controllers=options.controllers,
             is_combined=options.combined,
             jvm_options=options.jvm_options,

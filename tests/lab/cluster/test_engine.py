@@ -130,3 +130,10 @@ def test_a_cluster_can_be_ended_whose_distribution_is_gone(tmp_path: Path) -> No
     assert engine.is_kafka
     assert str(engine) == f"kafka:{tmp_path}/gone"
     assert Engine.written_down("kafka:3.9.1") == Engine.parse("kafka:3.9.1")
+
+
+def test_the_jars_of_confluents_distribution_lie_elsewhere(tmp_path: Path) -> None:
+    jars = tmp_path / "share" / "java" / "kafka"
+    jars.mkdir(parents=True)
+    (jars / "kafka_2.13-7.9.1-ccs.jar").touch()
+    assert Engine.parse(f"kafka:{tmp_path}").release == "7.9.1-ccs"
