@@ -7,7 +7,7 @@
     ApiVersions                          whether the cluster keeps eligible leader replicas
 
 A replica of a topic that the user may not describe has no partition here; it is counted where it
-lies. What is being reassigned is told by no request of these, and changes no prediction: a loss
+lies. None of these requests shows reassignments, and they change no prediction: a loss
 never completes a reassignment.
 """
 
@@ -231,7 +231,7 @@ def as_model(
         has_elr=features.finalized.get(ELR_FEATURE, 0) > 0,
         notes=[
             f"{counted(unknown, 'replica')} of topics that are not described to this user, or "
-            "that are being deleted: what becomes of them is not known"
+            "that are being deleted: what happens to them is not known"
         ]
         if unknown
         else [],

@@ -1,4 +1,4 @@
-"""Sessions of users whose credential has changed: they end, whatever the clients are doing.
+"""Sessions of users whose credential has changed: they end at once.
 
 Beyond Kafka, where a removed user keeps a connection until it ends.
 """

@@ -147,7 +147,7 @@ def describe_producers(
 def abort_transaction(
     connection: Connection, partition: TopicPartition, leader: int, producer: ActiveProducer
 ) -> None:
-    """End the transaction of a producer in one partition, whatever its coordinator thinks.
+    """End the transaction of a producer in one partition without asking its coordinator.
 
     Raises:
         RequestError: the leader refuses it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 RACE = "A race that no plan forces; the plan exercises the place, and PASS proves nothing."
 NO_PLAN = "No plan reaches it."
-BEFORE = "Mended before the first release that knows directories in its metadata was out."
+BEFORE = "Fixed before the first release that knows directories in its metadata was out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Bug:
         number: Number in Kafka's tracker.
         what: What happens, as a sentence.
         found: Releases that have it; empty where that was not looked up.
-        mended: The first release that was looked at and does not have it; empty where that was not
+        fixed: The first release that was looked at and does not have it; empty where that was not
             looked up.
         plan: Shipped plan that shows it, or exercises the place; empty where there is none.
         why: Why no run shows it; empty where runs do.
@@ -26,7 +26,7 @@ class Bug:
     number: str
     what: str
     found: str = ""
-    mended: str = ""
+    fixed: str = ""
     plan: str = ""
     why: str = ""
 
@@ -34,8 +34,8 @@ class Bug:
 BUGS = (
     Bug(
         "KAFKA-15572",
-        "A segment is synced while a move renames its folder, and the disk is taken for dead.",
-        mended="3.7.0 or before",
+        "A move renames the folder of a segment during a sync, and the disk counts as dead.",
+        fixed="3.7.0 or before",
         why=BEFORE,
     ),
     Bug(
@@ -46,28 +46,28 @@ BUGS = (
     Bug(
         "KAFKA-16082",
         "A move that a crash interrupted goes on in the directory that has the replica already.",
-        mended="3.7.0 or before",
+        fixed="3.7.0 or before",
         plan="kip113-move-and-disk-dies",
         why=BEFORE,
     ),
     Bug(
         "KAFKA-16157",
-        "A topic that is made again while a disk is offline is taken for the deleted one.",
-        mended="3.7.0 or before",
+        "A topic that is made again while a disk is offline is mistaken for the deleted one.",
+        fixed="3.7.0 or before",
         why=f"{BEFORE} Its correction made KAFKA-16234.",
     ),
     Bug(
         "KAFKA-16234",
         "A replica of a failed directory is made again in another directory.",
         found="3.7.0",
-        mended="3.7.2 or before",
+        fixed="3.7.2 or before",
         plan="kafka-16234",
     ),
     Bug(
         "KAFKA-16297",
         "A move between directories ends while its assignment changes once more.",
         found="3.7.0",
-        mended="3.7.2 or before",
+        fixed="3.7.2 or before",
         plan="kip113-move-between-disks",
         why=RACE,
     ),
@@ -81,7 +81,7 @@ BUGS = (
         "KAFKA-16606",
         "Several directories are accepted at a metadata version that does not know them.",
         found="3.7.0",
-        mended="3.7.2 or before",
+        fixed="3.7.2 or before",
         plan="kafka-16606",
     ),
     Bug(
@@ -103,7 +103,7 @@ BUGS = (
     ),
     Bug(
         "KAFKA-19571",
-        "A segment is deleted before its turn to be synced, and the disk is taken for dead.",
+        "A segment is deleted before its sync, and the disk counts as dead.",
         plan="kafka-19571",
         why=RACE,
     ),

@@ -23,7 +23,7 @@ something else, not always that it has a bug. INCONCLUSIVE: the run proves nothi
 left no result, and its reason is below the table.
 
 A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
-has the bug, and not on one that mended it.
+has the bug, and not on one that fixed it.
 """
 NOTHING = "No run is kept yet.\n"
 
@@ -110,14 +110,14 @@ def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
             bug.number,
             bug.what,
             bug.found or "-",
-            bug.mended or "-",
+            bug.fixed or "-",
             bug.plan or "-",
             _seen(plans.get(bug.plan, {})),
             bug.why or "-",
         )
         for bug in bugs
     ]
-    return ("Number", "What", "Found in", "Mended in", "Plan", "Runs", "Why no run shows it"), rows
+    return ("Number", "What", "Found in", "Fixed in", "Plan", "Runs", "Why no run shows it"), rows
 
 
 def _seen(by_engine: ByEngine) -> str:

@@ -4,7 +4,7 @@ A *core* is the state machine of one partition: pure, without a clock, a socket 
 (`shard.Shard`) asks it for decisions and carries each one out in this order, without letting
 anything else run in between: check that the log takes `records` as one batch; append them; hand
 the decision with the offset of its first record to `Core.apply`; set `timers`; start `work`; hand
-`effects` to whoever brings them about. When
+`effects` to the part of the broker that carries them out. When
 the high watermark passes the batch, the shell calls `Core.committed_up_to`, sends `answers`, and
 hands `event` to `Core.committed`. A decision without records is applied at once, and its answers
 and event wait for the newest batch of the shard that is pending then: no client gets a state that
@@ -98,7 +98,7 @@ class Decision(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
     """Handed back when the records are committed or refused."""
     work: Work | None = None
     effects: tuple[Any, ...] = ()
-    """What others are to bring about, once applied; a load begins anew with all that is left."""
+    """What other parts of the broker carry out once applied; a load starts all of it again."""
     at_once: bool = False
     """Whether the answers wait for nothing; such a decision has no records and no event."""
 

@@ -95,7 +95,7 @@ class CoordinatorsOfTransactions:
                     question.settle(ErrorCode.NOT_COORDINATOR)
 
     async def close(self) -> None:
-        """Give up what is asked."""
+        """Give up the open questions."""
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()

@@ -1,7 +1,7 @@
 """Which transactions are known to have this partition, though no batch of theirs is in the log.
 
 Before the first batch of a transaction the leader asks the coordinator whether the transaction has
-the partition (KIP-890). A *guard* stands for one such question. A marker of the producer ends its
+the partition (KIP-890). A *guard* is one such question. A marker of the producer ends its
 guard: a batch that was sent before the marker cannot open the next transaction, which nobody would
 end (KAFKA-12671). Guards belong to one leadership; the next leader asks again.
 

@@ -1,4 +1,4 @@
-"""What producers are told when a record of their transaction is not written.
+"""Error codes for producers if a record of their transaction is not written.
 
 Source: `kafka.coordinator.transaction.TransactionStateManager.appendTransactionToLog`.
 """

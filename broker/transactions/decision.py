@@ -20,7 +20,7 @@ class Unmarked(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What becomes of a transactional id; None takes it away."""
+    """The next state of a transactional id; None removes the id."""
 
     transactional_id: str
     transaction: Transaction | None

@@ -29,7 +29,7 @@ from jbodlab.vocabulary.errors import KafkaError
 def ended(
     request: EndTransaction, before: Transaction | None, is_pending: bool, now_ms: int
 ) -> Transaction | Producer | FreshProducerIdNeeded:
-    """Return what becomes of a transaction that its producer ends.
+    """Return the next state of a transaction that its producer ends.
 
     Args:
         request: What the producer wants.

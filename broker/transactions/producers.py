@@ -46,7 +46,7 @@ def check_init(request: InitProducerId, timeout_ms_max: int) -> None:
 def initialized(
     request: InitProducerId, before: Transaction | None, is_pending: bool, level: int, now_ms: int
 ) -> Transaction | FreshProducerIdNeeded:
-    """Return what becomes of a transactional id whose producer begins.
+    """Return the next state of a transactional id whose producer begins.
 
     An open transaction is aborted first; its state is PrepareAbort then, and the client repeats.
 

@@ -1,4 +1,4 @@
-"""What readers are told of transactions: ListTransactions, DescribeTransactions (KIP-664, KIP-994).
+"""Responses about transactions: ListTransactions, DescribeTransactions (KIP-664, KIP-994).
 
 Source: `kafka.coordinator.transaction.TransactionStateManager.listTransactionStates`.
 """

@@ -58,7 +58,7 @@ class TransactionState(IntEnum):
 
     @property
     def title(self) -> str:
-        """The name that clients are told."""
+        """The name in responses to clients."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 

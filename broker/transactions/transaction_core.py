@@ -173,7 +173,7 @@ class TransactionCore:
         return self._writing([Change(name, after)], answers=(answer,), event=event)
 
     def _writing(self, changes: Iterable[Change], **fields: Any) -> Decision:
-        """Return the decision to write what becomes of transactional ids."""
+        """Return the decision to write the next states of transactional ids."""
         changes, level = tuple(changes), self._level()
         records = tuple(to_record(*change, level) for change in changes)
         return Decision(records=records, changes=changes, **fields)

@@ -1,4 +1,4 @@
-"""What becomes of transactions without their producers: markers, timeouts, expiry."""
+"""What happens to transactions without their producers: markers, timeouts, expiry."""
 
 from __future__ import annotations
 

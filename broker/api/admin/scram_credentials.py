@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CredentialInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be told of a credential."""
+    """The public part of a credential."""
 
     mechanism: int
     iterations: int

@@ -95,7 +95,7 @@ def _login(context: RequestContext) -> Authentication:
 
 
 def _failure_text(mechanism: str) -> str:
-    """Return what a client is told: the same for a wrong password and an unknown user."""
+    """Return the error text, the same for a wrong password and an unknown user."""
     if mechanism == PLAIN:
         return "Authentication failed: Invalid username or password"
     return (

@@ -34,7 +34,7 @@ class CoordinatorsOf(Protocol[R]):
     def submit_each(
         self, keys: Iterable[str], request_for: Callable[[tuple[str, ...]], R]
     ) -> asyncio.Future[Each]:
-        """Ask the coordinators of many keys, each for its own; errors stand in the result."""
+        """Ask the coordinators of many keys, each for its own; errors are in the result."""
 
     def submit_to_all(self, request: R) -> asyncio.Future[list[Any]]:
         """Ask all coordinators; raises KafkaError while one of them is being loaded."""

@@ -39,21 +39,21 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 class PartitionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int
     partition_error_code: ErrorCode
 
 
 class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str
     results_by_partition: tuple[PartitionResult, ...]
 
 
 class TransactionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the partitions of one transaction."""
+    """The results for the partitions of one transaction."""
 
     transactional_id: str
     topic_results: tuple[TopicResult, ...]

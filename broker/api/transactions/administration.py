@@ -110,7 +110,7 @@ class ListTransactionsApi(FailsBySchema):
 
 
 class DescribeTransactionsApi:
-    """Describes transactions; what went wrong for one stands in its entry."""
+    """Describes transactions; what went wrong for one is in its entry."""
 
     def __init__(self, transactions: TransactionCoordinators) -> None:
         self._transactions = transactions

@@ -169,7 +169,7 @@ def _left_behind(
     """Yield the changes that take the broker out of what it is in no more.
 
     That is every ISR after a process that ended without handing over, every ELR if that was not
-    in order, and all that lies in a directory that is gone.
+    in order, and all replicas of a directory that is gone.
     """
     broker_id = request.broker_id
     gone: tuple[DirectoryId, ...] = ()

@@ -159,7 +159,7 @@ class _Assigner:
         """Return whether a replica has what it had in the directory that it was in.
 
         A copy that takes its place has all of it, and the first report of a directory loses
-        nothing. A log made anew lacks what was in a directory that is gone.
+        nothing. A recreated log lacks the records of a directory that is gone.
         """
         former = partition.state.directory(self._broker.broker_id)
         return former == directory or self._broker.directory_is_online(former)

@@ -141,7 +141,7 @@ def _elections(
 
 
 def lies_in(each: Partition, broker_id: BrokerId, directories: Collection[DirectoryId]) -> bool:
-    """Return whether the replica of a broker lies in one of some directories."""
+    """Return whether the replica of a broker is in one of these directories."""
     return any(
         replica == broker_id and held_in in directories
         for replica, held_in in zip(each.state.replicas, each.state.directories, strict=True)
