@@ -74,6 +74,20 @@ def test_who_lacks_nothing_afterwards_gives_0(
     assert "  replicas there          0" in capsys.readouterr().out
 
 
+def test_no_stays_no_beside_a_condition_that_does_not_hold(
+    log: LogBuilder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    condition = ("--fail-on", "leaderless > 100")
+
+    assert ask(log, "--ok-to-remove", kafka_uuid.to_text(FIRST[0]), *condition) == 2
+    assert ask(log, "--ok-to-remove", kafka_uuid.to_text(DIRECTORIES[2][1]), *condition) == 0
+    assert "no" in capsys.readouterr().out
+
+
+def test_a_condition_on_racks_holds_where_there_are_none(log: LogBuilder) -> None:
+    assert ask(log, "--fail-on", "rack.last_copies == 0") == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
