@@ -84,8 +84,12 @@ def test_no_stays_no_beside_a_condition_that_does_not_hold(
     assert "no" in capsys.readouterr().out
 
 
-def test_a_condition_on_racks_holds_where_there_are_none(log: LogBuilder) -> None:
-    assert ask(log, "--fail-on", "rack.last_copies == 0") == 2
+def test_a_count_of_pairs_is_0_where_no_pair_costs_anything(tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(*(register(broker, DIRECTORIES[broker]) for broker in (1, 2, 3)))
+
+    assert ask(log, "--fail-on", "pair.last_copies == 0") == 2
+    assert ask(log, "--fail-on", "pair.last_copies > 0") == 0
 
 
 @pytest.mark.parametrize(
