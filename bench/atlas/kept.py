@@ -14,6 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "runs"
 NOT_RUN = "NOT RUN"
+INCONCLUSIVE = "INCONCLUSIVE"
 _OBJECTIVE = ("text", "holds", "value", "measured", "severity")
 
 Kept = Mapping[str, Any]
@@ -28,7 +29,8 @@ and a reason.
 
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is kept of a `result.json`."""
-    reasons = [*result["missed"], *result["doubts"]]
+    missed, doubts = result["missed"], result["doubts"]
+    reasons = [*doubts, *missed] if result["verdict"] == INCONCLUSIVE else [*missed, *doubts]
     return {
         "title": result["name"],
         "verdict": result["verdict"],

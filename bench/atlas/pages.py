@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from bench.atlas.bugs import Bug
-from bench.atlas.kept import NOT_RUN, Kept
+from bench.atlas.kept import INCONCLUSIVE, NOT_RUN, Kept
 from jbodlab.pages.page import Block, Section, html_page
 from jbodlab.pages.values import Column, Unit
 from lab.report.page import objective_cell
@@ -22,6 +23,10 @@ The objectives are those of jbodlab. FAIL on Apache Kafka means that this releas
 something else, not always that it has a bug. INCONCLUSIVE: the run proves nothing. NOT RUN: the run
 left no result, and its reason is below the table.
 
+"Engines side by side" counts acknowledged messages that were lost or read twice, and the gaps
+between acknowledgements that writers saw, over all runs of an engine. Engines that ran other plans
+are not comparable there.
+
 A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
 has the bug, and not on one that fixed it.
 """
@@ -36,7 +41,8 @@ def markdown(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
     """Return the page of the documentation."""
     if not runs:
         return f"{HEAD}\n{NOTHING}"
-    parts = [HEAD, "## Verdicts\n", _text(_verdicts(runs))]
+    parts = [HEAD, "## Engines side by side\n", _text(_compared(runs))]
+    parts += ["## Verdicts\n", _text(_verdicts(runs))]
     if bugs:
         parts += ["## Known bugs\n", _text(_bugs(runs, bugs))]
     for plan, by_engine in _plans(runs).items():
@@ -50,7 +56,10 @@ def markdown(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
 
 def page(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
     """Return the same as one HTML file that needs no network."""
-    sections = [_section("verdicts", "Verdicts", _verdicts(runs))]
+    sections = [
+        _section("engines", "Engines side by side", _compared(runs)),
+        _section("verdicts", "Verdicts", _verdicts(runs)),
+    ]
     if bugs:
         sections.append(_section("bugs", "Known bugs", _bugs(runs, bugs)))
     for plan, by_engine in _plans(runs).items():
@@ -62,6 +71,37 @@ def page(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
         title="Atlas: what a broken disk does to each release",
         generator="python -m bench.atlas",
     )
+
+
+def _compared(runs: Sequence[Kept]) -> Table:
+    """Return what the runs of each engine lost, and how long their clients got no answer."""
+    rows = []
+    for engine in _engines(runs):
+        own = [run for run in runs if run["engine"] == engine]
+        gaps = _values(own, "gap")
+        rows.append(
+            (
+                engine,
+                str(len({run["plan"] for run in own})),
+                _verdict(own),
+                f"{sum(_values(own, 'lost')):.0f}",
+                f"{sum(_values(own, 'duplicated')):.0f}",
+                f"{median(gaps):.1f} s" if gaps else "-",
+                f"{max(gaps):.1f} s" if gaps else "-",
+            )
+        )
+    titles = ("Engine", "Plans", "Runs", "Lost", "Duplicated", "Median gap", "Longest gap")
+    return titles, rows
+
+
+def _values(runs: Sequence[Kept], metric: str) -> list[float]:
+    """Return the values of one metric, as `gap`, in all runs; one that is unknown is left out."""
+    return [
+        held["value"]
+        for run in runs
+        for held in run["objectives"]
+        if held["text"].split(" ")[0].endswith(f".{metric}") and held["value"] is not None
+    ]
 
 
 def _plans(runs: Sequence[Kept]) -> dict[str, dict[str, list[Kept]]]:
@@ -141,7 +181,7 @@ def _reasons(by_engine: ByEngine) -> list[str]:
         f"{engine}: {run['verdict']}: {run['reason']}"
         for engine, runs in by_engine.items()
         for run in runs
-        if run["verdict"] in ("INCONCLUSIVE", NOT_RUN) and run["reason"]
+        if run["verdict"] in (INCONCLUSIVE, NOT_RUN) and run["reason"]
     ]
     return list(dict.fromkeys(found))
 

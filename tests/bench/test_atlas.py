@@ -70,6 +70,26 @@ def test_a_budget_cuts_repeats_before_plans_and_engines() -> None:
     assert {number for _, _, number in ordered[4:]} == {2}
 
 
+def test_engines_side_by_side_sum_what_was_lost_and_name_the_longest_gap() -> None:
+    lost = {"text": "writers.lost == 0", "holds": False, "measured": "2", "severity": "fail"}
+    unknown = {**lost, "text": "late.gap < 1s", "value": None}
+    runs = [
+        run(OLD, number=1, objectives=[*measured(1.0), {**lost, "value": 2}]),
+        run(OLD, number=2, objectives=[*measured(30.0), {**lost, "value": 0}, unknown]),
+    ]
+    text = pages.markdown(runs, ()).split("## Engines side by side")[1]
+    assert "| kafka:3.9.1 | 1 | 2 PASS | 2 | 0 | 15.5 s | 30.0 s |" in text
+
+
+def test_an_inconclusive_run_is_kept_with_its_doubt_and_not_with_a_missed_objective() -> None:
+    result = {
+        **{"name": "a disk dies", "verdict": kept.INCONCLUSIVE, "missed": ["expected a gap"]},
+        **{"doubts": ["writers ended"], "objectives": [], "surroundings": {}},
+    }
+    assert kept.of_result(result)["reason"] == "writers ended"
+    assert kept.of_result({**result, "verdict": "FAIL"})["reason"] == "expected a gap"
+
+
 def test_several_runs_show_median_and_spread() -> None:
     runs = [
         run(OLD, number=number, verdict="PASS" if seconds < 2 else "FAIL", objectives=own)
