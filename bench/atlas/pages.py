@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bench.atlas.bugs import Bug
-from bench.atlas.kept import NOT_RUN, Kept
+from bench.atlas.kept import NOT_RUN, REFUSED, Kept
 from jbodlab.pages.page import Block, Section, html_page
 from jbodlab.pages.values import Column, Unit
-from lab.report.page import objective_cell
+from lab.report.page import objective_cell, verdicts
 
 HEAD = """\
 # Atlas: what a broken disk does to each release
@@ -20,10 +19,11 @@ shows the median, then the least and the greatest value.
 
 The objectives are those of jbodlab. FAIL on Apache Kafka means that this release is slower, or does
 something else, not always that it has a bug. INCONCLUSIVE: the run proves nothing. NOT RUN: the run
-left no result, and its reason is below the table.
+left no result. REFUSED: the release refuses what the plan asks for, which is how it fixed the bug.
+The reasons are below the tables.
 
 A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
-has the bug, and not on one that fixed it.
+has the bug, and PASS or REFUSED on one that fixed it.
 """
 NOTHING = "No run is kept yet.\n"
 
@@ -89,16 +89,8 @@ def _title(by_engine: ByEngine) -> str:
     return f"{titles[0][0].upper()}{titles[0][1:]}." if titles else ""
 
 
-def _verdict(runs: Sequence[Kept]) -> str:
-    """Return how often there was which verdict."""
-    times = Counter(run["verdict"] for run in runs)
-    if len(times) == 1 and len(runs) == 1:
-        return str(runs[0]["verdict"])
-    return ", ".join(f"{count} {word}" for word, count in times.most_common()) or "-"
-
-
 def _verdicts(runs: Sequence[Kept]) -> Table:
-    rows = [(plan, *map(_verdict, by_engine.values())) for plan, by_engine in _plans(runs).items()]
+    rows = [(plan, *map(verdicts, by_engine.values())) for plan, by_engine in _plans(runs).items()]
     return ("Plan", *_engines(runs)), rows
 
 
@@ -122,7 +114,7 @@ def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
 
 def _seen(by_engine: ByEngine) -> str:
     """Return the verdicts of a plan on one line."""
-    return "; ".join(f"{name}: {_verdict(runs)}" for name, runs in by_engine.items() if runs) or "-"
+    return "; ".join(f"{name}: {verdicts(runs)}" for name, runs in by_engine.items() if runs) or "-"
 
 
 def _plan(by_engine: ByEngine) -> Table:
@@ -130,7 +122,7 @@ def _plan(by_engine: ByEngine) -> Table:
         held["text"] for runs in by_engine.values() for run in runs for held in run["objectives"]
     )
     by_engine = {name: runs for name, runs in by_engine.items() if runs}
-    rows = [("verdict", *map(_verdict, by_engine.values()))]
+    rows = [("verdict", *map(verdicts, by_engine.values()))]
     rows += [(text, *(objective_cell(text, runs) for runs in by_engine.values())) for text in texts]
     return ("Expected", *by_engine), rows
 
@@ -141,7 +133,7 @@ def _reasons(by_engine: ByEngine) -> list[str]:
         f"{engine}: {run['verdict']}: {run['reason']}"
         for engine, runs in by_engine.items()
         for run in runs
-        if run["verdict"] in ("INCONCLUSIVE", NOT_RUN) and run["reason"]
+        if run["verdict"] in ("INCONCLUSIVE", NOT_RUN, REFUSED) and run["reason"]
     ]
     return list(dict.fromkeys(found))
 

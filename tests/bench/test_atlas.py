@@ -38,13 +38,23 @@ def test_a_run_is_kept_and_read_again(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["dead-1.json"]
 
 
-def test_a_finished_run_is_not_repeated_and_one_that_did_not_begin_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "is_done"),
+    [
+        ("PASS", True),
+        ("FAIL", True),
+        (kept.REFUSED, True),
+        ("INCONCLUSIVE", False),
+        (kept.NOT_RUN, False),
+    ],
+)
+def test_a_run_that_proves_nothing_is_repeated_and_no_other(
+    tmp_path: Path, verdict: str, is_done: bool
+) -> None:
     file = kept.file_of(tmp_path, OLD, "dead", 1)
     assert not kept.is_done(file)
-    kept.keep(file, run(OLD, verdict=kept.NOT_RUN))
-    assert not kept.is_done(file)
-    kept.keep(file, run(OLD, verdict="FAIL"))
-    assert kept.is_done(file)
+    kept.keep(file, run(OLD, verdict=verdict))
+    assert kept.is_done(file) is is_done
 
 
 def test_half_a_file_is_no_run(tmp_path: Path) -> None:
@@ -109,6 +119,20 @@ def test_a_process_that_keeps_no_result_is_a_run_that_did_not_begin(
     monkeypatch.setattr(atlas, "_run", lambda command, folder: "no Java")
     found = atlas.rehearsed(OLD, "dead", 1)
     assert (found["verdict"], found["reason"]) == (kept.NOT_RUN, "no Java")
+
+
+def test_a_refusal_by_which_a_release_fixed_the_bug_of_the_plan_is_a_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(atlas, "_commit", lambda: "abc")
+    monkeypatch.setattr(atlas, "_run", lambda command, folder: "broker 1: too many disks")
+    bug = Bug("KAFKA-1", "It forgets.", plan="dead", refusal="too many disks")
+    monkeypatch.setattr(atlas, "BUGS", (bug,))
+    refused, other = atlas.rehearsed(NEW, "dead", 1), atlas.rehearsed(NEW, "slow", 1)
+    assert (refused["verdict"], other["verdict"]) == (kept.REFUSED, kept.NOT_RUN)
+    text = pages.markdown([run(OLD, verdict="FAIL"), {**run(NEW), **refused}], [bug])
+    assert "kafka:3.9.1: FAIL; kafka:4.3.1: REFUSED" in text
+    assert "* kafka:4.3.1: REFUSED: broker 1: too many disks" in text
 
 
 def test_a_result_is_kept_without_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
