@@ -99,7 +99,7 @@ def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
     plans = _plans(runs)
     rows = [
         (
-            bug.number,
+            bug.number or "no number found",
             bug.what,
             bug.found or "-",
             bug.fixed or "-",
