@@ -73,6 +73,7 @@ _KINDS = (
     Kind("read-only-bits", "nothing below may be written (chmod -R a-w)", _FILES),
     Kind("file-in-place", "a regular file takes the directory's place", _FILES),
     Kind("deleted", "the directory is moved away", _FILES),
+    Kind("files-deleted", "its files, or those that match, are moved away", _FILES, ("files",)),
     Kind("eio", "calls fail, on open files too", ("preload", "loop", "fuse"), ("errno", *_CALLS)),
     Kind("read-only", "every call that changes something fails with EROFS", ("preload", "fuse")),
     Kind("full", "no space is left (ENOSPC)", ("balloon", "preload", "fuse"), ("leave",)),

@@ -21,6 +21,7 @@ from typing import Any
 from bench.atlas import kept, pages
 from bench.atlas.bugs import BUGS
 from jbodlab.vocabulary.durations import duration_s
+from lab.cluster import kafka_servers
 from lab.cluster.engine import Engine
 from lab.errors import LabError
 from lab.rehearsal import plans
@@ -44,11 +45,13 @@ def main() -> int:
             return 1
     try:
         engines = [str(Engine.parse(text)) for text in options.engine or ENGINES]
+        wanted = [] if options.render else _wanted(options.plan or list(shipped), engines, options)
+        # Now, for it may take longer than a run may.
+        kafka_servers.fetch(Engine.parse(name) for name in {engine for engine, _, _ in wanted})
     except LabError as error:
         print(f"bench.atlas: {error}", file=sys.stderr)
         return 1
     until = time.monotonic() + options.budget if options.budget is not None else None
-    wanted = [] if options.render else _wanted(options.plan or list(shipped), engines, options)
     try:
         for number, (engine, plan, run) in enumerate(wanted, start=1):
             if until is not None and time.monotonic() >= until:
@@ -106,7 +109,13 @@ def rehearsed(engine: str, plan: str, number: int) -> dict[str, Any]:
             return {**named, **kept.of_result(found), **took}
         except (OSError, ValueError):
             none = {"title": "", "objectives": [], "machine": "", "began": ""}
-            return {**named, **none, "verdict": kept.NOT_RUN, "reason": reason, **took}
+            verdict = kept.REFUSED if _refuses(plan, reason) else kept.NOT_RUN
+            return {**named, **none, "verdict": verdict, "reason": reason, **took}
+
+
+def _refuses(plan: str, reason: str) -> bool:
+    """Return whether a reason is the refusal by which a release fixed the bug of a plan."""
+    return any(bug.refusal and bug.refusal in reason for bug in BUGS if bug.plan == plan)
 
 
 def _run(command: Sequence[str], folder: Path) -> str:

@@ -1,11 +1,13 @@
-"""Known bugs of Apache Kafka with disks, and the plans that show them or exercise the place."""
+"""Known bugs of Apache Kafka with disks, and the plans that show them or exercise the place.
+
+What is found and fixed where was seen in runs, or looked up in the code of the releases.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 RACE = "A race that no plan forces; the plan exercises the place, and PASS proves nothing."
-NO_PLAN = "No plan reaches it."
 BEFORE = "Fixed before the first release that knows directories in its metadata was out."
 
 
@@ -14,13 +16,14 @@ class Bug:
     """A bug.
 
     Attributes:
-        number: Number in Kafka's tracker.
+        number: Number in Kafka's tracker; empty for what was measured and has none that we found.
         what: What happens, as a sentence.
         found: Releases that have it; empty where that was not looked up.
         fixed: The first release that was looked at and does not have it; empty where that was not
             looked up.
         plan: Shipped plan that shows it, or exercises the place; empty where there is none.
         why: Why no run shows it; empty where runs do.
+        refusal: What releases that mended it say when they refuse the plan.
     """
 
     number: str
@@ -29,6 +32,7 @@ class Bug:
     fixed: str = ""
     plan: str = ""
     why: str = ""
+    refusal: str = ""
 
 
 BUGS = (
@@ -41,7 +45,9 @@ BUGS = (
     Bug(
         "KAFKA-15649",
         "A broker that cannot report a dead disk goes on for ever instead of ending.",
-        why=f"{NO_PLAN} No metric of a plan tells a broker that ended from one that is cut off.",
+        found="3.7.2",
+        fixed="3.8.1 or before",
+        plan="kafka-15649",
     ),
     Bug(
         "KAFKA-16082",
@@ -78,16 +84,36 @@ BUGS = (
         why=RACE,
     ),
     Bug(
+        "KAFKA-16424",
+        "Files of segments that a truncation removed during a move stay on the disk.",
+        why="No metric of a plan counts files, and the broker goes on as if nothing were wrong.",
+    ),
+    Bug(
+        "KAFKA-16583",
+        "After a reassignment at a metadata version without directories, no snapshot is written.",
+        why="What fails is the snapshot of the metadata; no metric of a plan counts snapshots.",
+    ),
+    Bug(
         "KAFKA-16606",
         "Several directories are accepted at a metadata version that does not know them.",
         found="3.7.0",
         fixed="3.7.2 or before",
         plan="kafka-16606",
+        refusal="Multiple log directories (aka JBOD) are not supported",
+    ),
+    Bug(
+        "KAFKA-16709",
+        "Retention stops for a replica that moves between disks while its leader changes.",
+        found="3.7.2",
+        fixed="3.8.1 or before",
+        plan="kafka-16709",
     ),
     Bug(
         "KAFKA-16814",
         "A broker does not start where the file with the id of a topic is missing.",
-        why=f"{NO_PLAN} A fault breaks calls, and none takes a single file away.",
+        found="3.7.0",
+        fixed="3.7.2 or before",
+        plan="kafka-16814",
     ),
     Bug(
         "KAFKA-16886",
@@ -96,15 +122,48 @@ BUGS = (
         why=RACE,
     ),
     Bug(
+        "KAFKA-17190",
+        "A broker goes on reporting the directories of a topic that was deleted.",
+        why="The topic has to be deleted in the milliseconds before the report; what follows are "
+        "reports that are repeated, which no metric of a plan sees.",
+    ),
+    Bug(
         "KAFKA-17310",
         "A broker ends at its start where it cannot lock one of its directories.",
-        plan="kafka-17310",
-        why="A broker of 3.8.1 started; no release that ends is known.",
+        why="A broker of 3.8.1 started with a lock file that could neither be opened nor created; "
+        "what else makes it end was not found.",
+    ),
+    Bug(
+        "KAFKA-19221",
+        "A stop that cannot cut index files to their size counts as clean; then appends fail.",
+        found="4.0.0",
+        fixed="4.1.1 or before",
+        plan="kafka-19221",
+    ),
+    Bug(
+        "KAFKA-19458",
+        "Retention stops for a replica whose move between disks was sent elsewhere on the way.",
+        found="4.1.1",
+        fixed="4.2.1 or before",
+        plan="kafka-19458",
     ),
     Bug(
         "KAFKA-19571",
         "A segment is deleted before its sync, and the disk counts as dead.",
-        plan="kafka-19571",
-        why=RACE,
+        why="A race that no plan forces: a run on 4.1.0 with slow syncs and a replica that left "
+        "did not meet it.",
+    ),
+    Bug(
+        "",
+        "A produce request that waits for followers when the leader's disk dies is answered after "
+        "its timeout, 30 s.",
+        found="4.3.1",
+        plan="kip112-disk-dies-while-serving",
+    ),
+    Bug(
+        "",
+        "The high watermark waits 30 s for a follower whose disk is dead.",
+        found="4.3.1",
+        plan="follower-disk-dies",
     ),
 )

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lab.cluster.engine import Engine
+
 FOLDER = Path(__file__).parent / "runs"
-NOT_RUN = "NOT RUN"
-INCONCLUSIVE = "INCONCLUSIVE"
+NOT_RUN, REFUSED, INCONCLUSIVE = "NOT RUN", "REFUSED", "INCONCLUSIVE"
+_AGAIN = (NOT_RUN, INCONCLUSIVE)
+"""Verdicts of runs that prove nothing."""
 _OBJECTIVE = ("text", "holds", "value", "measured", "severity")
 
 Kept = Mapping[str, Any]
@@ -22,8 +25,8 @@ Kept = Mapping[str, Any]
 
 `plan`, `engine` and `number` name it. `title` is that of the plan, `verdict` and `reason` are those
 of the run, `objectives` as in `result.json`. `began` is an instant, `took_s` seconds; `machine` and
-`commit` say where and of what. A run that did not begin has the verdict `NOT_RUN`, no objectives
-and a reason.
+`commit` say where and of what. A run that did not begin has the verdict `NOT_RUN`, or `REFUSED`
+where the engine refuses what the plan asks for; no objectives, and a reason.
 """
 
 
@@ -43,7 +46,7 @@ def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def file_of(folder: Path, engine: str, plan: str, number: int) -> Path:
     """Return the file of a run."""
-    return folder / re.sub("[^A-Za-z0-9.]+", "-", engine).strip("-") / f"{plan}-{number}.json"
+    return folder / Engine.written_down(engine).folder_name / f"{plan}-{number}.json"
 
 
 def keep(file: Path, run: Kept) -> None:
@@ -58,8 +61,8 @@ def keep(file: Path, run: Kept) -> None:
 
 
 def is_done(file: Path) -> bool:
-    """Return whether a kept run is not to be repeated; one that did not begin is tried again."""
-    return file.exists() and json.loads(file.read_text("utf-8"))["verdict"] != NOT_RUN
+    """Return whether a kept run is not to be repeated; one that proves nothing is tried again."""
+    return file.exists() and json.loads(file.read_text("utf-8"))["verdict"] not in _AGAIN
 
 
 def read(folder: Path) -> list[Kept]:

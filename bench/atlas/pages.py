@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 
 from bench.atlas.bugs import Bug
-from bench.atlas.kept import INCONCLUSIVE, NOT_RUN, Kept
+from bench.atlas.kept import INCONCLUSIVE, NOT_RUN, REFUSED, Kept
 from jbodlab.pages.page import Block, Section, html_page
 from jbodlab.pages.values import Column, Unit
-from lab.report.page import objective_cell
+from lab.report.page import objective_cell, verdicts
 
 HEAD = """\
 # Atlas: what a broken disk does to each release
@@ -21,14 +20,15 @@ shows the median, then the least and the greatest value.
 
 The objectives are those of jbodlab. FAIL on Apache Kafka means that this release is slower, or does
 something else, not always that it has a bug. INCONCLUSIVE: the run proves nothing. NOT RUN: the run
-left no result, and its reason is below the table.
+left no result. REFUSED: the release refuses what the plan asks for, which is how it fixed the bug.
+The reasons are below the tables.
 
 "Engines side by side" counts acknowledged messages that were lost or read twice, and the gaps
 between acknowledgements that writers saw, over all runs of an engine. Engines that ran other plans
 are not comparable there.
 
 A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
-has the bug, and not on one that fixed it.
+has the bug, and PASS or REFUSED on one that fixed it.
 """
 NOTHING = "No run is kept yet.\n"
 
@@ -83,7 +83,7 @@ def _compared(runs: Sequence[Kept]) -> Table:
             (
                 engine,
                 str(len({run["plan"] for run in own})),
-                _verdict(own),
+                verdicts(own),
                 f"{sum(_values(own, 'lost')):.0f}",
                 f"{sum(_values(own, 'duplicated')):.0f}",
                 f"{median(gaps):.1f} s" if gaps else "-",
@@ -129,16 +129,8 @@ def _title(by_engine: ByEngine) -> str:
     return f"{titles[0][0].upper()}{titles[0][1:]}." if titles else ""
 
 
-def _verdict(runs: Sequence[Kept]) -> str:
-    """Return how often there was which verdict."""
-    times = Counter(run["verdict"] for run in runs)
-    if len(times) == 1 and len(runs) == 1:
-        return str(runs[0]["verdict"])
-    return ", ".join(f"{count} {word}" for word, count in times.most_common()) or "-"
-
-
 def _verdicts(runs: Sequence[Kept]) -> Table:
-    rows = [(plan, *map(_verdict, by_engine.values())) for plan, by_engine in _plans(runs).items()]
+    rows = [(plan, *map(verdicts, by_engine.values())) for plan, by_engine in _plans(runs).items()]
     return ("Plan", *_engines(runs)), rows
 
 
@@ -147,7 +139,7 @@ def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
     plans = _plans(runs)
     rows = [
         (
-            bug.number,
+            bug.number or "no number found",
             bug.what,
             bug.found or "-",
             bug.fixed or "-",
@@ -162,7 +154,7 @@ def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
 
 def _seen(by_engine: ByEngine) -> str:
     """Return the verdicts of a plan on one line."""
-    return "; ".join(f"{name}: {_verdict(runs)}" for name, runs in by_engine.items() if runs) or "-"
+    return "; ".join(f"{name}: {verdicts(runs)}" for name, runs in by_engine.items() if runs) or "-"
 
 
 def _plan(by_engine: ByEngine) -> Table:
@@ -170,7 +162,7 @@ def _plan(by_engine: ByEngine) -> Table:
         held["text"] for runs in by_engine.values() for run in runs for held in run["objectives"]
     )
     by_engine = {name: runs for name, runs in by_engine.items() if runs}
-    rows = [("verdict", *map(_verdict, by_engine.values()))]
+    rows = [("verdict", *map(verdicts, by_engine.values()))]
     rows += [(text, *(objective_cell(text, runs) for runs in by_engine.values())) for text in texts]
     return ("Expected", *by_engine), rows
 
@@ -181,7 +173,7 @@ def _reasons(by_engine: ByEngine) -> list[str]:
         f"{engine}: {run['verdict']}: {run['reason']}"
         for engine, runs in by_engine.items()
         for run in runs
-        if run["verdict"] in (INCONCLUSIVE, NOT_RUN) and run["reason"]
+        if run["verdict"] in (INCONCLUSIVE, NOT_RUN, REFUSED) and run["reason"]
     ]
     return list(dict.fromkeys(found))
 

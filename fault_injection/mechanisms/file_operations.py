@@ -4,6 +4,7 @@
     read-only-bits   chmod -R a-w: nothing below can be written, all can be read
     file-in-place    the directory is moved aside, a regular file takes its place
     deleted          the directory is moved aside, nothing takes its place
+    files-deleted    files are moved aside, the directory stays
 
 A directory that is moved aside stays on its disk and keeps its inode; what was written to its path
 meanwhile is kept too.
@@ -13,10 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,8 @@ class Undo:
         aside: Where the directory was moved to; empty for the kinds that leave it in its place.
         marker: Content of the file that was put in its place, if one was.
         replicas: How many replicas lay in it.
+        files: Paths, relative to the directory, of single files that were moved aside: the first to
+            `aside`/0, the next one to `aside`/1.
     """
 
     inode: int
@@ -51,6 +55,7 @@ class Undo:
     aside: str = ""
     marker: str = ""
     replicas: int = 0
+    files: list[str] = field(default_factory=list)
 
 
 class FileOperations:
@@ -78,7 +83,14 @@ class FileOperations:
         if spec.kind == "read-only-bits":
             modes |= {str(entry.relative_to(path)): mode for entry, mode in _walk(path)}
         aside = marker = ""
-        if spec.kind in _MOVING:
+        files = []
+        if spec.kind == "files-deleted":
+            files = [
+                str(entry.relative_to(path))
+                for entry, _ in _walk(path)
+                if fnmatch.fnmatch(entry.name, spec.files) and not entry.is_dir()
+            ]
+        if spec.kind in (*_MOVING, "files-deleted"):
             aside = aside_of(path, aside_folder(path), fault_id)
         if spec.kind == "file-in-place":
             marker = f"put here by jbod-fault {fault_id}\n"
@@ -89,6 +101,7 @@ class FileOperations:
                 aside=aside,
                 marker=marker,
                 replicas=replicas_in(path),
+                files=files,
             )
         )
 
@@ -99,6 +112,11 @@ class FileOperations:
                 fault.path.chmod(0)
             case "read-only-bits":
                 _take_write_bits(fault.path, known.modes, record)
+            case "files-deleted":
+                Path(known.aside).mkdir()
+                for number, name in enumerate(known.files):
+                    with contextlib.suppress(FileNotFoundError):
+                        (fault.path / name).rename(Path(known.aside) / str(number))
             case _:
                 Path(known.aside).parent.stat()
                 fault.path.rename(known.aside)
@@ -106,6 +124,8 @@ class FileOperations:
                     _write_marker(fault.path, known)
 
     def verify(self, fault: Fault) -> str:
+        if fault.kind == "files-deleted":
+            return _why_files_are_there(fault.path, Undo(**fault.undo).files)
         if check.create_error(fault.path, User(fault.uid, fault.gid)):
             return ""
         return f"uid {fault.uid} can still create files in {fault.path}" + (
@@ -114,6 +134,8 @@ class FileOperations:
 
     def undo(self, fault: Fault, start: Start) -> Healing:
         known = Undo(**fault.undo)
+        if fault.kind == "files-deleted":
+            return Healing(note=_put_back(fault.path, known))
         if known.aside:
             return Healing(note=move_back(fault, known))
         if inode(fault.path) != known.inode:
@@ -126,6 +148,8 @@ class FileOperations:
         found = Undo(**fault.undo)
         if fault.kind == "read-only-bits":
             return Broken(what="files", count=len(found.modes))
+        if fault.kind == "files-deleted":
+            return Broken(what="files", count=len(found.files))
         return Broken(what="replicas", count=found.replicas)
 
 
@@ -159,6 +183,28 @@ def _restore_modes(path: Path, modes: dict[str, int]) -> None:
     for name in sorted(modes, key=lambda name: (name != ".", name)):
         with contextlib.suppress(FileNotFoundError):
             (path / name).chmod(modes[name])
+
+
+def _why_files_are_there(path: Path, names: list[str]) -> str:
+    if not names:
+        return f"{path} has no such file"
+    again = [name for name in names if (path / name).exists()]
+    return f"{again[0]} was made again in {path}" if again else ""
+
+
+def _put_back(path: Path, known: Undo) -> str:
+    """Bring files back where they are missing; returns a note about those that are not."""
+    aside = Path(known.aside)
+    for number, name in enumerate(known.files):
+        # The broker may have made the file again, or have given up the replica it belongs to.
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            (path / name).hardlink_to(aside / str(number))
+            (aside / str(number)).unlink()
+    with contextlib.suppress(FileNotFoundError):
+        if any(aside.iterdir()):
+            return f"what the broker replaced meanwhile is kept in {aside}"
+        aside.rmdir()
+    return ""
 
 
 def aside_folder(path: Path) -> Path:

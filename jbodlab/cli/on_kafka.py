@@ -95,6 +95,7 @@ FAULTS: Mapping[str, OnKafka] = MappingProxyType(
         "read-only-bits": _differs(_AT_CHECKPOINT),
         "file-in-place": _differs(_AT_CHECKPOINT),
         "deleted": _differs(_AT_CHECKPOINT),
+        "files-deleted": _differs("Apache Kafka notices at its next start"),
         "eio": _differs(f"{_AT_CHECKPOINT}; calls only, not the mapped index files"),
         "read-only": _differs(_AT_CHECKPOINT),
         "full": _differs(f"a full disk is a failed directory there; {_AT_CHECKPOINT}"),

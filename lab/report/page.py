@@ -101,7 +101,7 @@ def comparison(found: Compared) -> str:
 def compared_lines(found: Compared) -> list[str]:
     """Return the objectives and figures of runs side by side as lines of text."""
     rows: list[tuple[str, ...]] = [("", *found)]
-    rows.append(("verdict", *(_verdicts(runs) for runs in found.values())))
+    rows.append(("verdict", *(verdicts(runs) for runs in found.values())))
     rows += [*_objective_rows(found), *_figure_rows(found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -426,15 +426,15 @@ def _worst(runs: Sequence[Run]) -> str:
 
 
 def _sentence(runs: Sequence[Run]) -> str:
-    return _verdicts(runs) if len(runs) > 1 else runs[0]["sentence"]
+    return verdicts(runs) if len(runs) > 1 else runs[0]["sentence"]
 
 
-def _verdicts(runs: Sequence[Run]) -> str:
-    """Return how often there was which verdict."""
+def verdicts(runs: Sequence[Run]) -> str:
+    """Return the verdict of a run, or how often several runs had which; `-` for no run."""
     times = Counter(run["verdict"] for run in runs)
     if len(runs) == 1:
         return str(runs[0]["verdict"])
-    return ", ".join(f"{count} {word}" for word, count in times.most_common())
+    return ", ".join(f"{count} {word}" for word, count in times.most_common()) or "-"
 
 
 def _objective_rows(found: Compared) -> Iterable[tuple[str, ...]]:

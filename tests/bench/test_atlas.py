@@ -11,6 +11,7 @@ import pytest
 from bench.atlas import __main__ as atlas
 from bench.atlas import kept, pages
 from bench.atlas.bugs import BUGS, Bug
+from lab.cluster.engine import Engine
 from lab.rehearsal import plans
 
 OURS, OLD, NEW = "jbodlab", "kafka:3.9.1", "kafka:4.3.1"
@@ -38,13 +39,23 @@ def test_a_run_is_kept_and_read_again(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["dead-1.json"]
 
 
-def test_a_finished_run_is_not_repeated_and_one_that_did_not_begin_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "is_done"),
+    [
+        ("PASS", True),
+        ("FAIL", True),
+        (kept.REFUSED, True),
+        ("INCONCLUSIVE", False),
+        (kept.NOT_RUN, False),
+    ],
+)
+def test_a_run_that_proves_nothing_is_repeated_and_no_other(
+    tmp_path: Path, verdict: str, is_done: bool
+) -> None:
     file = kept.file_of(tmp_path, OLD, "dead", 1)
     assert not kept.is_done(file)
-    kept.keep(file, run(OLD, verdict=kept.NOT_RUN))
-    assert not kept.is_done(file)
-    kept.keep(file, run(OLD, verdict="FAIL"))
-    assert kept.is_done(file)
+    kept.keep(file, run(OLD, verdict=verdict))
+    assert kept.is_done(file) is is_done
 
 
 def test_half_a_file_is_no_run(tmp_path: Path) -> None:
@@ -131,6 +142,20 @@ def test_a_process_that_keeps_no_result_is_a_run_that_did_not_begin(
     assert (found["verdict"], found["reason"]) == (kept.NOT_RUN, "no Java")
 
 
+def test_a_refusal_by_which_a_release_fixed_the_bug_of_the_plan_is_a_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(atlas, "_commit", lambda: "abc")
+    monkeypatch.setattr(atlas, "_run", lambda command, folder: "broker 1: too many disks")
+    bug = Bug("KAFKA-1", "It forgets.", plan="dead", refusal="too many disks")
+    monkeypatch.setattr(atlas, "BUGS", (bug,))
+    refused, other = atlas.rehearsed(NEW, "dead", 1), atlas.rehearsed(NEW, "slow", 1)
+    assert (refused["verdict"], other["verdict"]) == (kept.REFUSED, kept.NOT_RUN)
+    text = pages.markdown([run(OLD, verdict="FAIL"), {**run(NEW), **refused}], [bug])
+    assert "kafka:3.9.1: FAIL; kafka:4.3.1: REFUSED" in text
+    assert "* kafka:4.3.1: REFUSED: broker 1: too many disks" in text
+
+
 def test_a_result_is_kept_without_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     def result(_: object, folder: Path) -> str:
         held = {**measured(31.0)[0], "more": 1}
@@ -160,15 +185,26 @@ def test_every_plan_that_is_named_after_a_bug_is_in_the_list() -> None:
     assert named == {bug.plan for bug in BUGS if bug.plan.startswith("kafka-")}
 
 
-def test_a_bug_without_a_reason_is_seen_in_a_kept_run_and_is_not_seen_where_it_is_mended() -> None:
-    for bug in BUGS:
-        runs = [run for run in kept.read(kept.FOLDER) if run["plan"] == bug.plan]
-        having = {run["verdict"] for run in runs if run["engine"] == f"kafka:{bug.found}"}
-        others = {run["verdict"] for run in runs if run["engine"] != f"kafka:{bug.found}"}
-        if not bug.why:
-            assert having == {"FAIL"}, bug.number
-            assert others, bug.number
-            assert "FAIL" not in others, bug.number
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.fixed and not bug.why])
+def test_a_bug_without_a_reason_is_seen_in_a_kept_run_and_is_not_seen_where_it_is_fixed(
+    bug: Bug,
+) -> None:
+    releases = {
+        Engine.parse(run["engine"]).release: run["verdict"]
+        for run in kept.read(kept.FOLDER)
+        if run["plan"] == bug.plan
+    }
+    fixed_in = numbers(bug.fixed)
+    assert releases[bug.found] == "FAIL"
+    later = {word for name, word in releases.items() if name and numbers(name) >= fixed_in}
+    assert later
+    assert later <= {"PASS", kept.REFUSED}
+    assert releases.get("", "PASS") == "PASS", "ours"
+
+
+def numbers(release: str) -> list[int]:
+    """Return the numbers at the beginning of a text such as `3.8.1 or before`."""
+    return [int(part) for part in release.split(" ")[0].split(".")]
 
 
 def test_the_documentation_is_what_the_kept_runs_render() -> None:

@@ -12,17 +12,18 @@ from fault_injection.journal import Fault, FaultError, open_journal, read_faults
 from fault_injection.mechanisms.file_operations import FileOperations
 
 FAULTS = FileOperations()
-KINDS = ("permission", "read-only-bits", "file-in-place", "deleted")
+KINDS = ("permission", "read-only-bits", "file-in-place", "deleted", "files-deleted")
 
 
 class StoppedError(Exception):
     pass
 
 
-def begin(journal_file: Path, kind: str, log_dir: Path) -> None:
+def begin(journal_file: Path, kind: str, log_dir: Path, **keys: str) -> None:
     """Write what an injection writes before it touches anything."""
     with open_journal(journal_file) as journal:
-        undo = FAULTS.prepare(kinds.spec(kind), operations.directory_target(str(log_dir), None), 1)
+        target = operations.directory_target(str(log_dir), None)
+        undo = FAULTS.prepare(kinds.spec(kind, keys), target, 1)
         journal.write("begin", 1, kind=kind, path=str(log_dir), uid=1, undo=undo)
 
 
@@ -166,3 +167,47 @@ def test_ids_are_never_used_twice(journal_file: Path, log_dir: Path) -> None:
     with open_journal(journal_file) as journal:
         assert journal.next_id() == 2
         assert isinstance(journal.faults[1], Fault)
+
+
+def test_only_files_that_match_are_moved_away_and_they_come_back(
+    journal_file: Path, log_dir: Path
+) -> None:
+    metadata = log_dir / "foo-0" / "partition.metadata"
+    metadata.write_text("version: 0\n")
+    begin(journal_file, "files-deleted", log_dir, files="partition.*")
+    make(journal_file)
+
+    assert [file.name for file in metadata.parent.iterdir()] == ["00000000000000000000.log"]
+    (fault,) = read_faults(journal_file)
+    assert FAULTS.verify(fault) == ""
+    assert FAULTS.broken(fault).count == 1
+
+    assert heal(journal_file) == ""
+    assert metadata.read_text() == "version: 0\n"
+    assert not Path(fault.undo["aside"]).exists()
+
+
+def test_a_file_that_was_made_again_stays_and_the_former_one_is_kept(
+    journal_file: Path, log_dir: Path
+) -> None:
+    metadata = log_dir / "foo-0" / "partition.metadata"
+    metadata.write_text("old")
+    begin(journal_file, "files-deleted", log_dir, files="partition.metadata")
+    make(journal_file)
+    metadata.write_text("new")
+    (fault,) = read_faults(journal_file)
+    assert FAULTS.verify(fault) == f"foo-0/partition.metadata was made again in {log_dir}"
+
+    note = heal(journal_file)
+
+    assert metadata.read_text() == "new"
+    assert note == f"what the broker replaced meanwhile is kept in {fault.undo['aside']}"
+    assert [file.read_text() for file in Path(fault.undo["aside"]).iterdir()] == ["old"]
+
+
+def test_no_file_that_matches_is_no_effect(journal_file: Path, log_dir: Path) -> None:
+    begin(journal_file, "files-deleted", log_dir, files="partition.metadata")
+    make(journal_file)
+
+    (fault,) = read_faults(journal_file)
+    assert FAULTS.verify(fault) == f"{log_dir} has no such file"
