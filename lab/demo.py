@@ -21,7 +21,7 @@ from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Unit
-from lab import replay, up_and_down
+from lab import nodes, replay, up_and_down
 from lab.cluster import engine, kafka_servers, programs
 from lab.cluster.engine import Engine
 from lab.cluster.processes import ServerUser
@@ -137,6 +137,10 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         raise UsageError("--keep has no effect with --against: one cluster follows another")
     user = programs.server_user(options.uid)
     engines = engine.compared(options.engine, options.against, os.environ)
+    shapes = {
+        one: nodes.shape(options, one, disk_mb=options.disk_mb, kind=options.kind)
+        for one in engines
+    }
     if options.against:
         kafka_servers.fetch(engines)
     files, name = StateFiles.open(), up_and_down.DEMO_CLUSTER
@@ -152,11 +156,11 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         up_and_down.make_room(name, files, screen.detail)
         results = make_folder(options.results)
         stories = {}
-        for one in engines:
+        for one, shape in shapes.items():
             if options.against:
                 screen.heading(f"== {one.title} ==")
             stories[one] = _story(
-                _shape(options, one),
+                shape,
                 user,
                 files,
                 results.of(one) if options.against else results,
@@ -175,18 +179,6 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         output.json(figures if options.against else figures[0])
     # The exit code is about the first engine; the others are for comparison.
     return 1 if stories[engines[0]].problems else 0
-
-
-def _shape(options: Namespace, chosen: Engine) -> up_and_down.Shape:
-    # Beside other engines, options of the JVM are for those that have one.
-    has_none = bool(options.against) and not chosen.is_kafka
-    return up_and_down.Shape(
-        disk_mb=options.disk_mb,
-        kind=options.kind,
-        config=dict(options.config),
-        engine=chosen,
-        jvm_options="" if has_none else options.jvm_options,
-    )
 
 
 def _story(
@@ -209,7 +201,7 @@ def _story(
     is_kept = False
     try:
         screen.heading(
-            f"Cluster: 1 controller, {shape.brokers} brokers with {shape.log_dirs} log "
+            f"Cluster: {shape.controllers_text}, {shape.brokers} brokers with {shape.log_dirs} log "
             f"directories each, run by uid {user.uid}"
         )
         state = up_and_down.up(name, user, shape, files, interrupts, screen.detail)

@@ -82,6 +82,13 @@ class Shape:
     is_combined: bool = False
     jvm_options: str = ""
 
+    @property
+    def controllers_text(self) -> str:
+        """How many controllers, for people."""
+        if self.is_combined:
+            return "every broker a controller as well"
+        return "1 controller" if self.controllers == 1 else f"{self.controllers} controllers"
+
 
 def up(
     name: str,

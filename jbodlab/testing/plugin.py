@@ -33,7 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell of the mark."""
     config.addinivalue_line(
         "markers",
-        f"{MARK}(brokers=3, disks=2, config={{}}, calls=False, engine=None): "
+        f"{MARK}(brokers=3, disks=2, config={{}}, calls=False, engine=None, controllers=1, "
+        "combined=False, jvm_options=''): "
         "the cluster that a test needs",
     )
 

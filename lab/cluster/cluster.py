@@ -145,10 +145,9 @@ class Cluster(ClientsView):
         Raises:
             LabError: there are no free ports, or the engine has no such nodes.
         """
-        if reason := engine.refusal(
+        engine.check_nodes(
             controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
-        ):
-            raise LabError(reason)
+        )
         if is_combined:
             controllers = brokers
         # Each broker of Kafka's has one more, for its metrics.

@@ -21,6 +21,7 @@ SERVER_JAR = re.compile(
 )
 JAR_FOLDERS = ("libs", "share/java/kafka")
 """Where Apache's and Confluent's distributions have their jars."""
+CONTROLLERS_MAX = 7
 OLDEST = (3, 7)
 """The first release whose metadata knows log directories (KIP-858)."""
 FIRST_WITH_DYNAMIC_QUORUM = (4, 0)
@@ -125,19 +126,30 @@ class Engine:
         """How long a start may take until every broker serves."""
         return 180.0 if self.is_kafka else 60.0
 
-    def refusal(self, *, controllers: int, is_combined: bool, jvm_options: str) -> str:
-        """Return why a cluster cannot have such nodes; empty if it can."""
+    def check_nodes(self, *, controllers: int, is_combined: bool, jvm_options: str) -> None:
+        """Check that a cluster can have such nodes.
+
+        Raises:
+            EngineError: it cannot.
+        """
         if self.is_kafka:
             if is_combined and controllers != 1:
-                return "combined nodes are controllers as well: --controllers has no effect there"
-            return ""
+                raise EngineError(
+                    f"combined nodes are the controllers: {controllers} controllers have no effect"
+                )
+            return
         if controllers != 1:
-            return f"the engine {self} has one controller, not {controllers}; kafka:RELEASE has"
+            raise EngineError(
+                f"the engine {self} has one controller, not {controllers}; kafka:RELEASE has more"
+            )
         if is_combined:
-            return f"a node of the engine {self} has one role; kafka:RELEASE has combined nodes"
+            raise EngineError(
+                f"a node of the engine {self} has one role; kafka:RELEASE has combined nodes"
+            )
         if jvm_options:
-            return f"the engine {self} has no JVM; options are for kafka:RELEASE"
-        return ""
+            raise EngineError(
+                f"the engine {self} has no JVM for {jvm_options!r}; kafka:RELEASE has"
+            )
 
 
 def jar_folder(folder: Path) -> Path:

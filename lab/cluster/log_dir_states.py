@@ -42,16 +42,9 @@ def states(broker: Broker, *, are_ours: bool = True) -> tuple[LogDirStateEntry, 
     return None
 
 
-def offline(
-    brokers: Sequence[Broker], *, are_ours: bool = True
-) -> list[tuple[Broker, LogDirStateEntry]]:
-    """Return the directories that are not online, with their brokers."""
-    return [
-        (broker, entry)
-        for broker in brokers
-        for entry in states(broker, are_ours=are_ours) or ()
-        if entry.state != ONLINE
-    ]
+def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDirStateEntry]:
+    """Return the directories of a broker that are not online."""
+    return [entry for entry in states(broker, are_ours=are_ours) or () if entry.state != ONLINE]
 
 
 def revive(broker: Broker, path: str) -> str:

@@ -1,6 +1,8 @@
-"""A repaired directory comes back: into a running broker of ours, with a restart of Kafka's."""
+"""Repaired directories come back: into a running broker of ours, with one restart of Kafka's."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from lab.cluster import log_dir_states
 from lab.cluster.cluster import Cluster
@@ -9,16 +11,20 @@ from lab.cluster.waiting import NotInTimeError
 from lab.errors import LabError
 
 
-def revive(cluster: Cluster, broker: Broker, path: str) -> str:
-    """Bring a directory back online; returns why that failed, empty if it did not."""
+def revive(cluster: Cluster, broker: Broker, paths: Sequence[str]) -> Mapping[str, str]:
+    """Bring directories of a broker back online.
+
+    Returns:
+        Why that failed, by directory; those that are back are left out.
+    """
     if cluster.engine.revives:
-        return log_dir_states.revive(broker, path)
+        answers = {path: log_dir_states.revive(broker, path) for path in paths}
+        return {path: refusal for path, refusal in answers.items() if refusal}
     try:
         broker.stop()
         broker.start()
         cluster.wait_served(broker)
     except (LabError, NotInTimeError) as error:
-        return str(error).splitlines()[0]
+        return dict.fromkeys(paths, str(error).splitlines()[0])
     entries = log_dir_states.states(broker, are_ours=False) or ()
-    still = [entry.cause or "" for entry in entries if entry.path == path and entry.cause]
-    return still[0] if still else ""
+    return {entry.path: entry.cause for entry in entries if entry.path in paths and entry.cause}

@@ -301,18 +301,22 @@ def afterwards(
     except (NotInTimeError, LabError) as error:
         return [*to_do, str(error).splitlines()[0]], []
     came_back = []
-    for broker, entry in offline(running, are_ours=not cluster.engine.is_kafka):
-        number = broker.paths.index(Path(entry.path)) + 1
-        if not reviving:
-            to_do.append(
-                f"broker-{broker.id}/{number} is still offline ({entry.cause}): "
-                f"{programs.call('heal --revive', name)}, or "
-                f"{programs.call(f'restart broker-{broker.id}', name)}"
-            )
-        elif refusal := revive(cluster, broker, entry.path):
-            problems.append(f"broker-{broker.id}/{number} does not come back: {refusal}")
-        else:
-            came_back.append(f"broker-{broker.id}/{number}")
+    for broker in running:
+        entries = offline(broker, are_ours=not cluster.engine.is_kafka)
+        paths = [entry.path for entry in entries]
+        refusals = revive(cluster, broker, paths) if reviving and paths else {}
+        for entry in entries:
+            place = f"broker-{broker.id}/{broker.paths.index(Path(entry.path)) + 1}"
+            if not reviving:
+                to_do.append(
+                    f"{place} is still offline ({entry.cause}): "
+                    f"{programs.call('heal --revive', name)}, or "
+                    f"{programs.call(f'restart broker-{broker.id}', name)}"
+                )
+            elif refusal := refusals.get(entry.path):
+                problems.append(f"{place} does not come back: {refusal}")
+            else:
+                came_back.append(place)
     return to_do, came_back
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
 from lab.commands.declaring import (
-    add_controllers,
     add_engine,
     add_nodes,
     carried_out_by,
@@ -48,7 +47,6 @@ def _add_up(parser: Parser) -> None:
     )
     add_disks(parser)
     add_engine(parser)
-    add_controllers(parser)
     parser.add_argument(
         "--port-base",
         type=port,
@@ -108,7 +106,7 @@ UP = Command(
         "up",
         "up --brokers 5 --disks 2 --cluster five",
         "up --kind folder --port-base 19092",
-        "up --engine kafka:4.3.1",
+        "up --engine kafka:4.3.1 --controllers 3",
     ),
 )
 DOWN = Command(

@@ -14,6 +14,8 @@ from jbodlab.cli.parser import Parser
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 
+CONTROLLERS_MAX = 7
+
 LAB = __package__.rpartition(".")[0]
 """The package of the lab, which has another name in a wheel."""
 
@@ -81,6 +83,17 @@ def add_engine(parser: Parser) -> None:
         metavar="OPTIONS",
         help="options of the JVM, such as '-Xmx1g' (kafka engines)",
     )
+    parser.add_argument(
+        "--controllers",
+        type=number(CONTROLLERS_MAX),
+        metavar="N",
+        help="how many (kafka engines; default: 1)",
+    )
+    parser.add_argument(
+        "--combined",
+        action="store_true",
+        help="every broker is a controller as well (kafka engines)",
+    )
 
 
 def add_against(parser: Parser) -> None:
@@ -91,18 +104,6 @@ def add_against(parser: Parser) -> None:
         default=[],
         metavar="ENGINE",
         help="run it on this engine as well, and compare; may be repeated",
-    )
-
-
-def add_controllers(parser: Parser) -> None:
-    """Add how many controllers a cluster has."""
-    parser.add_argument(
-        "--controllers", type=number(7), default=1, metavar="N", help="kafka engines (default: 1)"
-    )
-    parser.add_argument(
-        "--combined",
-        action="store_true",
-        help="every broker is a controller as well (kafka engines)",
     )
 
 

@@ -8,14 +8,14 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lab import up_and_down
+from lab import nodes, up_and_down
 from lab.cluster import Cluster, programs
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError, chosen
 from lab.commands import clusters
 from lab.errors import WrongCallError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
-from lab.up_and_down import Shape, Tell
+from lab.up_and_down import Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,15 @@ def chosen_cluster(
 
     Raises:
         LabError: none of this name is up, and no engine is named; or one cannot be started.
-        WrongCallError: a cluster of this name is up, so an engine has no effect.
+        WrongCallError: a cluster of this name is up, so an engine has no effect; or the engine has
+            no such nodes.
     """
     name: str = options.cluster
-    given = [
-        f"--{key.replace('_', '-')}"
-        for key in ("engine", "config", "jvm_options")
-        if getattr(options, key)
-    ]
+    given = nodes.first_given(options)
     if files.read(name) is not None:
         if given:
             raise WrongCallError(
-                f"cluster {name} is up, so {given[0]} has no effect; "
+                f"cluster {name} is up, so {given} has no effect; "
                 f"`{programs.call('down', name)}` ends it"
             )
         yield Chosen(clusters.opened(files, name, interrupts), stays=True)
@@ -64,15 +61,9 @@ def chosen_cluster(
         # It says that there is none.
         clusters.read(files, name)
     try:
-        engine = chosen(options.engine, os.environ)
+        shape = nodes.shape(options, chosen(options.engine, os.environ), mechanism="auto")
     except EngineError as error:
         raise WrongCallError(str(error)) from error
-    shape = Shape(
-        mechanism="auto",
-        config=dict(options.config),
-        engine=engine,
-        jvm_options=options.jvm_options,
-    )
     up_and_down.make_room(name, files, tell)
     try:
         state = up_and_down.up(name, programs.server_user(None), shape, files, interrupts, tell)

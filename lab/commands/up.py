@@ -12,7 +12,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.choice import DEFAULT_CLUSTER
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
-from lab import up_and_down
+from lab import nodes, up_and_down
 from lab.cluster import engine, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -23,23 +23,19 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     """Start a cluster and leave it running; returns the exit code."""
     name: str = options.cluster
     user = programs.server_user(options.uid)
-    chosen = engine.chosen(options.engine, os.environ)
+    shape = nodes.shape(
+        options,
+        engine.chosen(options.engine, os.environ),
+        brokers=options.brokers,
+        log_dirs=options.disks,
+        disk_mb=options.disk_mb,
+        kind=options.kind,
+        port_base=options.port_base,
+        mechanism=options.mechanism,
+    )
     files = StateFiles.open()
     with files.lock(name):
         up_and_down.make_room(name, files, output.line)
-        shape = up_and_down.Shape(
-            brokers=options.brokers,
-            log_dirs=options.disks,
-            disk_mb=options.disk_mb,
-            kind=options.kind,
-            port_base=options.port_base,
-            mechanism=options.mechanism,
-            config=dict(options.config),
-            engine=chosen,
-            controllers=options.controllers,
-            is_combined=options.combined,
-            jvm_options=options.jvm_options,
-        )
         state = up_and_down.up(name, user, shape, files, interrupts, output.line)
         with interrupts.deferred():
             state = replace(state, owner=None)

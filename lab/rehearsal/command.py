@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from fault_injection.kinds import KINDS
 from jbodlab.cli.output import Output
+from lab import nodes
 from lab.cluster import disks, kafka_servers
 from lab.cluster.engine import OWN, Engine, EngineError, compared
 from lab.errors import WRONG_USE, LabError, WrongCallError
@@ -119,7 +120,6 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
                 folder.joinpath(*parts),
                 screen.teller("steady"),
                 engine=one,
-                jvm_options=options.jvm_options,
                 is_mine=options.is_mine,
                 interrupts=interrupts,
             )
@@ -138,32 +138,33 @@ def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
     """Return a plan with the settings of the command line, and the engines that it runs on.
 
     Raises:
-        WrongCallError: an engine is named twice, or the plan names its cluster itself.
+        WrongCallError: an engine is named twice or has no such nodes, or the plan names its cluster
+            itself.
     """
     need = plan.cluster
     if isinstance(need, Attach):
-        for name in ("engine", "against", "config", "jvm_options"):
-            if getattr(options, name):
-                option = name.replace("_", "-")
-                raise WrongCallError(
-                    f"--{option} has no effect on a plan that attaches to a cluster"
-                )
+        if option := nodes.first_given(options, "against"):
+            raise WrongCallError(f"{option} has no effect on a plan that attaches to a cluster")
         return plan, [OWN]
+    need = replace(
+        need,
+        config={**need.config, **dict(options.config)},
+        controllers=options.controllers or need.controllers,
+        combined=options.combined or need.combined,
+        jvm_options=options.jvm_options or need.jvm_options,
+    )
     named = options.engine or need.engine or None
     try:
         engines = compared(named, options.against, os.environ)
+        for one in engines:
+            one.check_nodes(
+                controllers=need.controllers,
+                is_combined=need.combined,
+                # Beside other engines, options are for those that have a JVM.
+                jvm_options="" if options.against else need.jvm_options,
+            )
     except EngineError as error:
         raise WrongCallError(str(error)) from error
-    for one in engines:
-        reason = one.refusal(
-            controllers=need.controllers,
-            is_combined=need.combined,
-            # Options are for the engines that have a JVM.
-            jvm_options="" if options.against else options.jvm_options or need.jvm_options,
-        )
-        if reason:
-            raise WrongCallError(reason)
-    need = replace(need, config={**need.config, **dict(options.config)})
     return replace(plan, cluster=need), engines
 
 

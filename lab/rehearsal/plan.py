@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, field, structs
 from fault_injection.kinds import KINDS, FaultSpec
 from jbodlab.vocabulary.expressions import Unit
 from lab.cluster import disks
-from lab.cluster.engine import Engine, EngineError
+from lab.cluster.engine import CONTROLLERS_MAX, Engine, EngineError
 from lab.rehearsal.targets import Target
 from lab.rehearsal.values import parse_rate
 from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
@@ -41,9 +41,6 @@ MOMENTS = ("injected", "proved", "detected", "reported", "elected", "first_ack",
 """What of an entry another one may come after."""
 LAST = "last"
 """In place of a name: all entries of the timeline; to an entry itself, those above it."""
-
-
-CONTROLLERS_MAX = 7
 
 
 class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -40,7 +40,6 @@ def run(
     tell: Tell,
     *,
     engine: Engine = OWN,
-    jvm_options: str = "",
     is_mine: bool = False,
     interrupts: Interrupts | None = None,
 ) -> Done:
@@ -51,7 +50,6 @@ def run(
         folder: Gets `result.json`, `events.jsonl` and what clients wrote; made if missing.
         tell: Is told of each step.
         engine: What the nodes run.
-        jvm_options: Options of the JVM.
         is_mine: Whether an attached cluster may be broken wherever it is.
         interrupts: Held back around what must not be interrupted.
 
@@ -64,7 +62,7 @@ def run(
         if isinstance(plan.cluster, Attach):
             target = attached(plan, is_mine=is_mine)
         else:
-            target = started(plan, root / "cluster", held_back, engine, jvm_options)
+            target = started(plan, root / "cluster", held_back, engine)
         with target as target_cluster:
             return perform(plan, target_cluster, folder, tell)
     finally:

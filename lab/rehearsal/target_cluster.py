@@ -87,16 +87,15 @@ class TargetCluster:
             broker.start()
             self.cluster.wait_served(broker)
             return f"broker-{place.broker} is started again"
-        if self.revives and self._is_online(place):
+        may_come_back = self.revives or (self.may_start and broker.is_running)
+        # One restart brings all directories of a broker of Kafka's back.
+        if not may_come_back or self._is_online(place):
             return ""
-        if self.revives:
-            if refusal := revival.revive(self.cluster, broker, str(self.path(place))):
-                raise LabError(refusal)
-            return f"{place} is revived"
-        if not self.may_start or not broker.is_running:
-            return ""
-        if refusal := revival.revive(self.cluster, broker, str(self.path(place))):
+        path = str(self.path(place))
+        if refusal := revival.revive(self.cluster, broker, [path]).get(path):
             raise LabError(refusal)
+        if self.revives:
+            return f"{place} is revived"
         return f"{place} is back: broker-{place.broker} was restarted"
 
     def _is_online(self, place: Place) -> bool:
@@ -125,11 +124,7 @@ def of_lab(cluster: Cluster) -> TargetCluster:
 
 @contextlib.contextmanager
 def started(
-    plan: Plan,
-    root: Path,
-    interrupts: Interrupts,
-    engine: Engine,
-    jvm_options: str = "",
+    plan: Plan, root: Path, interrupts: Interrupts, engine: Engine
 ) -> Iterator[TargetCluster]:
     """Start a cluster for a plan, gone afterwards whatever happened.
 
@@ -138,14 +133,13 @@ def started(
         root: Its folder.
         interrupts: Held back around each mount.
         engine: What its nodes run.
-        jvm_options: Options of the JVM, in place of those of the plan.
 
     Raises:
         LabError: it cannot be made, or a fault of the plan cannot be made on it.
     """
     need = plan.cluster
     assert isinstance(need, ClusterNeed)
-    with prepared(plan, root, interrupts, engine, jvm_options) as cluster:
+    with prepared(plan, root, interrupts, engine) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
         yield TargetCluster(
@@ -161,9 +155,7 @@ def started(
 
 
 @contextlib.contextmanager
-def prepared(
-    plan: Plan, root: Path, interrupts: Interrupts, engine: Engine, jvm_options: str = ""
-) -> Iterator[Cluster]:
+def prepared(plan: Plan, root: Path, interrupts: Interrupts, engine: Engine) -> Iterator[Cluster]:
     """Make a cluster for a plan that does not run yet; otherwise as `started`."""
     need = plan.cluster
     assert isinstance(need, ClusterNeed)
@@ -187,7 +179,7 @@ def prepared(
         controllers=need.controllers,
         is_combined=need.combined,
         # Beside other engines, options of the JVM are for those that have one.
-        jvm_options=(jvm_options or need.jvm_options) if engine.is_kafka else "",
+        jvm_options=need.jvm_options if engine.is_kafka else "",
     )
     try:
         cluster.make_folders(need.config)

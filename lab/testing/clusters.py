@@ -18,7 +18,7 @@ from fault_injection.mechanism import Advice
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
-from lab.cluster.engine import OWN, Engine, EngineError, chosen
+from lab.cluster.engine import CONTROLLERS_MAX, OWN, Engine, EngineError, chosen
 from lab.errors import LabError
 from lab.testing import keeper
 
@@ -49,6 +49,9 @@ class Need:
         calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
             `hang`).
         engine: What its nodes run.
+        controllers: How many.
+        combined: Whether every broker is a controller as well.
+        jvm_options: Options of the JVM, as in a shell.
     """
 
     brokers: int = 3
@@ -56,6 +59,9 @@ class Need:
     config: tuple[tuple[str, str], ...] = ()
     calls: bool = False
     engine: Engine = OWN
+    controllers: int = 1
+    combined: bool = False
+    jvm_options: str = ""
 
     @classmethod
     def of(
@@ -65,19 +71,31 @@ class Need:
         config: Mapping[str, object] | None = None,
         calls: bool = False,
         engine: str | None = None,
+        controllers: int = 1,
+        combined: bool = False,
+        jvm_options: str = "",
     ) -> Self:
         """Return a need as a mark or a caller describes it.
 
         Raises:
-            ValueError: a number is out of its range, or there is no such engine.
+            ValueError: a number is out of its range, or there is no such engine, or it has no such
+                nodes.
         """
-        try:
-            wanted = chosen(engine, os.environ)
-        except EngineError as error:
-            raise ValueError(str(error)) from error
-        for name, value, most in (("brokers", brokers, 20), ("disks", disks, 64)):
+        numbers = (
+            ("brokers", brokers, 20),
+            ("disks", disks, 64),
+            ("controllers", controllers, CONTROLLERS_MAX),
+        )
+        for name, value, most in numbers:
             if not isinstance(value, int) or not 1 <= value <= most:
                 raise ValueError(f"expected {name} from 1 to {most}, got {value!r}")
+        try:
+            wanted = chosen(engine, os.environ)
+            wanted.check_nodes(
+                controllers=controllers, is_combined=combined, jvm_options=jvm_options
+            )
+        except EngineError as error:
+            raise ValueError(str(error)) from error
         settings = tuple(sorted((key, str(value)) for key, value in (config or {}).items()))
         return cls(
             brokers=brokers,
@@ -85,6 +103,9 @@ class Need:
             config=settings,
             calls=bool(calls),
             engine=wanted,
+            controllers=controllers,
+            combined=bool(combined),
+            jvm_options=jvm_options,
         )
 
 
@@ -313,6 +334,9 @@ class Cluster:
         config: Mapping[str, object] | None = None,
         calls: bool = False,
         engine: str | None = None,
+        controllers: int = 1,
+        combined: bool = False,
+        jvm_options: str = "",
         need: Need | None = None,
     ) -> None:
         """Start it, and wait until every broker serves.
@@ -324,13 +348,19 @@ class Cluster:
             calls: Whether single calls shall be breakable: `eio`, `slow`, `hang`.
             engine: What its nodes run, such as `kafka:4.3.1`; by default what `JBODLAB_ENGINE`
                 names, else our own servers.
+            controllers: How many; our own servers have one.
+            combined: Whether every broker is a controller as well, which ours cannot be.
+            jvm_options: Options of the JVM, such as `-Xmx1g`.
             need: All of these at once.
 
         Raises:
             LabError: it cannot be started.
-            ValueError: a number is out of its range.
+            ValueError: a number is out of its range, or there is no such engine, or it has no such
+                nodes.
         """
-        self.need = need or Need.of(brokers, disks, config, calls, engine)
+        self.need = need or Need.of(
+            brokers, disks, config, calls, engine, controllers, combined, jvm_options
+        )
         self._folder = folders.make_folder()
         self._topics: list[str] = []
         self.inner = library.Cluster.plan(
@@ -339,6 +369,9 @@ class Cluster:
             log_dirs=self.need.disks,
             user=programs.server_user(None),
             engine=self.need.engine,
+            controllers=self.need.controllers,
+            is_combined=self.need.combined,
+            jvm_options=self.need.jvm_options,
             advice=ADVICE,
         )
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
@@ -498,7 +531,7 @@ class Cluster:
         """
         from lab.cluster import revival
 
-        if not revival.revive(self.inner, broker, str(path)):
+        if not revival.revive(self.inner, broker, [str(path)]):
             return
         broker.stop()
         broker.start()

@@ -204,7 +204,7 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
             "a fault with an effect",
             lambda: [one for one in read_faults(staying.journal) if one.state == "proved"],
         )
-        wait_for("a directory that is offline", lambda: offline(staying.cluster.brokers))
+        wait_for("a directory that is offline", lambda: any(map(offline, staying.cluster.brokers)))
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
     finally:

@@ -122,6 +122,28 @@ def test_options_of_the_jvm_are_for_the_engines_that_have_one(against: Demo) -> 
     assert [shape.jvm_options for shape in against.shapes] == ["", "-Xmx1g"]
 
 
+def test_nodes_are_as_the_command_line_says(against: Demo) -> None:
+    against("--engine", OLD, "--against", NEW, "--controllers", "3", "--config", "a=b")
+
+    assert [(shape.controllers, shape.config) for shape in against.shapes] == [
+        *2 * [(3, {"a": "b"})]
+    ]
+
+
+def test_combined_nodes_are_as_many_as_brokers(against: Demo) -> None:
+    against("--engine", OLD, "--combined")
+
+    (shape,) = against.shapes
+    assert shape.is_combined
+    assert shape.controllers_text == "every broker a controller as well"
+
+
+def test_an_engine_without_such_nodes_is_refused_before_the_first_one_runs(against: Demo) -> None:
+    with pytest.raises(EngineError, match="the engine jbodlab has one controller, not 3"):
+        against("--engine", OLD, "--against", "jbodlab", "--controllers", "3")
+    assert not against.shapes
+
+
 def test_an_engine_that_is_named_twice_is_refused(against: Demo) -> None:
     with pytest.raises(EngineError, match=f"the engine {OLD} is named twice"):
         against("--engine", OLD, "--against", OLD)

@@ -22,7 +22,7 @@ from lab.errors import WRONG_USE
 from lab.interrupts import Interrupts
 from lab.rehearsal import command, run
 from lab.rehearsal.facts import Verdict
-from lab.rehearsal.plan import Plan
+from lab.rehearsal.plan import Attach, ClusterNeed, Plan
 from tests.lab.rehearsal.runs import facts, fault, sent, steady, writer
 from tests.lab.rehearsal.test_judgement import PLAN
 from tests.lab.rehearsal.test_report import EVENTS, kept
@@ -47,16 +47,16 @@ class Made:
     def __init__(self, results: dict[str, list[dict[str, Any]]]) -> None:
         self.order: list[str] = []
         self.folders: list[Path] = []
-        self.jvm_options: list[str] = []
+        self.needs: list[ClusterNeed | Attach] = []
         self._left = {name: list(each) for name, each in results.items()}
 
     def __call__(
-        self, plan: Plan, folder: Path, tell: object, *, engine: Engine, **more: Any
+        self, plan: Plan, folder: Path, tell: object, *, engine: Engine, **_: Any
     ) -> object:
-        del plan, tell
+        del tell
         self.order.append(str(engine))
         self.folders.append(folder)
-        self.jvm_options.append(more["jvm_options"])
+        self.needs.append(plan.cluster)
         json_of_run = self._left[str(engine)].pop(0)
         return type("Done", (), {"json": json_of_run})
 
@@ -204,6 +204,18 @@ def test_options_of_the_jvm_are_for_the_engines_that_have_one(rehearse: Rehearse
     assert made.order == ["jbodlab", OLD]
 
 
+def test_the_command_line_comes_before_what_the_plan_says_of_nodes(rehearse: Rehearse) -> None:
+    made = three()
+    words = ("--engine", OLD, "--controllers", "3", "--jvm-options=-Xmx1g", "--config", "a=b")
+    rehearse(*words, made=made)
+    rehearse("--engine", NEW, "--combined", made=made)
+
+    assert made.needs == [
+        ClusterNeed(controllers=3, jvm_options="-Xmx1g", config={"a": "b"}),
+        ClusterNeed(combined=True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "refused"),
     [
@@ -212,6 +224,10 @@ def test_options_of_the_jvm_are_for_the_engines_that_have_one(rehearse: Rehearse
         (("--against", "jbodlab"), "the engine jbodlab is named twice"),
         (("--against", "kafak"), "expected an engine (jbodlab, "),
         (("--against", "kafka:2.8.0"), "engine kafka:2.8.0: releases before 3.7 do not know"),
+        (("--controllers", "3"), "the engine jbodlab has one controller, not 3"),
+        (("--against", OLD, "--combined"), "a node of the engine jbodlab has one role"),
+        (("--jvm-options=-Xmx1g",), "the engine jbodlab has no JVM for '-Xmx1g'"),
+        (("--engine", OLD, "--combined", "--controllers", "3"), "combined nodes are the"),
     ],
 )
 def test_engines_that_cannot_be_compared_are_refused_in_one_line_before_anything_runs(
@@ -227,9 +243,16 @@ def test_engines_that_cannot_be_compared_are_refused_in_one_line_before_anything
 
 @pytest.mark.parametrize(
     ("words", "option"),
-    [(("--against", OLD), "against"), (("--engine", OLD), "engine")],
+    [
+        (("--against", OLD), "against"),
+        (("--engine", OLD), "engine"),
+        (("--controllers", "3"), "controllers"),
+        (("--combined",), "combined"),
+        (("--jvm-options=-Xmx1g",), "jvm-options"),
+        (("--config", "a=b"), "config"),
+    ],
 )
-def test_a_plan_that_attaches_to_a_cluster_takes_no_engines(
+def test_a_plan_that_attaches_to_a_cluster_takes_no_options_of_nodes(
     rehearse: Rehearse, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], option: str
 ) -> None:
     rehearse.attach()
