@@ -8,6 +8,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jbodlab.cli.choice import DEFAULT_CLUSTER, machine_cluster
+from jbodlab.cli.output import Output
 from lab import nodes, up_and_down
 from lab.cluster import Cluster, programs
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError, chosen
@@ -28,6 +30,20 @@ class Chosen:
 
     cluster: Cluster
     stays: bool
+
+
+def cluster_name(options: Namespace, files: StateFiles, output: Output) -> str:
+    """Return the name of the cluster that a command takes or starts.
+
+    Without `--cluster` it is the only one, and the default one where the command starts it.
+
+    Raises:
+        NoClusterError: there is none to take, or several are.
+    """
+    starts = nodes.first_given(options) or (_engine_of_environment() and not files.names())
+    if options.cluster is None and starts:
+        return DEFAULT_CLUSTER
+    return machine_cluster(options.cluster, output)
 
 
 @contextlib.contextmanager
@@ -57,7 +73,7 @@ def chosen_cluster(
             )
         yield Chosen(clusters.opened(files, name, interrupts), stays=True)
         return
-    if not given and not os.environ.get(ENGINE_VARIABLE, "").strip():
+    if not given and not _engine_of_environment():
         # It says that there is none.
         clusters.read(files, name)
     try:
@@ -72,3 +88,7 @@ def chosen_cluster(
         with interrupts.deferred():
             for problem in up_and_down.down(name, files):
                 tell(problem)
+
+
+def _engine_of_environment() -> str:
+    return os.environ.get(ENGINE_VARIABLE, "").strip()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -162,8 +162,10 @@ class Rehearsal:
         missing = "nothing was asked yet"
         while time.monotonic() < end:
             now = time.monotonic()
-            missing = self._not_steady(now - steady.hold_s)
-            since = None if missing else since or now
+            found = self._not_steady(now - steady.hold_s)
+            # Where it held at last, but not for long enough: what was missing before.
+            missing = found or missing
+            since = None if found else since or now
             if since is not None and now - since >= steady.hold_s:
                 self._begin_ns = time.monotonic_ns()
                 self._observer.forget_noise()
@@ -207,6 +209,7 @@ class Rehearsal:
             self._tell_seen()
             self._heal_due(now)
             self._revive_due(now)
+            due = []
             for entry in list(waiting):
                 if isinstance(entry.instant, When):
                     # Only when the entries before it were made, and from then on.
@@ -218,7 +221,8 @@ class Rehearsal:
                     is_due = self._is_due(entry.instant, now, waiting, entry)
                 if is_due:
                     waiting.remove(entry)
-                    self._make(entry)
+                    due.append(entry)
+            self._make(due)
             if aborting := self._aborts():
                 self._say("action", "abort", f"aborted: {aborting}")
                 break
@@ -352,15 +356,19 @@ class Rehearsal:
 
     # Making and healing
 
-    def _make(self, entry: Entry) -> None:
+    def _make(self, entries: Sequence[Entry]) -> None:
+        """Begin with the entries of one instant."""
         now = time.monotonic_ns()
-        active = Active(entry, FaultFacts(name=entry.name, kind=entry.do))
-        self._active[entry.name] = active
-        self._moments[entry.name, "made"] = now
-        if entry.is_fault:
-            active.made = self._faults_thread.submit(self._injector.inject, active)
-        else:
-            active.made = self._actions_thread.submit(self._act, entry)
+        found = [Active(entry, FaultFacts(name=entry.name, kind=entry.do)) for entry in entries]
+        for active in found:
+            self._active[active.entry.name] = active
+            self._moments[active.entry.name, "made"] = now
+            if not active.entry.is_fault:
+                active.made = self._actions_thread.submit(self._act, active.entry)
+        if faults := [active for active in found if active.entry.is_fault]:
+            made = self._faults_thread.submit(self._injector.inject, faults)
+            for active in faults:
+                active.made = made
 
     def _act(self, entry: Entry) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -111,9 +111,15 @@ class Injector:
         self._say = say
         self._doubt = doubt
 
-    def inject(self, active: Active) -> None:
-        """Make a fault on what its target is now; what becomes of it stands in its facts."""
-        entry, picture = active.entry, self._observer.picture
+    def inject(self, faults: Sequence[Active]) -> None:
+        """Make the faults of one instant; what becomes of them stands in their facts."""
+        # Where the first moves a leader, the targets of the others are where they were before.
+        picture = self._observer.picture
+        for active in faults:
+            self._inject(active, picture)
+
+    def _inject(self, active: Active, picture: Picture) -> None:
+        entry = active.entry
         assert entry.where is not None
         assert entry.spec is not None
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jbodlab.cli import program
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.parser import Parser
 from lab import up_and_down
@@ -13,6 +14,7 @@ from lab.cluster import layout, processes
 from lab.cluster.engine import ENGINE_VARIABLE
 from lab.commands.fault_nouns import RUN
 from lab.commands.own_cluster import chosen_cluster
+from lab.commands.running import NOT_KNOWN
 from lab.errors import LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -28,6 +30,8 @@ class Run:
         monkeypatch.setenv("JBODLAB_STATE_DIR", str(folder / "state"))
         self.files = StateFiles.open()
         self.shapes: list[Shape] = []
+        self.started: list[str] = []
+        self.is_refused = False
         monkeypatch.delenv(ENGINE_VARIABLE, raising=False)
         monkeypatch.setattr(up_and_down, "up", self._up)
         self.state = layout.plan(
@@ -42,8 +46,16 @@ class Run:
         with chosen_cluster(options, self.files, Interrupts(), lambda _: None) as found:
             return found.stays
 
-    def _up(self, _name: str, _user: object, shape: Shape, *_: object) -> ClusterState:
+    def command(self, *words: str) -> tuple[int, list[str]]:
+        """Call the whole command; returns its exit code, and the names of what it started."""
+        code = program.main(["run", *words, "--fail", "broker-1/1", "--", "true"])
+        return code, self.started
+
+    def _up(self, name: str, _user: object, shape: Shape, *_: object) -> ClusterState:
         self.shapes.append(shape)
+        self.started.append(name)
+        if self.is_refused:
+            raise LabError("no room")
         return self.state
 
 
@@ -99,3 +111,34 @@ def test_options_of_nodes_have_no_effect_on_a_cluster_that_is_up(
 def test_without_a_cluster_and_without_options_there_is_none(run: Run) -> None:
     with pytest.raises(LabError):
         run()
+
+
+@pytest.mark.parametrize(
+    ("words", "variable"), [(("--engine", KAFKA), ""), (("--config", "a=b"), ""), ((), KAFKA)]
+)
+def test_what_it_starts_needs_no_name(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str
+) -> None:
+    monkeypatch.setenv(ENGINE_VARIABLE, variable)
+    run.is_refused = True
+
+    assert run.command(*words) == (NOT_KNOWN, ["default"])
+
+
+def test_a_cluster_that_is_up_needs_no_name_though_the_variable_is_set(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.files.write(run.state)
+    monkeypatch.setenv(ENGINE_VARIABLE, KAFKA)
+
+    _, started = run.command("--after", "never")
+
+    assert not started
+    assert "cluster x at" in capsys.readouterr().err
+
+
+def test_without_a_cluster_the_command_tells_how_to_start_one(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.command() == (1, [])
+    assert "no cluster runs on this machine; start one with `jbodlab up`" in capsys.readouterr().err
