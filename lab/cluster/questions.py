@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from jbodlab.cli.lab_state import NodeState
-from jbodlab.kafka_wire.api_table import request_class
+from jbodlab.kafka_wire.api_table import item_class, request_class
 from jbodlab.kafka_wire.describe_log_dir_states import API_KEY as DESCRIBE_LOG_DIR_STATES
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
-from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 
 METADATA, METADATA_VERSION = 3, 12
+LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 7
+LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION = 66, 1
 DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
 CLIENT_ID = "jbodlab"
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 NO_ANSWER = (TimeoutError, ConnectionError, DecodeError, KafkaError)
 """What a question to a broker ends with when there is no answer, or a refusal."""
@@ -40,6 +44,31 @@ class ClusterView:
 
     broker_ids: frozenset[int]
     partitions: Mapping[TopicPartition, PartitionView]
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether somebody has begun a transaction, ever."""
+        return any(partition.topic == TRANSACTION_STATE_TOPIC for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that has not ended.
+
+    Attributes:
+        state: `Ongoing`, `PrepareCommit` or `PrepareAbort`.
+    """
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class Offsets(NamedTuple):
+    """How far a partition can be read: by readers of committed records, and by all others."""
+
+    last_stable: int
+    high_watermark: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +161,71 @@ async def log_dirs_with_states(connection: KafkaConnection, timeout_s: float) ->
         else view
         for view in found
     ]
+
+
+async def open_transactions(
+    connection: KafkaConnection, longer_than_ms: int, timeout_s: float
+) -> list[OpenTransaction]:
+    """Ask a broker for the transactions that it coordinates and that are open for so long.
+
+    Raises:
+        ConnectionError: besides what `call` raises, the broker refuses to say.
+    """
+    request = request_class(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION)(
+        state_filters=OPEN_STATES, producer_id_filters=(), duration_filter=longer_than_ms
+    )
+    answer = await connection.call(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION, request, timeout_s)
+    if int(answer.error_code):
+        raise ConnectionError(f"it does not tell its transactions: {answer.error_code.name}")
+    return [
+        OpenTransaction(
+            transactional_id=str(one.transactional_id),
+            producer_id=int(one.producer_id),
+            state=one.transaction_state,
+        )
+        for one in answer.transaction_states
+    ]
+
+
+async def offsets(
+    connection: KafkaConnection, partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, Offsets]:
+    """Ask a broker how far partitions can be read; those that it does not lead are left out."""
+    # The last stable offset first: it is never behind a high watermark that is older.
+    stable, ends = [
+        await _ends(connection, partitions, isolation, timeout_s) for isolation in (1, 0)
+    ]
+    return {one: Offsets(stable[one], ends[one]) for one in stable.keys() & ends.keys()}
+
+
+async def _ends(
+    connection: KafkaConnection,
+    partitions: Sequence[TopicPartition],
+    isolation: int,
+    timeout_s: float,
+) -> dict[TopicPartition, int]:
+    request_of = request_class(LIST_OFFSETS, LIST_OFFSETS_VERSION)
+    topic_of = item_class(request_of, "topics")
+    partition_of = item_class(topic_of, "partitions")
+    by_topic = defaultdict(list)
+    for one in partitions:
+        by_topic[one.topic].append(
+            partition_of(partition_index=one.partition, current_leader_epoch=-1, timestamp=-1)
+        )
+    request = request_of(
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=tuple(
+            topic_of(name=name, partitions=tuple(some)) for name, some in by_topic.items()
+        ),
+    )
+    answer = await connection.call(LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_s)
+    return {
+        TopicPartition(topic.name, one.partition_index): int(one.offset)
+        for topic in answer.topics
+        for one in topic.partitions
+        if not int(one.error_code)
+    }
 
 
 async def addresses(first: str, timeout_s: float) -> dict[int, tuple[str, int]]:

@@ -60,6 +60,7 @@ class Rehearsal:
             target_cluster.metadata_log,
             self._partitions,
             metrics=target_cluster.metrics,
+            transactional_ids=plan.transactional_ids,
         )
         self._load = Load(
             plan,
@@ -69,7 +70,7 @@ class Rehearsal:
             programs.environment(target_cluster.cluster.root, processes.own_user()),
         )
         self._injector = Injector(
-            target_cluster, self._observer, self._partitions, self._chance, self._say, self._doubt
+            target_cluster, self._observer, self._chance, self._say, self._doubt
         )
         self._active: dict[str, Active] = {}
         self._moments: dict[tuple[str, str], int] = {}
@@ -132,6 +133,7 @@ class Rehearsal:
             samples=tuple(self._observer.samples[-1:]),
             noise_ns=self._observer.noise_ns,
             answers_tell=self._target_cluster.answers_tell,
+            stuck=self._load.stuck,
             not_measured=self._target_cluster.not_measured,
             broken_off=tuple(self._broken_off),
         )
@@ -487,8 +489,11 @@ class Rehearsal:
             if topic in self._load.deleted:
                 self._doubt(f"topic {topic} was deleted during the run")
                 continue
-            shown = ", ".join(f"{topic}-{partition}" for partition in unread)
-            self._doubt(f"could not be read to the end: {shown}")
+            stuck = self._load.stuck or ()
+            places = [TopicPartition(topic, partition) for partition in unread]
+            # Those that are stuck are known: a transaction is open that nobody ends.
+            if shown := ", ".join(str(one) for one in places if one not in stuck):
+                self._doubt(f"could not be read to the end: {shown}")
 
     def _close(self) -> None:
         # First whatever is being made comes to its end, so that nothing is made behind our back.
@@ -516,7 +521,7 @@ class Rehearsal:
             event
             for event in events
             if event.t_ns >= self._begin_ns
-            and (event.partition is None or event.partition.topic in self._partitions)
+            and (event.partition is None or self._observer.is_ours(event.partition))
         )
         if not self._end_ns:
             self._note_first_acks()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from jbodlab.vocabulary.ids import TopicPartition
@@ -89,8 +90,43 @@ class Sent(NamedTuple):
 
     @property
     def is_acked(self) -> bool:
-        """Whether the cluster has acknowledged it."""
+        """Whether the cluster has acknowledged it, or has committed its transaction."""
         return self.done_ns >= 0 and self.error == 0
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What its two records have in common."""
+        return self.key, self.sequence
+
+
+class Outcome(IntEnum):
+    """How a transaction was answered: with success, as aborted, or not at all."""
+
+    COMMITTED = 0
+    ABORTED = 1
+    UNKNOWN = 2
+
+
+class Transaction(NamedTuple):
+    """A transaction of a producer: the messages of its schedule from `first` on, so many.
+
+    Its commit was asked for at `asked_ns`. `is_fatal`: the producer could not go on and was made
+    anew.
+    """
+
+    begun_ns: int
+    asked_ns: int
+    done_ns: int
+    first: int
+    messages: int
+    outcome: int
+    error: int
+    is_fatal: bool
+
+    @property
+    def identity(self) -> int:
+        """What its two records have in common."""
+        return self.first
 
 
 class Received(NamedTuple):
@@ -134,6 +170,8 @@ class WriterFacts:
         verdict: Acknowledged against read, after the run; None while it lasts.
         failure: Why the process ended by itself; empty if it did not.
         is_topic_deleted: Whether somebody deleted the topic during the run.
+        transactions: Those that began in the time that is measured; None if it has none.
+        torn: How many of all are not seen as they were answered; None before the full read.
     """
 
     topic: str
@@ -145,6 +183,8 @@ class WriterFacts:
     verdict: Verdict | None = None
     failure: str = ""
     is_topic_deleted: bool = False
+    transactions: Sequence[Transaction] | None = None
+    torn: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +282,8 @@ class Facts:
         end_ns: End of the time that is measured; what stands still then has not ended.
         noise_ns: Longest delay of a tick in this process: what is shorter was not seen for sure.
         answers_tell: Whether a directory that DescribeLogDirs calls offline was noticed.
+        stuck: Partitions whose last stable offset stands before the high watermark after the full
+            read; None before it.
         not_measured: What nobody could look at here, with the reason, by the metric's field.
         broken_off: Why the run did not go as planned: reasons to doubt it, one sentence each.
     """
@@ -256,5 +298,6 @@ class Facts:
     samples: Sequence[Sample] = ()
     noise_ns: int = 0
     answers_tell: bool = True
+    stuck: Sequence[TopicPartition] | None = None
     not_measured: Mapping[str, str] = field(default_factory=dict)
     broken_off: Sequence[str] = ()

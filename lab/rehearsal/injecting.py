@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -89,7 +89,6 @@ class Injector:
     Args:
         target_cluster: The cluster.
         observer: Tells what lies where.
-        topics: Whose partitions count as touched.
         chance: Draws for targets at random.
         say: Told of each step.
         doubt: Told why the run proves less than it should.
@@ -99,14 +98,12 @@ class Injector:
         self,
         target_cluster: TargetCluster,
         observer: Observer,
-        topics: Collection[str],
         chance: random.Random,
         say: Say,
         doubt: Callable[[str], None],
     ) -> None:
         self._target_cluster = target_cluster
         self._observer = observer
-        self._topics = topics
         self._chance = chance
         self._say = say
         self._doubt = doubt
@@ -188,7 +185,7 @@ class Injector:
     def _touched(
         self, places: tuple[Place, ...], picture: Picture
     ) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
-        """Return the partitions of the plan in some places, and those led from there."""
+        """Return the partitions that are watched in some places, and those led from there."""
         found: set[TopicPartition] = set()
         led: set[TopicPartition] = set()
         for place in places:
@@ -198,7 +195,7 @@ class Injector:
                     if place.directory
                     else place.broker in (*replicas, CONTROLLER) or place.broker == CONTROLLER
                 )
-                if inside and partition.topic in self._topics:
+                if inside:
                     found.add(partition)
                     if picture.leaders[partition] == place.broker:
                         led.add(partition)

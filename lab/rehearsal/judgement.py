@@ -1,8 +1,8 @@
 """PASS, FAIL or INCONCLUSIVE: the measured values against the expected ones.
 
 A rehearsal proves something only if its fault had an effect, the cluster was well before, and
-somebody sent messages to what it hit; else it is inconclusive, whatever its figures say. One thing
-is never softened by that: an acknowledged message that is gone.
+somebody sent messages to what it hit; else it is inconclusive, whatever its figures say. Nothing
+softens an acknowledged message that is gone, and a transaction that is seen in part or never ends.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from functools import partial
 
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Expression, Metric
-from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import Facts, FaultFacts
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
+from lab.rehearsal.facts import Facts, FaultFacts, WriterFacts
 from lab.rehearsal.metrics import Measured, why_unknown
 from lab.rehearsal.plan import Command, Objective, Plan
+from lab.rehearsal.vocabulary import TRANSACTIONS
 
 BEHIND_MAX = 0.05
 """Share of its schedule that a client may leave out."""
 NOISE_MAX_NS = 200_000_000
+UNSOFTENED = {
+    "torn": "{count} transactions are not seen as they were answered",
+    "stuck": "the last stable offset of {where} stands before the end after the full read",
+}
+"""Of transactions what fails a run, whatever there is to doubt."""
 
 
 class Outcome(Enum):
@@ -78,7 +84,7 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
         for objective in plan.objectives
         for required in objective.that.required
     )
-    lost = tuple(_lost(plan, facts))
+    lost = (*_lost(plan, facts), *_torn(plan, facts, lookup))
     missed = tuple(
         f"expected {held.text}, measured {held.measured}"
         for held in objectives
@@ -95,7 +101,8 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
         )
     if lost:
         outcome = Outcome.FAIL
-        missed = (*lost, *(text for text in missed if ".lost" not in text))
+        unsoftened = (".lost", *(f"{TRANSACTIONS}.{field}" for field in UNSOFTENED))
+        missed = (*lost, *(text for text in missed if not any(one in text for one in unsoftened)))
     elif doubts:
         outcome = Outcome.INCONCLUSIVE
     else:
@@ -133,19 +140,34 @@ def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
     """Name the producers of which more messages are gone than the plan says may be."""
     for name, writer in facts.writers.items():
         count = 0 if writer.verdict is None else writer.verdict.lost
-        if not count:
-            continue
-        allowed = [
-            comparison
-            for objective in plan.objectives
-            if not objective.is_warning
-            for required in objective.that.required
-            for comparison in required.comparisons
-            if len(required.comparisons) == 1 and comparison.metric == Metric(name, "lost")
-        ]
-        lookup = partial(_always, float(count))
-        if not allowed or not all(each.holds(lookup) for each in allowed):
+        if count and not _is_allowed(plan, Metric(name, "lost"), count):
             yield f"{count} of the acknowledged messages of {name} were lost"
+
+
+def _torn(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[str]:
+    """Name what became of transactions and may not, unless the plan says so."""
+    if not plan.transactional_ids:
+        return
+    for field, text in UNSOFTENED.items():
+        metric = Metric(TRANSACTIONS, field)
+        count = lookup(metric)
+        if count and not _is_allowed(plan, metric, count):
+            where = ", ".join(map(str, facts.stuck or ())) if field == "stuck" else ""
+            yield text.format(count=int(count), where=where)
+
+
+def _is_allowed(plan: Plan, metric: Metric, count: float) -> bool:
+    """Return whether the objectives of a plan are about a metric, and admit a value of it."""
+    allowed = [
+        comparison
+        for objective in plan.objectives
+        if not objective.is_warning
+        for required in objective.that.required
+        for comparison in required.comparisons
+        if len(required.comparisons) == 1 and comparison.metric == metric
+    ]
+    lookup = partial(_always, float(count))
+    return bool(allowed) and all(each.holds(lookup) for each in allowed)
 
 
 def _always(value: float, _: Metric) -> float:
@@ -157,7 +179,8 @@ def _doubts(plan: Plan, facts: Facts) -> Iterator[str]:
     for name, writer in facts.writers.items():
         if writer.failure:
             yield f"{name} ended before the end of the run: {writer.failure}"
-        elif writer.due and 1 - len(writer.sent) / writer.due > BEHIND_MAX:
+        # One that waits for its commit sends nothing meanwhile, and that is the cluster's doing.
+        elif writer.due and writer.transactions is None and _behind(writer) > BEHIND_MAX:
             yield (
                 f"{name} fell behind its own schedule: {len(writer.sent)} of {writer.due} messages "
                 "were sent"
@@ -178,6 +201,10 @@ def _doubts(plan: Plan, facts: Facts) -> Iterator[str]:
             yield from _doubts_of(fault, plan, facts)
 
 
+def _behind(writer: WriterFacts) -> float:
+    return 1 - len(writer.sent) / writer.due
+
+
 def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[str]:
     if fault.problem:
         yield f"{fault.name}: {fault.problem}"
@@ -194,12 +221,15 @@ def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[str]:
 def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
     begin, end = fault.injected_ns or 0, fault.healed_ns or facts.end_ns
     touched = set(fault.touched)
+    coordinates = any(partition.topic == TRANSACTION_STATE_TOPIC for partition in touched)
     if any(isinstance(load, Command) for load in plan.load) and fault.growth:
         return True
     return any(
-        begin <= one.sent_ns <= end and TopicPartition(writer.topic, one.partition) in touched
+        begin <= one.sent_ns <= end
         for writer in facts.writers.values()
         for one in writer.sent
+        if TopicPartition(writer.topic, one.partition) in touched
+        or (coordinates and writer.transactions is not None)
     )
 
 

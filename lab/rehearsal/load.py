@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import NotInTimeError, processes, programs, wait_for
 from lab.rehearsal import messages
 from lab.rehearsal.facts import (
@@ -23,16 +24,19 @@ from lab.rehearsal.facts import (
     ReaderFacts,
     Received,
     Sent,
+    Transaction,
     Verdict,
     WriterFacts,
 )
 from lab.rehearsal.plan import Command, Plan, Readers, Writers
-from lab.rehearsal.series import RECEIVED, SENT, GrowingSeries
+from lab.rehearsal.series import RECEIVED, SENT, TRANSACTION, GrowingRecords, GrowingSeries
 
 KEYS_OF_ONE = 10_000_000
 """Keys of the n-th producer begin with n times this, so that no two share one."""
+COMMIT_S = 0.1
+"""How long a transaction takes messages, as Kafka Streams has it."""
 STOP_DEADLINE_S = 90.0
-DRAIN_DEADLINE_S = 120.0
+DRAIN_DEADLINE_S = 180.0
 COMMAND_DEADLINE_S = 10.0
 LEFT_DEADLINE_S = 5.0
 ASK_DEADLINE_S = 10.0
@@ -117,6 +121,7 @@ class Client:
         self.config = {
             **config,
             "output": str(folder / f"{name}.bin"),
+            "transactions": str(folder / f"{name}.transactions.bin"),
             "status": str(folder / f"{name}.json"),
         }
         file = folder / f"{name}.config.json"
@@ -128,6 +133,11 @@ class Client:
     def output(self) -> Path:
         """Its series."""
         return Path(self.config["output"])
+
+    @property
+    def transactions(self) -> Path:
+        """Its transactions, if it has any."""
+        return Path(self.config["transactions"])
 
     def status(self) -> dict[str, Any]:
         """Return what it said at its end; empty while it runs, or if it could not say anything."""
@@ -204,13 +214,17 @@ class Load:
         self._commands: dict[str, Process] = {}
         self._probers: dict[str, Prober] = {}
         self._sent: dict[str, GrowingSeries[Sent]] = {}
+        self._transactions: dict[str, GrowingRecords[Transaction]] = {}
         self._received: dict[str, GrowingSeries[Received]] = {}
         self._verdicts: dict[str, Verdict] = {}
+        self._torn: dict[str, int] = {}
         self._exit_codes: dict[str, int] = {}
         self._ended_early: dict[str, str] = {}
         self._topic_ids: dict[str, str] = {}
         self.unread: dict[str, list[int]] = {}
         """Partitions that could not be read to their ends, by topic."""
+        self.stuck: list[TopicPartition] | None = None
+        """Those of them whose last stable offset stood before the end; None before the read."""
         self.deleted: set[str] = set()
         """Topics that somebody deleted during the run."""
 
@@ -229,6 +243,10 @@ class Load:
                 case Writers():
                     client = self._client(load.name, self._writer(load, number * KEYS_OF_ONE))
                     self._sent[load.name] = GrowingSeries(client.output, Sent, SENT)
+                    if load.transactional:
+                        self._transactions[load.name] = GrowingRecords(
+                            client.transactions, Transaction, TRANSACTION
+                        )
                 case Readers():
                     client = self._client(load.name, self._reader(load))
                     series = GrowingSeries(client.output, Received, RECEIVED)
@@ -264,8 +282,10 @@ class Load:
             deadline_s = COMMAND_DEADLINE_S if name in self._commands else STOP_DEADLINE_S
             code = process.end(deadline_s)
             self._exit_codes.setdefault(name, 0 if code in GONE_BY_US else code)
-        for series in self._sent.values():
-            series.close()
+        for sent in self._sent.values():
+            sent.close()
+        for transactions in self._transactions.values():
+            transactions.close()
 
     def kill(self) -> None:
         """End all at once."""
@@ -280,6 +300,7 @@ class Load:
         """Read all topics of producers to their ends, and compare with what was acknowledged."""
         topics = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
         isolation = {r.topic: r.isolation for r in self._plan.load if isinstance(r, Readers)}
+        isolation |= {w.topic: "read_committed" for w in self._plan.writers if w.transactional}
         ids = self._ids_of_topics()
         for topic in topics:
             read: list[Received] = []
@@ -296,6 +317,16 @@ class Load:
                     acked = [one for one in self._sent[load.name].read() if one.is_acked]
                     unread = self.unread.get(topic, ())
                     self._verdicts[load.name] = messages.judge(acked, mine, unread)
+                    if load.transactional:
+                        self._torn[load.name] = self._count_torn(load, first, mine)
+
+    def _count_torn(self, load: Writers, first_key: int, read: Iterable[Received]) -> int:
+        partitions, unread = self._partitions[load.topic], self.unread.get(load.topic, ())
+        return messages.torn(
+            self._transactions[load.name].read(),
+            {one.sequence * load.keys + one.key - first_key for one in read},
+            lambda number: number % load.keys % partitions in unread,
+        )
 
     def _ids_of_topics(self) -> dict[str, str]:
         """Return the ids of the topics of producers that are there; empty if nobody answers."""
@@ -343,8 +374,16 @@ class Load:
                 verdict=self._verdicts.get(load.name),
                 failure=self._ended_early.get(load.name, ""),
                 is_topic_deleted=load.topic in self.deleted,
+                transactions=self._begun(load, begin_ns),
+                torn=self._torn.get(load.name),
             )
         return found
+
+    def _begun(self, load: Writers, begin_ns: int) -> list[Transaction] | None:
+        if not load.transactional:
+            return None
+        series = self._transactions[load.name]
+        return [one for one in (*series.read(), *series.unanswered) if one.begun_ns >= begin_ns]
 
     def readers(self, begin_ns: int, end_ns: int) -> dict[str, ReaderFacts]:
         """Return what consumers got since a time; behind the end groups end, and rebalance."""
@@ -388,8 +427,10 @@ class Load:
         return client
 
     def _writer(self, load: Writers, first_key: int) -> dict[str, Any]:
+        transactional = {"transactional.id": load.transactional_id} if load.transactional else {}
         return {
-            "role": "write",
+            "role": "write-transactions" if load.transactional else "write",
+            "commit": load.commit_s or COMMIT_S,
             "topic": load.topic,
             "partitions": self._partitions[load.topic],
             "rate": load.rate,
@@ -402,6 +443,7 @@ class Load:
                 "enable.idempotence": load.is_idempotent,
                 # What waits for a partition without leader must not hold up the others.
                 "queue.buffering.max.messages": 1_000_000,
+                **transactional,
                 **_QUIET,
                 **load.client,
             },
@@ -439,6 +481,8 @@ class Load:
         finally:
             client.process.ask_to_end()
             client.process.end(1.0)
+        stuck = [TopicPartition(topic, each) for each in client.status().get("stuck", ())]
+        self.stuck = [*(self.stuck or ()), *stuck]
         everything = list(range(self._partitions[topic]))
         if unread := client.status().get("unread", everything):
             self.unread[topic] = unread

@@ -8,9 +8,9 @@ be read to its end is unread: nobody knows whether it is lost.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from lab.rehearsal.facts import Received, Sent, Verdict
+from lab.rehearsal.facts import Outcome, Received, Sent, Transaction, Verdict
 
 
 def judge(acked: Sequence[Sent], read: Iterable[Received], unread: Collection[int] = ()) -> Verdict:
@@ -44,6 +44,35 @@ def judge(acked: Sequence[Sent], read: Iterable[Received], unread: Collection[in
         duplicated=sum(count - 1 for count in times.values()),
         out_of_order=out_of_order,
     )
+
+
+def torn(
+    transactions: Iterable[Transaction],
+    read: Collection[int],
+    is_unread: Callable[[int], bool],
+) -> int:
+    """Return how many transactions are not seen as they were answered.
+
+    A committed one is seen whole, an aborted one not at all, and one without an answer either way;
+    messages of partitions that could not be read to their ends do not count.
+
+    Args:
+        transactions: All of one producer.
+        read: Numbers of its messages that a full read found.
+        is_unread: Whether a message belongs to a partition that was not read to its end.
+    """
+    found = 0
+    for one in transactions:
+        members = range(one.first, one.first + one.messages)
+        known = [number for number in members if not is_unread(number)]
+        seen = sum(number in read for number in known)
+        expected = {
+            Outcome.COMMITTED: (len(known),),
+            Outcome.ABORTED: (0,),
+            Outcome.UNKNOWN: (0, len(known)),
+        }
+        found += seen not in expected[Outcome(one.outcome)]
+    return found
 
 
 def given_twice(received: Sequence[Received]) -> int:

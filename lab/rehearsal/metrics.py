@@ -12,8 +12,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.expressions import Metric, Unit
-from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import CommandFacts, Facts, FaultFacts, ReaderFacts, WriterFacts
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
+from lab.rehearsal.facts import (
+    NOT_ANSWERED,
+    CommandFacts,
+    Facts,
+    FaultFacts,
+    Outcome,
+    ReaderFacts,
+    Transaction,
+    WriterFacts,
+)
 from lab.rehearsal.noticed import ANSWERS, METADATA, OF_BROKER, Notice, notices, surest
 from lab.rehearsal.tallies import (
     SAMPLES_MIN,
@@ -31,7 +40,7 @@ from lab.rehearsal.tallies import (
 )
 from lab.rehearsal.targets import Place
 from lab.rehearsal.values import show
-from lab.rehearsal.vocabulary import ALL
+from lab.rehearsal.vocabulary import ALL, TRANSACTIONS
 
 NEVER = math.inf
 NS = 1e9
@@ -89,6 +98,8 @@ class Measured:
             return None if found is None else found.seconds
         if not owner:
             return self._of_cluster(metric.field)
+        if owner == TRANSACTIONS:
+            return self._of_transactions(metric.field)
         if owner in facts.writers:
             return self._of_writers(owner, facts.writers[owner], metric)
         if owner in facts.readers:
@@ -128,6 +139,8 @@ class Measured:
         return {
             partition: None if at_ns is None else self._acks_of(partition).first_since(at_ns)
             for partition, at_ns in self._elected(fault, source).items()
+            # Nobody acknowledges messages of a coordinator's log.
+            if partition.topic != TRANSACTION_STATE_TOPIC
         }
 
     def detected(self, fault: FaultFacts) -> Mapping[Place, Notice | None]:
@@ -255,6 +268,22 @@ class Measured:
         found = latencies.percentile_ns(SHARES[metric.field])
         return None if found is None else found / NS
 
+    def _of_transactions(self, field: str) -> float | None:
+        facts = self.facts
+        found = [one for writer in facts.writers.values() for one in writer.transactions or ()]
+        match field:
+            case "longest_commit":
+                lengths = (_commit_ns(one, facts.end_ns) for one in found)
+                return max(lengths, default=0) / NS if found else None
+            case "fatal":
+                return sum(one.is_fatal for one in found)
+            case "stuck":
+                return None if facts.stuck is None else len(facts.stuck)
+            case "torn":
+                known = [one.torn for one in facts.writers.values() if one.torn is not None]
+                return sum(known) if known else None
+        return sum(one.outcome == Outcome[field.upper()] for one in found)
+
     def _of_readers(self, name: str, reader: ReaderFacts, field: str) -> float | None:
         match field:
             case "consumed":
@@ -341,6 +370,12 @@ class Measured:
                 firsts.append(self.facts.begin_ns if first is None else first)
                 lasts.append(last_due)
         return (min(firsts), max(lasts)) if lasts else None
+
+
+def _commit_ns(one: Transaction, end_ns: int) -> int:
+    """How long a commit took, or takes at the end of what is measured."""
+    answered_ns = end_ns if one.done_ns == NOT_ANSWERED else one.done_ns
+    return max(0, answered_ns - one.asked_ns)
 
 
 def _times(found: Mapping[Place, Notice | None]) -> list[int | None]:

@@ -12,14 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jbodlab.cli.lab_state import NodeState
-from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.vocabulary.ids import (
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    DirectoryId,
+    TopicPartition,
+)
 from lab.cluster import kafka_metrics, processes, questions
 from lab.cluster.growing import GrowingLog, GrowingOutput
 from lab.cluster.kafka_metrics import GaugeChange, GaugeLines
-from lab.cluster.questions import ClusterView, LogDirView
+from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction
 from lab.cluster.server_log import FailureLines
 from lab.rehearsal.facts import Clock, Event, Sample
-from lab.rehearsal.sightings import MetadataNews, PolledNews
+from lab.rehearsal.sightings import MetadataNews, PolledNews, TransactionNews
 from lab.rehearsal.targets import Picture, Place
 
 POLL_PERIOD_S = 0.05
@@ -34,6 +40,10 @@ CLOCK_READINGS = 5
 ANSWER_DEADLINE_S = 1.0
 UNTOLD_AFTER = 10
 """So many times in a row a broker that serves may owe what it says of its directories."""
+TRANSACTIONS_PERIOD_S = 0.5
+TRANSACTIONS_PERIOD_NS = 500_000_000
+OPEN_LONG_MS = 1_000
+"""Transactions that are open for so long are shown; most are shorter."""
 MS = 1_000_000
 
 
@@ -61,6 +71,7 @@ class Observer(threading.Thread):
         period_s: Time between two questions to one broker.
         are_ours: Whether brokers are asked for conditions and causes, which others do not know.
         metrics: What prints the metrics of a broker again and again, by broker id.
+        transactional_ids: Those whose coordinators are watched as well, by the producers' names.
     """
 
     def __init__(
@@ -73,6 +84,7 @@ class Observer(threading.Thread):
         period_s: float = POLL_PERIOD_S,
         are_ours: bool = False,
         metrics: Mapping[int, Sequence[str]] | None = None,
+        transactional_ids: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(name="observer", daemon=True)
         self.view: ClusterView | None = None
@@ -93,7 +105,10 @@ class Observer(threading.Thread):
         self._topics = None if topics is None else frozenset(topics)
         self._period_s = self._pause_max_s = period_s
         self._ask_log_dirs = questions.log_dirs_with_states if are_ours else questions.log_dirs
+        self._transactional_ids = dict(transactional_ids or {})
+        self._coordinators: dict[str, TopicPartition] = {}
         self._polled = PolledNews()
+        self._transactions = TransactionNews()
         self._metadata = MetadataNews(places)
         self._log = None if metadata_log is None else GrowingLog(metadata_log)
         self._outputs = {
@@ -149,7 +164,24 @@ class Observer(threading.Thread):
             leaders={partition: view.leader for partition, view in partitions.items()},
             replicas={partition: view.replicas for partition, view in partitions.items()},
             contents=dict(self._polled.contents),
+            coordinators=dict(self._coordinators),
         )
+
+    @property
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Those that are open for longer than `OPEN_LONG_MS`."""
+        return self._transactions.open
+
+    @property
+    def stuck(self) -> dict[TopicPartition, Offsets]:
+        """Partitions whose last stable offset stands still, before the high watermark."""
+        return self._transactions.stuck
+
+    def is_ours(self, partition: TopicPartition) -> bool:
+        """Return whether a partition is watched: of the topics, or one that coordinates."""
+        if self._topics is None or partition.topic in self._topics:
+            return True
+        return partition in self._coordinators.values()
 
     @property
     def offline(self) -> frozenset[Place]:
@@ -180,6 +212,7 @@ class Observer(threading.Thread):
             group.create_task(self._poll_metadata())
             for node in self._brokers:
                 group.create_task(self._poll_log_dirs(node))
+                group.create_task(self._poll_transactions(node))
                 if command := self._metrics.get(node.node_id):
                     group.create_task(self._read_metrics(node.node_id, command))
             group.create_task(self._read_files())
@@ -204,16 +237,62 @@ class Observer(threading.Thread):
             else:
                 now = time.monotonic_ns()
                 self.view = view
+                self._find_coordinators(view)
                 ours = {
                     partition: found
                     for partition, found in view.partitions.items()
-                    if self._topics is None or partition.topic in self._topics
+                    if self.is_ours(partition)
                 }
                 self.events += self._polled.partitions_are(ours, now, self._error_ns)
                 self.samples.append(self._sample(now))
             await self._pause(asked)
         if connection is not None:
             connection.close()
+
+    def _find_coordinators(self, view: ClusterView) -> None:
+        """Look where each id is coordinated, once the topic is there."""
+        if len(self._coordinators) == len(self._transactional_ids):
+            return
+        count = sum(one.topic == TRANSACTION_STATE_TOPIC for one in view.partitions)
+        if count:
+            self._coordinators = {
+                name: TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition(one, count))
+                for name, one in self._transactional_ids.items()
+            }
+
+    async def _poll_transactions(self, node: NodeState) -> None:
+        """Ask a broker what it coordinates and how far readers come, if there are transactions."""
+        connection = None
+        while not self._stopping.is_set():
+            asked = time.monotonic()
+            view = self.view
+            try:
+                if view is not None and view.has_transactions:
+                    if connection is None:
+                        connection = await questions.connect(node, ANSWER_DEADLINE_S)
+                    led = [
+                        partition
+                        for partition, found in view.partitions.items()
+                        if found.leader == node.node_id and self._is_read(partition)
+                    ]
+                    found = await questions.open_transactions(
+                        connection, OPEN_LONG_MS, ANSWER_DEADLINE_S
+                    )
+                    offsets = await questions.offsets(connection, led, ANSWER_DEADLINE_S)
+                    self.events += self._transactions.answered(
+                        node.node_id, found, offsets, time.monotonic_ns(), TRANSACTIONS_PERIOD_NS
+                    )
+            except questions.NO_ANSWER:
+                if connection is not None:
+                    connection.close()
+                connection = None
+            await asyncio.sleep(max(TRANSACTIONS_PERIOD_S, BUSY_SHARE * (time.monotonic() - asked)))
+        if connection is not None:
+            connection.close()
+
+    def _is_read(self, partition: TopicPartition) -> bool:
+        """Return whether readers of committed records may read a partition."""
+        return partition.topic not in INTERNAL_TOPICS and self.is_ours(partition)
 
     async def _poll_log_dirs(self, node: NodeState) -> None:
         connection, paths = None, self._paths[node.node_id]

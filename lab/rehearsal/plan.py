@@ -143,6 +143,8 @@ class Writers(Keys, frozen=True, kw_only=True):
     Attributes:
         rate: Messages a second, over all partitions.
         idempotent: None: as `acks` allow.
+        transactional: Whether messages are acknowledged by the commits of transactions.
+        commit_s: How long a transaction takes messages before its commit.
         client: Further settings of the client library.
     """
 
@@ -153,6 +155,8 @@ class Writers(Keys, frozen=True, kw_only=True):
     size_bytes: MessageBytes = field(default=100, name="size")
     acks: Annotated[str, one_of("all", "-1", "1", "0")] = "all"
     idempotent: bool | None = None
+    transactional: bool = False
+    commit_s: LongerThanZero | None = field(default=None, name="commit")
     keys: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     client: Settings = {}
 
@@ -167,6 +171,15 @@ class Writers(Keys, frozen=True, kw_only=True):
             raise ValueError("acks: 0 acknowledges nothing, so nothing could be judged")
         if self.idempotent and self.acks == "1":
             raise ValueError(f"an idempotent producer needs acks: all, got {self.acks}")
+        if self.transactional and not self.is_idempotent:
+            raise ValueError("a transactional producer is idempotent and needs acks: all")
+        if self.commit_s is not None and not self.transactional:
+            raise ValueError("'commit' goes with 'transactional' only")
+
+    @property
+    def transactional_id(self) -> str:
+        """By which the coordinator knows it."""
+        return f"jbodlab-rehearsal-{self.name}"
 
     @property
     def is_idempotent(self) -> bool:
@@ -383,3 +396,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     def writers(self) -> list[Writers]:
         """The producers."""
         return [load for load in self.load if isinstance(load, Writers)]
+
+    @property
+    def transactional_ids(self) -> dict[str, str]:
+        """The ids of the transactional producers, by their names."""
+        return {one.name: one.transactional_id for one in self.writers if one.transactional}

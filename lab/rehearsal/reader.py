@@ -111,6 +111,8 @@ def _name_client(item: Item, client: Load | UnsetType, names: Names) -> None:
     names.add_owner(item, default if name is item else str(name.plain), kind.metrics)
     if isinstance(client, Writers | Readers):
         names.topic(item.child("topic"), client.topic)
+    if isinstance(client, Writers) and client.transactional:
+        names.transactional.append(client.name)
 
 
 def _steady(item: Item, keys: Steady, names: Names) -> Steady:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jbodlab.vocabulary.expressions import Metric, Unit
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 from lab.rehearsal.facts import Event, Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
@@ -21,6 +22,8 @@ from lab.rehearsal.vocabulary import (
     ALL,
     OF_CLUSTER,
     OF_FAULT,
+    OF_TRANSACTIONS,
+    TRANSACTIONS,
     WINDOW,
 )
 
@@ -68,6 +71,8 @@ def to_json(
         "clients": _clients(facts),
         "directories": _directories(facts, at),
         "partitions": _partitions(facts, at),
+        "transactions": _transactions(facts, at),
+        "last_stable_offsets": _last_stable_offsets(facts, at),
         "events": [_event(event, at) for event in _thinned(shown)],
         "not_measured": dict(facts.not_measured),
         "surroundings": {"seed": plan.seed, **surroundings},
@@ -83,6 +88,9 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
         for name, unit in load.metrics.items():
             is_windowed = isinstance(load, Writers) and name in WINDOW
             wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
+    if plan.transactional_ids:
+        for name, unit in OF_TRANSACTIONS.items():
+            wanted[Metric(TRANSACTIONS, name)] = unit
     for entry in plan.faults:
         for name, unit in OF_FAULT.items():
             wanted[Metric(entry.name, name)] = unit
@@ -209,7 +217,9 @@ def _partitions(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
     """By partition that a fault touched, its leader and the size of its ISR from when on."""
     touched = {partition for fault in facts.faults.values() for partition in fault.touched}
     source = "metric" if "elected" in facts.not_measured else "metadata"
-    found: dict[str, list[list[Any]]] = {str(partition): [] for partition in sorted(touched)}
+    # Those of the load first: of more than the report shows, the logs of coordinators are left out.
+    ordered = sorted(touched, key=lambda each: (each.topic in INTERNAL_TOPICS, each))
+    found: dict[str, list[list[Any]]] = {str(partition): [] for partition in ordered}
     for event in facts.events:
         if (
             event.source == source
@@ -226,6 +236,27 @@ def _partitions(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
             if states and states[-1][0] == moment:
                 states.pop()
             states.append([moment, leader, isr, replicas])
+    return found
+
+
+def _transactions(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
+    """By transactional id, from when on its transaction was open for long, in which state."""
+    found: dict[str, list[list[Any]]] = {}
+    for event in facts.events:
+        if event.kind == "transaction" and event.t_ns >= facts.begin_ns:
+            states = found.setdefault(event.data["transactional_id"], [])
+            states.append([at(event.t_ns), event.data["state"]])
+    return found
+
+
+def _last_stable_offsets(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
+    """By partition, from when on its last stable offset stood still, where, and how far behind."""
+    found: dict[str, list[list[Any]]] = {}
+    for event in facts.events:
+        if event.kind == "last-stable" and event.t_ns >= facts.begin_ns:
+            data = event.data
+            state = [data["stands"], data["last_stable"], data["behind"]]
+            found.setdefault(str(event.partition), []).append([at(event.t_ns), *state])
     return found
 
 

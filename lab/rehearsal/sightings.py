@@ -5,7 +5,7 @@ Each class here is fed with what was read and keeps only what it needs to tell n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from jbodlab.metadata.log.batches import MetadataBatch
@@ -22,7 +22,7 @@ from jbodlab.metadata.records.topic_records import (
 )
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
-from lab.cluster.questions import LogDirView, PartitionView
+from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
 from lab.rehearsal.facts import Event
 from lab.rehearsal.targets import Place
 
@@ -213,6 +213,96 @@ class PolledNews:
             else:
                 self.offline.discard(place)
                 self.contents[place] = view.sizes
+
+
+class TransactionNews:
+    """Compares what brokers tell of transactions with what they told before.
+
+    A last stable offset stands still from the second question on that finds it the same, and before
+    the high watermark.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, dict[str, OpenTransaction]] = {}
+        """What each broker coordinates, by transactional id."""
+        self._offsets: dict[TopicPartition, Offsets] = {}
+        self.stuck: dict[TopicPartition, Offsets] = {}
+
+    @property
+    def open(self) -> list[OpenTransaction]:
+        """All that are open for long, by their ids."""
+        found = {key: one for some in self._open.values() for key, one in some.items()}
+        return [found[key] for key in sorted(found)]
+
+    def answered(
+        self,
+        broker: int,
+        transactions: Iterable[OpenTransaction],
+        offsets: Mapping[TopicPartition, Offsets],
+        t_ns: int,
+        err_ns: int,
+    ) -> Iterator[Event]:
+        """Yield transactions that are open for long or have ended, and offsets that stand or move.
+
+        Args:
+            broker: Who answered.
+            transactions: Those that it coordinates and that are open for long.
+            offsets: Of the partitions that it leads.
+            t_ns: When it answered.
+            err_ns: Time between two questions.
+        """
+        now = {one.transactional_id: one for one in transactions}
+        before = self._open.get(broker, {})
+        for key, one in now.items():
+            if key not in before or before[key].state != one.state:
+                yield _transaction_event(one, t_ns, err_ns)
+        self._open[broker] = now
+        for key, one in before.items():
+            # Its coordinator may have moved.
+            if not any(key in some for some in self._open.values()):
+                yield _transaction_event(replace(one, state="ended"), t_ns, err_ns)
+        for partition, found in offsets.items():
+            last = self._offsets.get(partition)
+            stands = (
+                last is not None
+                and last.last_stable == found.last_stable < last.high_watermark
+                and found.last_stable < found.high_watermark
+            )
+            if stands != (partition in self.stuck):
+                yield _stable_event(partition, found, t_ns, err_ns, stands=stands)
+            if stands:
+                self.stuck[partition] = found
+            else:
+                self.stuck.pop(partition, None)
+            self._offsets[partition] = found
+
+
+def _transaction_event(one: OpenTransaction, t_ns: int, err_ns: int) -> Event:
+    words = "has ended" if one.state == "ended" else f"is open for long: {one.state}"
+    return Event(
+        t_ns=t_ns,
+        source="metric",
+        kind="transaction",
+        text=f"the transaction of {one.transactional_id} {words}",
+        err_ns=err_ns,
+        data={"transactional_id": one.transactional_id, "state": one.state},
+    )
+
+
+def _stable_event(
+    partition: TopicPartition, found: Offsets, t_ns: int, err_ns: int, *, stands: bool
+) -> Event:
+    behind = found.high_watermark - found.last_stable
+    words = f"stands at {found.last_stable}, {behind} before the high watermark"
+    return Event(
+        t_ns=t_ns,
+        source="metric",
+        kind="last-stable",
+        text=f"the last stable offset of {partition} {words if stands else 'moves again'}",
+        partition=partition,
+        err_ns=err_ns,
+        data={"last_stable": found.last_stable, "behind": behind, "stands": stands},
+    )
 
 
 def leader_event(source: str, partition: TopicPartition, leader: int) -> Event:

@@ -5,6 +5,7 @@
     broker-2                          controller
     broker-2/dir-1                    all directories of broker-2
     leader-of orders/0                follower-of orders/0
+    coordinator-of writers
     (busiest | emptiest | random) directory of (broker-2 | any broker)
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, assert_never
 
 from jbodlab.vocabulary.ids import TopicPartition
@@ -21,12 +22,13 @@ from jbodlab.vocabulary.ids import TopicPartition
 CONTROLLER = 0
 """The number of a place that is the controller; brokers begin with 1."""
 EXAMPLES = (
-    "broker-2, broker-2/dir-1, controller, leader-of orders/0, busiest directory of broker-3, "
-    "all directories of broker-1"
+    "broker-2, broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "
+    "busiest directory of broker-3, all directories of broker-1"
 )
 _BROKER = re.compile(r"broker-(\d+)")
 _DIRECTORY = re.compile(r"broker-(\d+)/dir-(\d+)")
 _REPLICA = re.compile(r"(leader|follower)-of (\S+)/(\d+)")
+_COORDINATOR = re.compile(r"coordinator-of (\S+)")
 _PICK = re.compile(r"(busiest|emptiest|random) directory of (?:broker-(\d+)|any broker)")
 _ALL = re.compile(r"all directories of broker-(\d+)")
 
@@ -55,6 +57,13 @@ class ReplicaOf:
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorOf:
+    """Where the log is from which a transactional producer is coordinated."""
+
+    writers: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pick:
     """One directory, chosen by what lies in it; of any broker where none is named."""
 
@@ -69,7 +78,7 @@ class AllOf:
     broker: int
 
 
-Target = Node | Directory | ReplicaOf | Pick | AllOf
+Target = Node | Directory | ReplicaOf | CoordinatorOf | Pick | AllOf
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,11 +102,13 @@ class Picture:
         leaders: Of each partition, -1 where there is none.
         replicas: Of each partition.
         contents: Bytes of each replica, by the directory; offline directories are not in it.
+        coordinators: The partitions of the transaction log, by the names of their producers.
     """
 
     leaders: Mapping[TopicPartition, int]
     replicas: Mapping[TopicPartition, tuple[int, ...]]
     contents: Mapping[Place, Mapping[TopicPartition, int]]
+    coordinators: Mapping[str, TopicPartition] = field(default_factory=dict)
 
 
 def parse(text: str) -> Target:
@@ -114,6 +125,8 @@ def parse(text: str) -> Target:
         return Directory(int(match[1]), int(match[2]))
     if match := _REPLICA.fullmatch(text):
         return ReplicaOf(match[1] == "leader", TopicPartition(match[2], int(match[3])))
+    if match := _COORDINATOR.fullmatch(text):
+        return CoordinatorOf(match[1])
     if match := _PICK.fullmatch(text):
         return Pick(match[1], int(match[2]) if match[2] else None)
     if match := _ALL.fullmatch(text):
@@ -159,6 +172,10 @@ def resolve(
         case ReplicaOf(is_leader, partition):
             node = _replica(is_leader, partition, picture)
             return (_directory_of(node, partition, picture) if directories else Place(node),)
+        case CoordinatorOf(writers):
+            found = picture.coordinators.get(writers) or _none(f"{writers} has no coordinator yet")
+            log = ReplicaOf(is_leader=True, partition=found)
+            return resolve(log, picture, chance, directories=directories)
         case _:
             assert_never(target)
 

@@ -35,7 +35,7 @@ from lab.rehearsal.plan import (
 )
 from lab.rehearsal.plan_file import OTHER
 from lab.rehearsal.targets import Target
-from lab.rehearsal.vocabulary import ALL, OF_CONTROLLER, OF_FAULT, Owners
+from lab.rehearsal.vocabulary import ALL, OF_CONTROLLER, OF_FAULT, TRANSACTIONS, Owners
 
 DISK_MECHANISMS = ("loop", "fuse")
 """What makes faults by the disks themselves, whatever rules the brokers follow."""
@@ -55,12 +55,14 @@ class Names:
         topics: The topics that the plan makes, before the load or in its timeline.
         owners: Who has metrics, and which.
         entries: Names of the entries of the timeline.
+        transactional: Names of the transactional producers.
     """
 
     cluster: ClusterNeed | Attach
     topics: dict[str, Topic] = field(default_factory=dict)
     owners: dict[str, Mapping[str, Unit]] = field(default_factory=dict)
     entries: list[str] = field(default_factory=list)
+    transactional: list[str] = field(default_factory=list)
 
     @property
     def need(self) -> ClusterNeed | None:
@@ -76,7 +78,7 @@ class Names:
         """Add a name that has metrics."""
         if not _NAME.fullmatch(name):
             item.wrong(f"expected a name of letters, digits, - and _, got {name!r}")
-        elif name in self.owners or name in (LAST, ALL, "and"):
+        elif name in self.owners or name in (LAST, ALL, TRANSACTIONS, "and"):
             item.wrong(f"the name {name!r} is taken")
             return
         self.owners[name] = metrics
@@ -126,7 +128,7 @@ class Names:
         """
         if text is UNSET:
             return None
-        owners = Owners(self.owners)
+        owners = Owners(self.owners, are_transactional=bool(self.transactional))
         try:
             return expressions.parse(text, owners.live_unit_of if live else owners.unit_of)
         except ValueError as error:
@@ -144,6 +146,9 @@ class Names:
             item.wrong(f"{item.shown}: a broker has the directories 1 to {self.disks}")
         elif isinstance(found, targets.ReplicaOf):
             self._replica(item, found)
+        elif isinstance(found, targets.CoordinatorOf) and found.writers not in self.transactional:
+            there = ", ".join(self.transactional) or "none"
+            item.wrong(f"{item.shown}: no transactional producer (there are: {there})")
 
     def _replica(self, item: Item, found: targets.ReplicaOf) -> None:
         topic = self.topics.get(found.partition.topic)

@@ -62,7 +62,19 @@ ALL = "all"
 """Owner of what is about all partitions: `all.gap`."""
 OF_ALL: Mapping[str, Unit] = {"gap": Unit.DURATION}
 
-AT_THE_END = frozenset({"lost", "unread", "duplicated", "reordered", "rebalances"})
+TRANSACTIONS = "transactions"
+"""Owner of what is about the transactions of all producers: `transactions.torn`."""
+OF_TRANSACTIONS: Mapping[str, Unit] = {
+    "committed": Unit.COUNT,
+    "aborted": Unit.COUNT,
+    "unknown": Unit.COUNT,
+    "torn": Unit.COUNT,
+    "stuck": Unit.COUNT,
+    "fatal": Unit.COUNT,
+    "longest_commit": Unit.DURATION,
+}
+
+AT_THE_END = frozenset({"lost", "unread", "duplicated", "reordered", "rebalances", "torn", "stuck"})
 """What only a full read after the load tells; nothing that is asked meanwhile may name it."""
 
 WINDOW = frozenset({"availability", "windows"})
@@ -80,10 +92,15 @@ class Owners:
 
     Args:
         known: Names to what each of them can be asked for.
+        are_transactional: Whether a producer has transactions.
     """
 
-    def __init__(self, known: Mapping[str, Mapping[str, Unit]]) -> None:
+    def __init__(
+        self, known: Mapping[str, Mapping[str, Unit]], *, are_transactional: bool = False
+    ) -> None:
         self.known = {**known, ALL: OF_ALL}
+        if are_transactional:
+            self.known[TRANSACTIONS] = OF_TRANSACTIONS
 
     def live_unit_of(self, metric: Metric) -> Unit:
         """Return the unit of a metric that is asked for while the load runs; else as `unit_of`."""

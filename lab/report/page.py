@@ -46,6 +46,15 @@ _COUNTS = {
     "unknown": "Unknown outcome",
     "errors": "Errors",
 }
+_OF_TRANSACTIONS = {
+    "committed": "Committed",
+    "aborted": "Aborted",
+    "unknown": "Unknown outcome",
+    "torn": "Torn",
+    "stuck": "Stuck partitions",
+    "fatal": "Fatal errors",
+    "longest_commit": "Longest commit",
+}
 _OUTCOMES = {
     "writers": ("acknowledged", "failed"),
     "readers": ("received", "failed"),
@@ -182,7 +191,11 @@ def _sections(run: Run, prefix: str, name: str) -> list[Section]:
             title=f"{head}Each fault",
             blocks=[_faults(run, prefix), _noticed(run, prefix)],
         ),
-        Section(name=f"{prefix}messages", title=f"{head}Messages", blocks=[_messages(run, prefix)]),
+        Section(
+            name=f"{prefix}messages",
+            title=f"{head}Messages",
+            blocks=[_messages(run, prefix), *_transactions(run, prefix)],
+        ),
         Section(name=f"{prefix}events", title=f"{head}Events", blocks=[_events(run, prefix)]),
         Section(
             name=f"{prefix}surroundings",
@@ -355,6 +368,42 @@ def _messages(run: Run, prefix: str) -> Block:
         [*_texts("Producer"), *_numbers(*_COUNTS.values()), *_texts("Kinds of errors")],
         rows,
         is_open=True,
+    )
+
+
+def _transactions(run: Run, prefix: str) -> Iterable[Block]:
+    """Return the figures of transactions, and how long which were open, where there are any."""
+    names = [f"transactions.{name}" for name in _OF_TRANSACTIONS]
+    if not any(name in run["metrics"] for name in names):
+        return
+    yield _block(
+        f"{prefix}transactions",
+        "Transactions of all producers",
+        _numbers(*_OF_TRANSACTIONS.values()),
+        [tuple(_shown(run, name) for name in names)],
+        is_open=True,
+    )
+    rows: list[tuple[Value, ...]] = []
+    for name, states in run["transactions"].items():
+        ends = [*(state[0] for state in states[1:]), None]
+        for (begin, state), end in zip(states, ends, strict=True):
+            if state != "ended":
+                rows.append((name, state, _ms(begin), _ms(end), ""))
+    for name, states in run["last_stable_offsets"].items():
+        ends = [*(state[0] for state in states[1:]), None]
+        for (begin, stands, offset, behind), end in zip(states, ends, strict=True):
+            if stands:
+                text = f"at {offset}, {behind} before the high watermark"
+                rows.append((name, "last stable offset stands", _ms(begin), _ms(end), text))
+    yield _block(
+        f"{prefix}open-transactions",
+        "Transactions that are open for more than 1 s, and last stable offsets that stand still",
+        [*_texts("What", "State"), *_columns(Unit.ELAPSED, "From", "To"), *_texts("Details")],
+        rows[:STATES_SHOWN],
+        plots=(Intervals(lane=("what",), start="from", end="to", colour="state", in_order=True),),
+        total=len(rows),
+        rest="in result.json",
+        end=str(_ms(run["length"] or 0)),
     )
 
 

@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 from fault_injection.journal import Fault
 from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+from lab.cluster.questions import (
+    ClusterView,
+    LogDirView,
+    Offsets,
+    OpenTransaction,
+    PartitionView,
+)
 
 PARTITIONS_SHOWN = 200
 NAMED_MAX = 5
@@ -55,6 +61,8 @@ class Seen:
         faults: What is broken on purpose.
         not_known: What cannot be known of this cluster, one sentence each.
         may_break: Whether the page may break something.
+        open_transactions: Those that are open for long.
+        stuck: Partitions whose last stable offset stands still.
     """
 
     name: str
@@ -64,6 +72,8 @@ class Seen:
     faults: Sequence[Fault] = ()
     not_known: Sequence[str] = ()
     may_break: bool = False
+    open_transactions: Sequence[OpenTransaction] = ()
+    stuck: Mapping[TopicPartition, Offsets] = field(default_factory=dict)
 
     @property
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
@@ -102,6 +112,20 @@ def sections(seen: Seen) -> dict[str, Section]:
         "brokers": brokers,
         "problems": [problem._asdict() for problem in _problems(seen, brokers)],
         "moves": list(_moves(seen)),
+        "transactions": {
+            "open": [
+                {"id": one.transactional_id, "producer": one.producer_id, "state": one.state}
+                for one in seen.open_transactions
+            ],
+            "stuck": [
+                {
+                    "partition": str(key),
+                    "offset": found.last_stable,
+                    "behind": found.high_watermark - found.last_stable,
+                }
+                for key, found in sorted(seen.stuck.items())
+            ],
+        },
         "partitions": _partitions(seen),
         "faults": [_fault(seen, fault) for fault in seen.faults],
     }
@@ -238,6 +262,9 @@ def _problems(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Problem]:
     ]
     if short:
         yield _Problem(WARN, f"under-replicated partitions: {len(short)} ({named(short)})")
+    if stuck := sorted(seen.stuck):
+        text = f"last stable offsets that stand still: {len(stuck)} ({named(stuck)})"
+        yield _Problem(WARN, text)
 
 
 def _moves(seen: Seen) -> Iterator[Section]:

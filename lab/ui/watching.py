@@ -161,6 +161,8 @@ class Watching:
             faults=open_faults,
             not_known=self._watched.not_known,
             may_break=self.seen.may_break,
+            open_transactions=self._observer.open_transactions,
+            stuck=dict(self._observer.stuck),
         )
         # These go through all replicas, which may be many, and change nothing.
         sections, sizes = await asyncio.to_thread(lambda: (model.sections(seen), model.sizes(seen)))

@@ -70,6 +70,13 @@ const draw = {
       `${move.partition} on broker-${move.broker}: directory ${move.from ?? "?"} → ${move.to ?? "?"}, ${bytes(move.bytes)} of ${bytes(move.of)} `,
       make("progress", { max: Math.max(move.of, 1), value: Math.min(move.bytes, Math.max(move.of, 1)), "aria-label": `move of ${move.partition}` }))));
   },
+  transactions({ open, stuck }) {
+    at("committing").hidden = open.length + stuck.length === 0;
+    fill(at("transactions"),
+      ...open.map(({ id, producer, state }) => make("li", {}, mark("unknown", state), ` ${id}, producer ${producer}`)),
+      ...stuck.map(({ partition, offset, behind }) => make("li", {}, mark("warn", "stands still"),
+        ` ${partition}: readers of committed records stop at offset ${offset}, ${behind} before the high watermark`)));
+  },
   rates({ names, period_s, points }) {
     fill(at("rates"), make("div", { class: "curves" }, ...names.map((name, index) => drawCurve(name, points.map((point) => point[index]), period_s))));
   },

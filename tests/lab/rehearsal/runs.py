@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent, Verdict, WriterFacts
+from lab.rehearsal.facts import (
+    Event,
+    Facts,
+    FaultFacts,
+    Outcome,
+    Sent,
+    Transaction,
+    Verdict,
+    WriterFacts,
+)
 from lab.rehearsal.targets import Place
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -41,6 +50,26 @@ def steady(begin: float, end: float, every: float = 0.1, partition: int = 0) -> 
         sent(begin + n * every, begin + n * every + 0.001, partition=partition)
         for n in range(count)
     ]
+
+
+def transaction(
+    asked: float,
+    done: float | None = None,
+    outcome: Outcome = Outcome.COMMITTED,
+    *,
+    is_fatal: bool = False,
+) -> Transaction:
+    """A transaction that began 100 ms before its commit was asked for."""
+    return Transaction(
+        begun_ns=ns(asked - 0.1),
+        asked_ns=ns(asked),
+        done_ns=-1 if done is None else ns(done),
+        first=0,
+        messages=3,
+        outcome=outcome,
+        error=0,
+        is_fatal=is_fatal,
+    )
 
 
 def writer(messages: Sequence[Sent], **more: Any) -> WriterFacts:

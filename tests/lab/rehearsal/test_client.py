@@ -8,9 +8,9 @@ from typing import Any
 
 import confluent_kafka
 
-from lab.rehearsal.client import Output, write
-from lab.rehearsal.facts import Sent
-from lab.rehearsal.series import SENT, GrowingSeries
+from lab.rehearsal.client import Output, write, write_transactions
+from lab.rehearsal.facts import Outcome, Sent, Transaction
+from lab.rehearsal.series import SENT, TRANSACTION, GrowingRecords, GrowingSeries
 
 PARTITIONS_THERE = 4
 """Of each topic of the library's own broker."""
@@ -83,3 +83,58 @@ def test_an_acknowledgement_without_an_offset_is_one(tmp_path: Path) -> None:
     sent = series.read()
     assert len(sent) > 3
     assert all(one.is_acked for one in sent)
+
+
+def transactions_of(
+    folder: Path, partitions: int, wanted: Any
+) -> tuple[list[Sent], list[Transaction]]:
+    """Write transactions until the messages are as wanted; return them, and the transactions."""
+    series = GrowingSeries(folder / "sent.bin", Sent, SENT)
+    with (folder / "sent.bin").open("wb") as opened:
+        write_transactions(
+            {
+                "topic": "orders",
+                "partitions": partitions,
+                "rate": 200,
+                "size": 40,
+                "keys": partitions,
+                "first_key": 0,
+                "commit": 0.05,
+                "transactions": str(folder / "transactions.bin"),
+                "client": {
+                    "test.mock.num.brokers": 1,
+                    "log_level": 0,
+                    "transactional.id": "writers",
+                },
+            },
+            Output(opened),
+            EnoughSeen(series, wanted),
+        )
+    found = GrowingRecords(folder / "transactions.bin", Transaction, TRANSACTION)
+    return series.read(), found.read()
+
+
+def test_a_message_is_answered_when_its_transaction_is_committed(tmp_path: Path) -> None:
+    sent, found = transactions_of(tmp_path, PARTITIONS_THERE, lambda sent: len(sent) > 40)
+
+    assert all(one.is_acked for one in sent)
+    assert len(found) > 2
+    assert {one.outcome for one in found} == {Outcome.COMMITTED}
+    # Each message is in one transaction, and has the time of its answer.
+    members = [n for one in found for n in range(one.first, one.first + one.messages)]
+    assert members == list(range(len(sent)))
+    done = [one.done_ns for one in found for _ in range(one.messages)]
+    assert [one.done_ns for one in sent] == done
+    assert all(one.begun_ns < one.asked_ns <= one.done_ns for one in found)
+
+
+def test_a_transaction_with_a_message_that_is_refused_is_aborted_and_the_next_one_begins(
+    tmp_path: Path,
+) -> None:
+    sent, found = transactions_of(tmp_path, PARTITIONS_THERE + 1, lambda sent: len(sent) > 10)
+
+    assert {one.outcome for one in found} == {Outcome.ABORTED}
+    assert {one.error for one in found} == {UNKNOWN_PARTITION}
+    assert {one.error for one in sent} == {UNKNOWN_PARTITION}
+    assert len(found) > 1
+    assert not any(one.is_fatal for one in found)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import CommandFacts, Facts, Verdict
 from lab.rehearsal.judgement import Judgement, Outcome, judge
 from lab.rehearsal.reader import read
-from tests.lab.rehearsal.runs import facts, fault, ns, steady, writer
+from tests.lab.rehearsal.runs import P0, facts, fault, ns, steady, transaction, writer
 
 PLAN = """\
 rehearsal: 1
@@ -167,6 +168,53 @@ def test_a_lost_message_fails_where_no_objective_is_about_it() -> None:
 def test_losses_that_a_plan_expects_do_not_fail() -> None:
     assert judged(lost(5), "writers.lost < 10").outcome is Outcome.PASS
     assert judged(lost(15), "writers.lost < 10").outcome is Outcome.FAIL
+
+
+TRANSACTIONAL = PLAN.replace("rate: 10/s", "rate: 10/s, transactional: true")
+
+
+def judged_transactions(*objectives: str, stuck: Any = (), torn: int = 0, **more: Any) -> Judgement:
+    mine = writer(MESSAGES, transactions=[transaction(1, 1.1)], torn=torn, due=200)
+    found = facts(faults=[fault()], writers={"writers": mine}, stuck=stuck, **more)
+    wanted = ", ".join(objectives or ("writers.lost == 0",))
+    return judge(read(TRANSACTIONAL.replace("OBJECTIVES", wanted), "p.yaml"), found)
+
+
+def test_a_torn_transaction_outweighs_every_doubt() -> None:
+    found = judged_transactions(torn=2, broken_off=["no steady state"])
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence == "FAIL: 2 transactions are not seen as they were answered"
+
+
+def test_a_last_stable_offset_that_nobody_moves_fails() -> None:
+    found = judged_transactions(stuck=(P0,))
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence == (
+        "FAIL: the last stable offset of orders-0 stands before the end after the full read"
+    )
+
+
+def test_torn_transactions_that_a_plan_expects_do_not_fail() -> None:
+    assert judged_transactions("transactions.torn < 3", torn=2).outcome is Outcome.PASS
+    assert judged_transactions("transactions.torn < 2", torn=2).outcome is Outcome.FAIL
+
+
+def test_a_producer_that_waits_for_its_commit_is_not_behind() -> None:
+    assert judged_transactions().outcome is Outcome.PASS
+
+
+def test_a_fault_of_the_coordinator_proves_by_what_its_producers_send() -> None:
+    log = TopicPartition("__transaction_state", 4)
+    found = facts(
+        faults=[fault(touched=(log,), led=(log,))],
+        writers={"writers": writer(MESSAGES, transactions=[])},
+    )
+    plain = facts(faults=[fault(touched=(log,), led=(log,))], writers={"writers": writer(MESSAGES)})
+
+    assert judged(found, "writers.lost == 0").outcome is Outcome.PASS
+    assert judged(plain, "writers.lost == 0").outcome is Outcome.INCONCLUSIVE
 
 
 def test_an_application_of_the_users_own_proves_by_the_bytes_that_came() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from lab.rehearsal.facts import Received, Sent, Verdict
-from lab.rehearsal.messages import given_twice, judge
+import pytest
+
+from lab.rehearsal.facts import Outcome, Received, Sent, Transaction, Verdict
+from lab.rehearsal.messages import given_twice, judge, torn
 
 A, B = 1, 2
 """Two keys."""
@@ -91,3 +93,46 @@ def test_a_message_of_a_partition_that_was_not_read_to_its_end_is_unread_and_not
     found = judge(acks, [read(B, 0, 0, partition=1)], unread=[1])
 
     assert found == verdict(3, 1, lost=1, unread=1)
+
+
+def transaction(outcome: Outcome, first: int = 0, messages: int = 3) -> Transaction:
+    return Transaction(
+        begun_ns=0,
+        asked_ns=1,
+        done_ns=2,
+        first=first,
+        messages=messages,
+        outcome=outcome,
+        error=0,
+        is_fatal=False,
+    )
+
+
+NONE, PART, WHOLE = set[int](), {0, 2}, {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen", "is_torn"),
+    [
+        (Outcome.COMMITTED, WHOLE, False),
+        (Outcome.COMMITTED, PART, True),
+        (Outcome.COMMITTED, NONE, True),
+        (Outcome.ABORTED, NONE, False),
+        (Outcome.ABORTED, PART, True),
+        (Outcome.ABORTED, WHOLE, True),
+        (Outcome.UNKNOWN, NONE, False),
+        (Outcome.UNKNOWN, WHOLE, False),
+        (Outcome.UNKNOWN, PART, True),
+    ],
+)
+def test_a_transaction_is_seen_as_it_was_answered(
+    outcome: Outcome, seen: set[int], is_torn: bool
+) -> None:
+    assert torn([transaction(outcome)], seen, lambda _: False) == is_torn
+
+
+def test_a_transaction_is_judged_by_what_can_be_read_of_it() -> None:
+    some = [transaction(Outcome.COMMITTED), transaction(Outcome.UNKNOWN, first=3)]
+
+    assert torn(some, {0, 2, 3}, lambda number: number in (1, 4, 5)) == 0
+    assert torn(some, {0, 2, 3}, lambda number: number == 4) == 2

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from jbodlab.vocabulary.expressions import Metric
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import (
     Clock,
     CommandFacts,
     Facts,
+    Outcome,
     Probe,
     ReaderFacts,
     Received,
@@ -21,6 +23,7 @@ from lab.rehearsal.metrics import NEVER, Measured
 from lab.rehearsal.targets import Place
 from tests.lab.rehearsal.runs import (
     HIT,
+    P0,
     event,
     facts,
     fault,
@@ -29,6 +32,7 @@ from tests.lab.rehearsal.runs import (
     ns,
     sent,
     steady,
+    transaction,
     writer,
 )
 
@@ -289,3 +293,46 @@ def test_wall_clocks_are_read_by_the_nearest_sample() -> None:
     assert clock.monotonic(100_100) == 1_100
     assert clock.monotonic(101_030) == 2_000
     assert clock.spread_ns == 30
+
+
+def test_transactions_are_counted_over_all_producers_by_their_answers() -> None:
+    first = [transaction(1, 1.1), transaction(2, 2.4), transaction(3, 3.1, Outcome.ABORTED)]
+    second = [transaction(1, 1.1), transaction(2, 2.2, Outcome.UNKNOWN, is_fatal=True)]
+    found = facts(
+        writers={
+            "a": writer([], transactions=first, torn=1),
+            "b": writer([], transactions=second, torn=2),
+            "plain": writer([]),
+        },
+        stuck=(P0,),
+    )
+
+    assert value(found, "transactions.committed") == 3
+    assert value(found, "transactions.aborted") == 1
+    assert value(found, "transactions.unknown") == 1
+    assert value(found, "transactions.fatal") == 1
+    assert value(found, "transactions.torn") == 3
+    assert value(found, "transactions.stuck") == 1
+    assert value(found, "transactions.longest_commit") == pytest.approx(0.4)
+
+
+def test_a_commit_without_an_answer_lasts_until_the_end() -> None:
+    open_one = transaction(4, None, Outcome.UNKNOWN)
+    found = facts(writers={"a": writer([], transactions=[transaction(1, 1.1), open_one])})
+
+    assert value(found, "transactions.longest_commit") == pytest.approx(6)
+    assert value(found, "transactions.torn") is None
+    assert value(found, "transactions.stuck") is None
+
+
+def test_the_log_of_a_coordinator_needs_no_acknowledged_message() -> None:
+    log = TopicPartition("__transaction_state", 4)
+    found = facts(
+        [sent(1.5, 1.6), sent(2.5, 2.6)],
+        leader(2, 2),
+        leader(2, 2, partition=log),
+        faults=[fault(led=(P0, log))],
+    )
+
+    assert value(found, "first.elected") == 1
+    assert value(found, "first.first_ack") == pytest.approx(1.6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,15 @@ from jsonschema import Draft202012Validator
 
 from lab.rehearsal import plans
 from lab.rehearsal.plans import shipped
+from lab.rehearsal.vocabulary import (
+    OF_ALL,
+    OF_CLUSTER,
+    OF_COMMAND,
+    OF_FAULT,
+    OF_READERS,
+    OF_TRANSACTIONS,
+    OF_WRITERS,
+)
 from scripts import plan_schema
 from tests.lab.rehearsal.test_reader import GOOD, WRONG
 
@@ -64,6 +74,32 @@ def test_the_plan_of_the_documentation_is_valid() -> None:
     page = (plan_schema.ROOT / "docs" / "rehearsals.md").read_text("utf-8")
 
     assert mistakes(page.split("```yaml\n")[1].split("```")[0]) == []
+
+
+METRICS = {
+    "": OF_CLUSTER,
+    "NAME": OF_FAULT,
+    "all": OF_ALL,
+    "writers": OF_WRITERS,
+    "transactions": OF_TRANSACTIONS,
+    "readers": OF_READERS,
+    "app": OF_COMMAND,
+}
+"""What can be asked for, by the owner's name in the documentation."""
+
+
+def test_the_documentation_names_every_metric_and_no_other() -> None:
+    page = (plan_schema.ROOT / "docs" / "rehearsals.md").read_text("utf-8")
+    table = page.split("\n## Metrics\n")[1].split("\n## ")[0]
+    found: dict[str, set[str]] = {owner: set() for owner in METRICS}
+    for names in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE):
+        owner = ""
+        for word in re.findall(r"[\w.]+(?=[`, ()])", re.sub(r"\([^)]*\)", "", names)):
+            before, _, name = word.rpartition(".")
+            owner = before or (owner if word.startswith(".") else "")
+            found[owner].add(name)
+
+    assert found == {owner: set(metrics) for owner, metrics in METRICS.items()}
 
 
 def test_the_plan_that_all_wrong_ones_are_made_of_is_valid() -> None:

@@ -195,8 +195,30 @@ WRONG = {
     "a target that is none": (
         entry("{at: 5s, do: permission, where: the cellar, as: first}"),
         "p.yaml:10: timeline[0].where: expected a target such as broker-2, "
-        "broker-2/dir-1, controller, leader-of orders/0, busiest directory of broker-3,"
-        " all directories of broker-1; got 'the cellar'",
+        "broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "
+        "busiest directory of broker-3, all directories of broker-1; got 'the cellar'",
+    ),
+    "the coordinator of a producer without transactions": (
+        entry("{at: 5s, do: permission, where: coordinator-of writers, as: first, for: 20s}"),
+        "p.yaml:10: timeline[0].where: 'coordinator-of writers': no transactional producer "
+        "(there are: none)",
+    ),
+    "transactions of nobody": (
+        objective("transactions.torn == 0"),
+        "p.yaml:13: objectives[0]: unknown load or entry 'transactions' "
+        "(known: writers, first, all)",
+    ),
+    "a time of commits without transactions": (
+        writers("topic: orders, rate: 1/s, commit: 1s"),
+        "p.yaml:7: load[0]: 'commit' goes with 'transactional' only",
+    ),
+    "transactions with one acknowledgement": (
+        writers("topic: orders, rate: 1/s, transactional: true, acks: 1"),
+        "p.yaml:7: load[0]: a transactional producer is idempotent and needs acks: all",
+    ),
+    "the name of what all transactions are": (
+        (WRITERS, f"{WRITERS}\n  - {{name: transactions, topic: orders}}"),
+        "p.yaml:8: load[1]: the name 'transactions' is taken",
     ),
     "a broker that is not there": (
         entry("{at: 5s, do: kill, where: broker-4, as: first}"),

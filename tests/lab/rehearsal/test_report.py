@@ -16,8 +16,19 @@ from lab.rehearsal.judgement import judge
 from lab.rehearsal.reader import read
 from lab.rehearsal.result import to_json
 from lab.report import junit, page
-from tests.lab.rehearsal.runs import HIT, event, facts, fault, isr, leader, steady, writer
-from tests.lab.rehearsal.test_judgement import PLAN
+from tests.lab.rehearsal.runs import (
+    HIT,
+    P0,
+    event,
+    facts,
+    fault,
+    isr,
+    leader,
+    steady,
+    transaction,
+    writer,
+)
+from tests.lab.rehearsal.test_judgement import PLAN, TRANSACTIONAL
 
 EVENTS = (
     event(1.2, "broker", "offline", place=HIT, text="<b>broker</b> says offline"),
@@ -28,9 +39,9 @@ EVENTS = (
 )
 
 
-def kept(found: Facts, *objectives: str) -> dict[str, Any]:
+def kept(found: Facts, *objectives: str, text: str = PLAN) -> dict[str, Any]:
     wanted = objectives or ("writers.lost == 0", "first.gap < 2s")
-    plan = read(PLAN.replace("OBJECTIVES", ", ".join(wanted)), "p.yaml")
+    plan = read(text.replace("OBJECTIVES", ", ".join(wanted)), "p.yaml")
     run = to_json(plan, found, judge(plan, found), {"cluster": "jbodlab"})
     loaded: dict[str, Any] = json.loads(json.dumps(run))
     return loaded
@@ -105,6 +116,33 @@ def test_a_page_has_a_lane_for_each_thing_and_a_word_for_each_verdict() -> None:
     assert '<td data-column="source">metadata</td>' in text
     assert "<h3>writers: messages in every 100 ms</h3>" in text
     assert "✓ met" in text
+
+
+def test_a_page_shows_open_transactions_and_last_stable_offsets_that_stand_still() -> None:
+    mine = writer(steady(0, 10), transactions=[transaction(1, 1.4)], torn=0)
+    data = {"last_stable": 5, "behind": 7}
+    events = [
+        event(1, "metric", "transaction", data={"transactional_id": "pay", "state": "Ongoing"}),
+        event(2, "metric", "transaction", data={"transactional_id": "pay", "state": "ended"}),
+        event(3, "metric", "last-stable", partition=P0, data={**data, "stands": True}),
+        event(4, "metric", "last-stable", partition=P0, data={**data, "stands": False}),
+    ]
+    found = facts(writers={"writers": mine}, faults=[fault()], events=events, stuck=())
+
+    kept_run = kept(found, text=TRANSACTIONAL)
+
+    assert kept_run["metrics"]["transactions.committed"]["value"] == 1
+    assert kept_run["transactions"] == {"pay": [[1.0, "Ongoing"], [2.0, "ended"]]}
+    assert kept_run["last_stable_offsets"] == {"orders-0": [[3.0, True, 5, 7], [4.0, False, 5, 7]]}
+    text = page.page([kept_run])
+    rows = re.findall('<tr data-row>(.*what">(?:pay|orders-0)<.*)</tr>', text)
+    shown = [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in rows]
+    assert "pay Ongoing 1.000 s 2.000 s" in shown
+    assert (
+        "orders-0 last stable offset stands 3.000 s 4.000 s at 5, 7 before the high watermark"
+        in shown
+    )
+    assert "Transactions of all producers" not in page.page([kept(GOOD)])
 
 
 def test_states_follow_each_other_until_the_end_of_the_run() -> None:

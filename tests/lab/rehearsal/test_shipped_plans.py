@@ -63,6 +63,8 @@ def test_the_plans_of_the_kips_and_of_dying_disks_are_there() -> None:
         "flapping-disk",
         "power-loss-of-a-broker",
         "broker-cut-off",
+        "transactions-coordinator-disk-dies",
+        "transactions-data-disk-dies",
     } <= set(PLANS)
 
 

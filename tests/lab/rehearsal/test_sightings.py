@@ -25,8 +25,8 @@ from jbodlab.vocabulary.ids import (
     TopicId,
     TopicPartition,
 )
-from lab.cluster.questions import LogDirView, PartitionView
-from lab.rehearsal.sightings import MetadataNews, PolledNews
+from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
+from lab.rehearsal.sightings import MetadataNews, PolledNews, TransactionNews
 from lab.rehearsal.targets import Place
 
 D1, D2 = (DirectoryId(UUID(int=1000 + number)) for number in range(2))
@@ -170,3 +170,59 @@ def test_a_broker_that_serves_without_telling_of_its_directories_is_not_silent()
     ]
 
     assert kinds == [["untold"], [], ["silent"], ["answers"]]
+
+
+def ongoing(state: str = "Ongoing") -> OpenTransaction:
+    return OpenTransaction(transactional_id="pay", producer_id=7, state=state)
+
+
+def told_of_transactions(
+    news: TransactionNews, *some: OpenTransaction, broker: int = 1, **offsets: tuple[int, int]
+) -> list[str]:
+    ends = {TopicPartition(name, 0): Offsets(*values) for name, values in offsets.items()}
+    return [event.text for event in news.answered(broker, some, ends, 7, 1)]
+
+
+def test_a_transaction_that_is_open_for_long_is_told_once_in_each_state() -> None:
+    news = TransactionNews()
+
+    assert told_of_transactions(news, ongoing()) == [
+        "the transaction of pay is open for long: Ongoing"
+    ]
+    assert told_of_transactions(news, ongoing()) == []
+    assert news.open == [ongoing()]
+    assert told_of_transactions(news, ongoing("PrepareCommit")) == [
+        "the transaction of pay is open for long: PrepareCommit"
+    ]
+    assert told_of_transactions(news) == ["the transaction of pay has ended"]
+    assert news.open == []
+
+
+def test_a_transaction_does_not_end_because_its_coordinator_moves() -> None:
+    news = TransactionNews()
+    told_of_transactions(news, ongoing(), broker=1)
+    told_of_transactions(news, ongoing(), broker=2)
+
+    assert told_of_transactions(news, broker=1) == []
+    assert news.open == [ongoing()]
+
+
+def test_a_last_stable_offset_stands_still_only_before_the_high_watermark() -> None:
+    news = TransactionNews()
+
+    assert told_of_transactions(news, orders=(5, 9), calm=(9, 9)) == []
+    assert told_of_transactions(news, orders=(5, 12), calm=(9, 9)) == [
+        "the last stable offset of orders-0 stands at 5, 7 before the high watermark"
+    ]
+    assert list(news.stuck) == [ORDERS]
+    assert told_of_transactions(news, orders=(12, 12), calm=(9, 9)) == [
+        "the last stable offset of orders-0 moves again"
+    ]
+    assert news.stuck == {}
+
+
+def test_a_last_stable_offset_that_moves_does_not_stand() -> None:
+    news = TransactionNews()
+    told_of_transactions(news, orders=(5, 9))
+
+    assert told_of_transactions(news, orders=(6, 12)) == []

@@ -19,6 +19,7 @@ PICTURE = Picture(
         Place(2, 1): {P0: 100, P1: 50},
         Place(3, 1): {},
     },
+    coordinators={"writers": P1},
 )
 
 
@@ -33,6 +34,7 @@ def resolved(text: str, *, directories: bool = True, seed: int = 0) -> list[str]
         ("broker-2/dir-1", ["broker-2/dir-1"]),
         ("leader-of orders/0", ["broker-1/dir-1"]),
         ("follower-of orders/0", ["broker-2/dir-1"]),
+        ("coordinator-of writers", ["broker-2/dir-1"]),
         # By partitions led first, then by bytes.
         ("busiest directory of any broker", ["broker-2/dir-1"]),
         ("busiest directory of broker-1", ["broker-1/dir-1"]),

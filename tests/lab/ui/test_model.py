@@ -10,7 +10,13 @@ import pytest
 
 from fault_injection.journal import Fault
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+from lab.cluster.questions import (
+    ClusterView,
+    LogDirView,
+    Offsets,
+    OpenTransaction,
+    PartitionView,
+)
 from lab.ui import model
 from lab.ui.model import BrokerSeen, Rates, Seen
 
@@ -142,6 +148,23 @@ def test_conditions_shortages_and_faults_are_told() -> None:
     (fault,) = model.sections(seen)["faults"]
     assert (fault["where"], fault["until_ms"]) == ("broker-1/2", 30_000)
     assert model.sections(seen)["brokers"][0]["log_dirs"][1]["faults"] == ["eio"]
+
+
+def test_open_transactions_are_listed_and_a_last_stable_offset_that_stands_is_a_problem() -> None:
+    seen = replace(
+        WHOLE,
+        open_transactions=(
+            OpenTransaction(transactional_id="pay", producer_id=7, state="Ongoing"),
+        ),
+        stuck={T0: Offsets(5, 12)},
+    )
+
+    assert wrong(seen) == ["warn: last stable offsets that stand still: 1 (t-0)"]
+    assert model.sections(seen)["transactions"] == {
+        "open": [{"id": "pay", "producer": 7, "state": "Ongoing"}],
+        "stuck": [{"partition": "t-0", "offset": 5, "behind": 7}],
+    }
+    assert model.sections(WHOLE)["transactions"] == {"open": [], "stuck": []}
 
 
 def test_partitions_in_trouble_come_first_and_the_rest_is_counted() -> None:

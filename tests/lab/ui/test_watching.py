@@ -26,6 +26,8 @@ class Observer:
     view = None
     log_dirs: Mapping[int, Any] = MappingProxyType({})
     untold: frozenset[int] = frozenset()
+    open_transactions: tuple[Any, ...] = ()
+    stuck: Mapping[Any, Any] = MappingProxyType({})
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
