@@ -26,6 +26,7 @@ class Observer:
     view = None
     log_dirs: Mapping[int, Any] = MappingProxyType({})
     untold: frozenset[int] = frozenset()
+    eligible: Mapping[Any, Any] = MappingProxyType({})
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
