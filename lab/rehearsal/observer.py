@@ -25,7 +25,7 @@ from lab.cluster.kafka_metrics import GaugeChange, GaugeLines
 from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction
 from lab.cluster.server_log import FailureLines
 from lab.rehearsal.facts import Clock, Event, Sample
-from lab.rehearsal.sightings import MetadataNews, PolledNews, TransactionNews
+from lab.rehearsal.sightings import Eligible, MetadataNews, PolledNews, TransactionNews
 from lab.rehearsal.targets import Picture, Place
 
 POLL_PERIOD_S = 0.05
@@ -187,6 +187,11 @@ class Observer(threading.Thread):
     def offline(self) -> frozenset[Place]:
         """Directories that their brokers call offline."""
         return frozenset(self._polled.offline)
+
+    @property
+    def eligible(self) -> Mapping[TopicPartition, Eligible]:
+        """Eligible leader replicas by partition, as the metadata log has them; empty without it."""
+        return dict(self._metadata.eligible)
 
     def isr_is_full(self, partition: TopicPartition) -> bool:
         """Return whether all replicas of a partition are in sync, as clients are told."""

@@ -214,7 +214,10 @@ def _directories(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
 
 
 def _partitions(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
-    """By partition that a fault touched, its leader and the size of its ISR from when on."""
+    """By partition that a fault touched: from when on which leader, ISR's size, replicas, ELRs.
+
+    The last two are the eligible leader replicas and the last known ones.
+    """
     touched = {partition for fault in facts.faults.values() for partition in fault.touched}
     source = "metric" if "elected" in facts.not_measured else "metadata"
     # Those of the load first: of more than the report shows, the logs of coordinators are left out.
@@ -223,19 +226,24 @@ def _partitions(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
     for event in facts.events:
         if (
             event.source == source
-            and event.kind in ("leader", "isr")
+            and event.kind in ("leader", "isr", "elr")
             and event.partition in touched
         ):
             states = found[str(event.partition)]
-            leader, isr, replicas = states[-1][1:] if states else (-1, 0, 0)
-            if event.kind == "leader":
-                leader = event.data["leader"]
-            else:
-                isr, replicas = event.data["isr"], event.data["replicas"]
+            leader, isr, replicas, elr, last_known = (
+                states[-1][1:] if states else (-1, 0, 0, [], [])
+            )
+            match event.kind:
+                case "leader":
+                    leader = event.data["leader"]
+                case "isr":
+                    isr, replicas = event.data["isr"], event.data["replicas"]
+                case _:
+                    elr, last_known = event.data["elr"], event.data["last_known_elr"]
             moment = max(0.0, at(event.t_ns))
             if states and states[-1][0] == moment:
                 states.pop()
-            states.append([moment, leader, isr, replicas])
+            states.append([moment, leader, isr, replicas, elr, last_known])
     return found
 
 
@@ -271,7 +279,7 @@ def _is_shown(event: Event, facts: Facts) -> bool:
 def _thinned(events: Sequence[Event]) -> Sequence[Event]:
     """Leave out the changes of ISRs first, which are many and stand in the lanes as well."""
     if len(events) > EVENTS_MAX:
-        events = [event for event in events if event.kind != "isr"]
+        events = [event for event in events if event.kind not in ("isr", "elr")]
     return events[:EVENTS_MAX]
 
 

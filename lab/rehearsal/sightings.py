@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from jbodlab.metadata.log.batches import MetadataBatch
 from jbodlab.metadata.records.cluster_records import (
@@ -16,6 +17,7 @@ from jbodlab.metadata.records.cluster_records import (
     UnfenceBrokerRecord,
 )
 from jbodlab.metadata.records.topic_records import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
@@ -33,6 +35,19 @@ _ANSWERS = {
 }
 
 
+class Eligible(NamedTuple):
+    """Who may lead a partition beside its ISR, or led it last; KIP-966."""
+
+    elr: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
+
+    def __str__(self) -> str:
+        words = [f"eligible leader replicas {_numbers(self.elr) or 'none'}"]
+        if self.last_known_elr:
+            words.append(f"last known {_numbers(self.last_known_elr)}")
+        return ", ".join(words)
+
+
 class MetadataNews:
     """Reads metadata records for what they change.
 
@@ -42,6 +57,8 @@ class MetadataNews:
 
     def __init__(self, places: Mapping[DirectoryId, Place]) -> None:
         self._places = places
+        self.eligible: dict[TopicPartition, Eligible] = {}
+        """Of partitions that have, or had, eligible leader replicas."""
         self._topics: dict[TopicId, str] = {}
         self._partitions: dict[TopicPartition, tuple[int, int, int]] = {}
         """Leader, number of replicas, size of the ISR."""
@@ -67,6 +84,7 @@ class MetadataNews:
                     len(record.replicas),
                     len(record.isr),
                 )
+                yield from self._changed_elr(record)
             case PartitionChangeRecord():
                 yield from self._changed(
                     record.topic_id,
@@ -75,6 +93,12 @@ class MetadataNews:
                     None if record.replicas is None else len(record.replicas),
                     None if record.isr is None else len(record.isr),
                 )
+                yield from self._changed_elr(record)
+            case ClearElrRecord():
+                for partition, before in self.eligible.items():
+                    if record.topic_name in ("", partition.topic) and before != Eligible():
+                        self.eligible[partition] = Eligible()
+                        yield elr_event("metadata", partition, Eligible())
             case RegisterBrokerRecord():
                 yield from self._registered(record.broker_id, record.log_dirs)
                 yield from self._fence(record.broker_id, is_fenced=record.fenced)
@@ -111,6 +135,21 @@ class MetadataNews:
             yield leader_event("metadata", partition, now[0])
         if now[1:] != before[1:]:
             yield isr_event("metadata", partition, now[2], now[1])
+
+    def _changed_elr(self, record: PartitionRecord | PartitionChangeRecord) -> Iterator[Event]:
+        name = self._topics.get(record.topic_id)
+        elr, last_known = record.eligible_leader_replicas, record.last_known_elr
+        if name is None or (elr is None and last_known is None):
+            return
+        partition = TopicPartition(name, record.partition_id)
+        before = self.eligible.get(partition, Eligible())
+        now = Eligible(
+            before.elr if elr is None else elr,
+            before.last_known_elr if last_known is None else last_known,
+        )
+        if now != before:
+            self.eligible[partition] = now
+            yield elr_event("metadata", partition, now)
 
     def _registered(self, broker: BrokerId, log_dirs: tuple[DirectoryId, ...]) -> Iterator[Event]:
         before, now = self._log_dirs.get(broker, frozenset()), frozenset(log_dirs)
@@ -328,6 +367,22 @@ def isr_event(source: str, partition: TopicPartition, isr: int, replicas: int) -
         partition=partition,
         data={"isr": isr, "replicas": replicas},
     )
+
+
+def elr_event(source: str, partition: TopicPartition, eligible: Eligible) -> Event:
+    """Return the news of who may lead a partition beside its ISR."""
+    return Event(
+        t_ns=0,
+        source=source,
+        kind="elr",
+        text=f"{partition}: {eligible}",
+        partition=partition,
+        data={"elr": list(eligible.elr), "last_known_elr": list(eligible.last_known_elr)},
+    )
+
+
+def _numbers(brokers: tuple[BrokerId, ...]) -> str:
+    return ", ".join(map(str, brokers))
 
 
 def _at(event: Event, t_ns: int, err_ns: int) -> Event:

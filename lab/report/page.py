@@ -265,11 +265,14 @@ def _directory_rows(place: str, states: Sequence[Sequence[Any]]) -> Iterable[tup
 
 def _partition_rows(name: str, states: Sequence[Sequence[Any]]) -> Iterable[tuple[Value, ...]]:
     ends = [*(state[0] for state in states[1:]), None]
-    for (begin, leader, isr, replicas), end in zip(states, ends, strict=False):
+    for (begin, leader, isr, replicas, elr, last_known), end in zip(states, ends, strict=False):
         state = "no leader" if leader < 0 else "in sync" if isr >= replicas else "not all in sync"
         led = f"broker {leader} leads" if leader >= 0 else "no leader"
         if end is None or end > begin:
-            yield name, state, _ms(begin), _ms(end), f"{led}, {isr} of {replicas} in sync"
+            details = f"{led}, {isr} of {replicas} in sync"
+            for title, brokers in (("eligible", elr), ("last known eligible", last_known)):
+                details += f", {title} {brokers}" if brokers else ""
+            yield name, state, _ms(begin), _ms(end), details
 
 
 def _clients(run: Run, prefix: str) -> Iterable[Block]:

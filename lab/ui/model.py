@@ -21,6 +21,7 @@ from lab.cluster.questions import (
     OpenTransaction,
     PartitionView,
 )
+from lab.rehearsal.sightings import Eligible
 
 PARTITIONS_SHOWN = 200
 NAMED_MAX = 5
@@ -58,6 +59,7 @@ class Seen:
 
     Attributes:
         view: The last answer of a broker about the cluster; None before the first one.
+        eligible: Eligible leader replicas, as the metadata log has them.
         faults: What is broken on purpose.
         not_known: What cannot be known of this cluster, one sentence each.
         may_break: Whether the page may break something.
@@ -69,6 +71,7 @@ class Seen:
     bootstrap: str
     brokers: Sequence[BrokerSeen]
     view: ClusterView | None
+    eligible: Mapping[TopicPartition, Eligible] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
     not_known: Sequence[str] = ()
     may_break: bool = False
@@ -143,7 +146,7 @@ def partition(seen: Seen, wanted: TopicPartition) -> Section | None:
         if (number := one.paths.get(view.path)) is not None and wanted in view.sizes
     }
     return {
-        **_row(wanted, found),
+        **_row(seen, wanted, found),
         "replicas": [
             {
                 "broker": replica,
@@ -151,6 +154,7 @@ def partition(seen: Seen, wanted: TopicPartition) -> Section | None:
                 "bytes": places[replica][1] if replica in places else None,
                 "leads": replica == found.leader,
                 "in_sync": replica in found.isr,
+                "eligible": replica in seen.eligible.get(wanted, Eligible()).elr,
                 "offline": replica in found.offline,
             }
             for replica in found.replicas
@@ -289,13 +293,14 @@ def _moves(seen: Seen) -> Iterator[Section]:
 
 
 def _partitions(seen: Seen) -> Section:
-    rows = [_row(key, found) for key, found in sorted(seen.partitions.items())]
+    rows = [_row(seen, key, found) for key, found in sorted(seen.partitions.items())]
     # Partitions with a problem come first, as the rest may not be shown.
     rows.sort(key=lambda row: row["state"] == "in sync")
     return {"count": len(rows), "shown": rows[:PARTITIONS_SHOWN]}
 
 
-def _row(key: TopicPartition, found: PartitionView) -> dict[str, Section]:
+def _row(seen: Seen, key: TopicPartition, found: PartitionView) -> dict[str, Section]:
+    eligible = seen.eligible.get(key, Eligible())
     if found.leader < 0:
         state = "no leader"
     else:
@@ -306,6 +311,8 @@ def _row(key: TopicPartition, found: PartitionView) -> dict[str, Section]:
         "leader": found.leader,
         "replicas": list(found.replicas),
         "isr": list(found.isr),
+        "elr": list(eligible.elr),
+        "last_known_elr": list(eligible.last_known_elr),
         "state": state,
     }
 

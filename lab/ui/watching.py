@@ -35,7 +35,7 @@ ASK_DEADLINE_S = 3.0
 
 FOREIGN = (
     COMMANDS["ui"].text,
-    "changes in the metadata log: it is read for clusters of this machine only",
+    "the metadata log, and eligible leader replicas: read for clusters of this machine only",
     "faults: `jbodlab up` did not start this cluster",
 )
 
@@ -158,6 +158,7 @@ class Watching:
             bootstrap=self.seen.bootstrap,
             brokers=[self._broker(node) for node in self._watched.state.brokers],
             view=self._observer.view,
+            eligible=self._observer.eligible,
             faults=open_faults,
             not_known=self._watched.not_known,
             may_break=self.seen.may_break,

@@ -91,7 +91,9 @@ const draw = {
         make("td", {}, mark(level, row.state)),
         make("td", {}, row.leader < 0 ? "none" : String(row.leader)),
         make("td", {}, row.replicas.join(", ")),
-        make("td", {}, row.isr.join(", ")));
+        make("td", {}, row.isr.join(", ")),
+        make("td", {}, row.elr.join(", ")),
+        make("td", {}, row.last_known_elr.join(", ")));
     }));
   },
   faults() {},
@@ -187,7 +189,7 @@ async function showPartition(row) {
   const found = await answer.json();
   at("one-title").textContent = `${found.topic}-${found.partition}: ${found.state}`;
   fill(at("one-replicas"), ...found.replicas.map((replica) => {
-    const words = [replica.leads && "leads", replica.offline && "offline", replica.in_sync ? "in sync" : "not in sync"].filter(Boolean);
+    const words = [replica.leads && "leads", replica.offline && "offline", replica.in_sync ? "in sync" : "not in sync", replica.eligible && "eligible"].filter(Boolean);
     return make("tr", {}, make("td", {}, String(replica.broker)), make("td", {}, String(replica.directory ?? "–")),
       make("td", {}, bytes(replica.bytes)), make("td", {}, mark(replica.offline ? "bad" : replica.in_sync ? "good" : "warn", words.join(", "))));
   }));

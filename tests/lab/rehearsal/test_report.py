@@ -58,8 +58,25 @@ def test_a_result_says_what_was_measured() -> None:
     assert found["metrics"]["first.isr_back"]["value"] == 0.5
     assert found["metrics"]["first.reported"]["value"] == -1
     assert found["directories"] == {"broker-1/dir-1": [[1.2, "offline"], [3.1, "online"]]}
-    assert found["partitions"]["orders-0"] == [[1.3, 2, 2, 3], [3.5, 2, 3, 3]]
+    assert found["partitions"]["orders-0"] == [
+        [1.3, 2, 2, 3, [], []],
+        [3.5, 2, 3, 3, [], []],
+    ]
     assert sum(found["clients"][0]["good"]) == 100
+
+
+def test_eligible_leader_replicas_are_shown_with_the_partition_that_has_no_leader() -> None:
+    elr = {"elr": [1], "last_known_elr": [2]}
+    lost = [
+        leader(1.3, -1),
+        isr(1.3, 0),
+        event(1.3, "metadata", "elr", partition=P0, data=elr),
+    ]
+
+    run = kept(facts(steady(0, 10), *lost, faults=[fault()]))
+
+    assert run["partitions"]["orders-0"][-1] == [1.3, -1, 0, 3, [1], [2]]
+    assert "no leader, 0 of 3 in sync, eligible [1], last known eligible [2]" in page.page([run])
 
 
 class Markup(HTMLParser):

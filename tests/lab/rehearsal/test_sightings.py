@@ -13,6 +13,7 @@ from jbodlab.metadata.records.cluster_records import (
 )
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
@@ -110,6 +111,26 @@ def test_leaders_and_isrs_are_told_as_they_change() -> None:
         ("isr", "1 of 2 replicas of orders-0 are in sync (offset 5)"),
     ]
     assert told(news, PartitionChangeRecord(partition_id=0, topic_id=TOPIC)) == []
+
+
+def test_eligible_leader_replicas_are_told_as_they_change_and_are_forgotten() -> None:
+    news = MetadataNews(PLACES)
+    told(news, *topic())
+    lost = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=TOPIC,
+        eligible_leader_replicas=(BrokerId(1), BrokerId(2)),
+        last_known_elr=(BrokerId(2),),
+    )
+
+    assert told(news, lost) == [
+        ("elr", "orders-0: eligible leader replicas 1, 2, last known 2 (offset 5)")
+    ]
+    assert told(news, lost) == []
+    assert told(news, ClearElrRecord(topic_name="another")) == []
+    assert told(news, ClearElrRecord(topic_name="orders")) == [
+        ("elr", "orders-0: eligible leader replicas none (offset 5)")
+    ]
 
 
 def view(leader: int, isr: tuple[int, ...] = (1, 2)) -> dict[TopicPartition, PartitionView]:

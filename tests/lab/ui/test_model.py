@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fault_injection.journal import Fault
-from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from lab.cluster.questions import (
     ClusterView,
     LogDirView,
@@ -17,6 +17,7 @@ from lab.cluster.questions import (
     OpenTransaction,
     PartitionView,
 )
+from lab.rehearsal.sightings import Eligible
 from lab.ui import model
 from lab.ui.model import BrokerSeen, Rates, Seen
 
@@ -85,6 +86,17 @@ def test_a_whole_cluster_has_nothing_wrong() -> None:
     assert [one["state"] for one in first["log_dirs"]] == ["online", "online"]
     assert [one["leaders"] for one in first["log_dirs"]] == [1, 0]
     assert found["cluster"]["kinds"] == []
+
+
+def test_eligible_leader_replicas_are_shown_in_the_row_and_at_the_replica() -> None:
+    eligible = {T0: Eligible((BrokerId(2),), (BrokerId(1),))}
+    seen = replace(with_view(p0=partition(-1)), eligible=eligible)
+
+    (row,) = model.sections(seen)["partitions"]["shown"]
+    assert (row["elr"], row["last_known_elr"]) == ([2], [1])
+    found = model.partition(seen, T0)
+    assert found is not None
+    assert [one["eligible"] for one in found["replicas"]] == [False, True]
 
 
 def test_kinds_of_faults_are_told_only_where_the_page_may_break() -> None:

@@ -28,6 +28,7 @@ class Observer:
     untold: frozenset[int] = frozenset()
     open_transactions: tuple[Any, ...] = ()
     stuck: Mapping[Any, Any] = MappingProxyType({})
+    eligible: Mapping[Any, Any] = MappingProxyType({})
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
