@@ -6,38 +6,11 @@ Source: `org.apache.kafka.common.resource.ResourceType`, `org.apache.kafka.commo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from enum import IntEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from jbodlab.metadata.records import config_records
-
-CLUSTER_NAME = "kafka-cluster"
-
-
-class ResourceType(IntEnum):
-    """Kinds of resources, under Kafka's names and codes."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class AclOperation(IntEnum):
-    """The operations on topics, groups and clusters, under Kafka's names and codes."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
+from jbodlab.security.acl import CLUSTER_NAME, AclOperation, ResourceType
 
 class Resource(NamedTuple):
     """One thing that a request touches, and what it does there.
