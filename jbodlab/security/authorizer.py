@@ -61,9 +61,7 @@ class Authorizer:
         settings: Of this node.
     """
 
-    def __init__(
-        self, entries: Iterable[AccessControlEntry], settings: AuthorizerSettings
-    ) -> None:
+    def __init__(self, entries: Iterable[AccessControlEntry], settings: AuthorizerSettings) -> None:
         self._settings = settings
         self._types = {kind: _Patterns() for kind in ResourceType}
         for entry in entries:
@@ -99,7 +97,8 @@ class Authorizer:
         if self.allows(principal, host, operation, kind, ANY_NAME):
             return True
         host = normal_host(host)
-        allowed, denied = set(), set()
+        allowed: set[tuple[int, str]] = set()
+        denied: set[tuple[int, str]] = set()
         for entry in self._types[kind].all():
             # What is implied does not count here.
             if _is_about(entry, principal, host) and entry.operation in (
@@ -111,9 +110,7 @@ class Authorizer:
         everything = (PatternType.LITERAL, WILDCARD)
         if everything in denied:
             return False
-        return any(
-            pattern == everything or not _covers(denied, *pattern) for pattern in allowed
-        )
+        return any(pattern == everything or not _covers(denied, *pattern) for pattern in allowed)
 
     def operations(
         self,

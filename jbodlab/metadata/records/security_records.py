@@ -1,7 +1,7 @@
 """Records about access control, SCRAM credentials and delegation tokens.
 
-Fields are those of Kafka's message schemas of the same names. Delegation tokens are kept and have no
-effect.
+Fields are those of Kafka's message schemas of the same names. Delegation tokens are kept; they have
+no effect.
 """
 
 from dataclasses import dataclass
