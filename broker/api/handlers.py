@@ -13,7 +13,8 @@ from broker.api.services.topic_creator import TopicCreator
 from broker.api.table import APIS
 from broker.client_quotas import ClientQuotas
 from broker.produce.produce_forwarder import ProduceForwarder
-from jbodlab.server.api import with_handlers
+from jbodlab.server.api import Filter, with_handlers
+from jbodlab.server.authorizing import Authorizing
 from jbodlab.server.dispatch import Dispatcher
 from jbodlab.server.helper_thread import HelperThread
 
@@ -39,7 +40,10 @@ class ClientApis:
             topic_creator=self._topic_creator,
             producer_ids=self._producer_ids,
         )
-        served = with_handlers(APIS.values(), shared, [partial(Measured, parts=shared)])
+        filters: list[Filter] = [partial(Measured, parts=shared)]
+        if parts.rights.is_enforced:
+            filters.insert(0, partial(Authorizing, rights=parts.rights))
+        served = with_handlers(APIS.values(), shared, filters)
         self._thread = HelperThread(parts.threads, "large-requests")
         self.dispatcher = Dispatcher(served, self._thread, parts.monotonic_s)
 

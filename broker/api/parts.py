@@ -27,6 +27,7 @@ from broker.telemetry.clients import TelemetryClients
 from broker.traffic import Traffic
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.runtime.threads import Threads
+from jbodlab.server.rights import AllRights, Rights
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """What is counted of requests."""
     telemetry: TelemetryClients
     """The clients that push metrics."""
+    rights: Rights = AllRights()
+    """What clients may do."""
     is_settled: Callable[[], bool] = lambda: True
     """Whether the controller knows what follows from changed settings."""
     auto_create_topics: bool = True

@@ -88,16 +88,21 @@ class Handler(Protocol):
         """Return the response in which every part of the request fails with an error."""
 
 
+def changed(answer: Answer, change: Callable[[Response], Response]) -> Answer:
+    """Return an answer whose response is changed as soon as it is there."""
+    if isinstance(answer, InParts | Later):
+        finish = answer.finish
+        return replace(answer, finish=lambda result: change(finish(result)))
+    return change(answer)
+
+
 def with_throttle_time(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
     """Return an answer whose response names a throttle time, if that is longer than its own."""
 
     def change(response: Response) -> Response:
         return replace(response, throttle_time=max(response.throttle_time, throttle_time))
 
-    if isinstance(answer, Response):
-        return change(answer)
-    finish = answer.finish
-    return replace(answer, finish=lambda result: change(finish(result)))
+    return changed(answer, change)
 
 
 def in_background(work: Coroutine[Any, Any, Response]) -> Later:

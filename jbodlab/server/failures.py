@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, fields
+from enum import Enum, auto
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -25,11 +26,13 @@ PARTITION_FIELDS = frozenset({"partition", "partition_index"})
 IDENTITY_FIELDS = PARTITION_FIELDS | {
     "entity",
     "group_id",
+    "key",
     "name",
     "resource_name",
     "resource_type",
     "topic",
     "topic_id",
+    "transactional_id",
 }
 UNKNOWN_IS_NEGATIVE = frozenset({"int16", "int64"})
 """Types of offsets, ids and epochs."""
@@ -43,15 +46,36 @@ class FailsBySchema:
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Any:
         """Return the response in which every part of the request fails with an error."""
-        header = context.header
-        entity_class = response_class(header.api_key, header.api_version)
-        return _failed(entity_class, is_element=False)(request, error)
+        return _failed(_response_class(context), Place.TOP)(request, error)
+
+
+def refused_elements(request: Any, context: RequestContext, error: KafkaError) -> Any:
+    """Return a response in which each element of the request fails, and not the whole."""
+    return _failed(_response_class(context), Place.BELOW)(request, error)
+
+
+def _response_class(context: RequestContext) -> EntityClass:
+    return response_class(context.header.api_key, context.header.api_version)
+
+
+class Place(Enum):
+    """Where in a response a struct is.
+
+    Attributes:
+        TOP: The response itself.
+        BELOW: The response itself, whose elements fail and not the whole.
+        ELEMENT: An element of an array.
+    """
+
+    TOP = auto()
+    BELOW = auto()
+    ELEMENT = auto()
 
 
 @cache
-def _failed(entity_class: EntityClass, *, is_element: bool) -> Value:
+def _failed(entity_class: EntityClass, place: Place) -> Value:
     """Return what makes a response, or an element of one."""
-    values = {each.name: _value(entity_class, each, is_element) for each in fields(entity_class)}
+    values = {each.name: _value(entity_class, each, place) for each in fields(entity_class)}
 
     def failed(asked: Any, error: KafkaError) -> Any:
         return entity_class(**{name: value(asked, error) for name, value in values.items()})
@@ -59,18 +83,19 @@ def _failed(entity_class: EntityClass, *, is_element: bool) -> Value:
     return failed
 
 
-def _value(entity_class: EntityClass, field: Field[Any], is_element: bool) -> Value:
-    if field.metadata.get("kafka_type") == "error_code":
+def _value(entity_class: EntityClass, field: Field[Any], place: Place) -> Value:
+    has_code = _has_code(entity_class) and place is not Place.BELOW
+    if field.metadata.get("kafka_type") == "error_code" and has_code:
         is_partition = not PARTITION_FIELDS.isdisjoint(entity_class.__slots__)
         return _code_of_partition if is_partition else _code
-    if field.name == "error_message":
+    if field.name == "error_message" and place is not Place.BELOW:
         return _message
     item = _struct_in_array(field)
-    if item is not None and not _has_code(entity_class) and _has_code_within(item):
-        failed = _failed(item, is_element=True)
+    if item is not None and not has_code and _has_code_within(item):
+        failed = _failed(item, Place.ELEMENT)
         return lambda asked, error: tuple(failed(each, error) for each in _elements(asked))
     absent = _absent(field)
-    if is_element and field.name in IDENTITY_FIELDS:
+    if place is Place.ELEMENT and field.name in IDENTITY_FIELDS:
         return lambda asked, _: _identity(asked, field.name, absent)
     return lambda _asked, _error: absent
 

@@ -5,38 +5,16 @@ Source: `org.apache.kafka.common.resource.ResourceType`, `org.apache.kafka.commo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from enum import IntEnum
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import is_dataclass
+from dataclasses import replace as replace_entity
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from jbodlab.metadata.records import config_records
-
-CLUSTER_NAME = "kafka-cluster"
-
-
-class ResourceType(IntEnum):
-    """Kinds of resources, under Kafka's names and codes."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class AclOperation(IntEnum):
-    """The operations on topics, groups and clusters, under Kafka's names and codes."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+from jbodlab.security.acl import CLUSTER_NAME, AclOperation, ResourceType
 
 
 class Resource(NamedTuple):
@@ -52,10 +30,59 @@ class Resource(NamedTuple):
 
 
 Resources = Callable[[Any], Iterable[Resource]]
-"""Returns what a request touches."""
+"""Returns what a request touches; without a right to one of it nothing is done."""
 
 NAMES = ("name", "topic", "group_id", "topic_id")
 """Fields that name an element of a request, the first that is set."""
+
+
+class Each(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources of an array, of whose elements each is refused alone.
+
+    Attributes:
+        field: The array of the request; null, empty or missing means none.
+        resource: The resource of `(request, element)`.
+        instead: Whoever may do this to the cluster needs no right to an element.
+        tells_absent: Whether who may describe a topic learns that it is absent, without the right.
+        is_atomic: Whether nothing is done where one element is refused.
+    """
+
+    field: str
+    resource: Callable[[Any, Any], Resource]
+    instead: AclOperation | None = None
+    tells_absent: bool = False
+    is_atomic: bool = False
+
+    def __call__(self, request: Any) -> Iterator[Resource]:
+        """Return what a request touches."""
+        for element in getattr(request, self.field, None) or ():
+            yield self.resource(request, element)
+
+    def part(self, request: Any, wanted: Container[Resource]) -> Any:
+        """Return a request without the elements of other resources."""
+        elements = getattr(request, self.field)
+        left = tuple(each for each in elements if self.resource(request, each) in wanted)
+        return replaced(request, **{self.field: left})
+
+
+class Elsewhere(msgspec.Struct, frozen=True):
+    """Resources that the handler itself looks at, as their refusal is no error of an element."""
+
+    touched: Resources
+
+    def __call__(self, request: Any) -> Iterable[Resource]:
+        """Return what a request touches."""
+        return self.touched(request)
+
+
+class AllOf(msgspec.Struct, frozen=True):
+    """Resources of an API that touches several kinds."""
+
+    parts: tuple[Resources, ...]
+
+    def __call__(self, request: Any) -> list[Resource]:
+        """Return what a request touches."""
+        return [each for part in self.parts for each in part(request)]
 
 
 def nothing(_: Any) -> Iterable[Resource]:
@@ -69,49 +96,73 @@ def on_cluster(operation: AclOperation) -> Resources:
     return lambda _: touched
 
 
-def on_topics(operation: AclOperation, field: str = "topics") -> Resources:
-    """Return resources of an API with an array of topics; null or empty means none."""
-    return _each(ResourceType.TOPIC, operation, field)
+def on_topics(
+    operation: AclOperation,
+    field: str = "topics",
+    *,
+    instead: AclOperation | None = None,
+    tells_absent: bool = False,
+    is_atomic: bool = False,
+) -> Each:
+    """Return resources of an API with an array of topics; see `Each`."""
+    return Each(
+        field=field,
+        resource=lambda _, topic: Resource(ResourceType.TOPIC, name_of(topic), operation),
+        instead=instead,
+        tells_absent=tells_absent,
+        is_atomic=is_atomic,
+    )
 
 
-def on_groups(operation: AclOperation, field: str = "groups") -> Resources:
-    """Return resources of an API with an array of groups, or with the id of one in `field`."""
-    return _each(ResourceType.GROUP, operation, field)
+def on_groups(operation: AclOperation, field: str = "groups") -> Each:
+    """Return resources of an API with an array of groups."""
+    return Each(
+        field=field,
+        resource=lambda _, group: Resource(ResourceType.GROUP, name_of(group), operation),
+    )
 
 
-def on_configs(operation: AclOperation) -> Resources:
+def on_group(operation: AclOperation) -> Resources:
+    """Return resources of an API about one group."""
+    return lambda request: (Resource(ResourceType.GROUP, request.group_id, operation),)
+
+
+def on_configs(operation: AclOperation) -> Each:
     """Return resources of an API with an array of resources that have configs."""
 
-    def touched(request: Any) -> Iterator[Resource]:
-        for each in request.resources:
-            match each.resource_type:
-                case config_records.TOPIC_RESOURCE:
-                    yield Resource(ResourceType.TOPIC, each.resource_name, operation)
-                case config_records.GROUP_RESOURCE:
-                    yield Resource(ResourceType.GROUP, each.resource_name, operation)
-                case _:
-                    yield Resource(ResourceType.CLUSTER, CLUSTER_NAME, operation)
+    def touched(_: Any, element: Any) -> Resource:
+        match element.resource_type:
+            case config_records.TOPIC_RESOURCE:
+                return Resource(ResourceType.TOPIC, element.resource_name, operation)
+            case config_records.GROUP_RESOURCE:
+                return Resource(ResourceType.GROUP, element.resource_name, operation)
+            case _:
+                return Resource(ResourceType.CLUSTER, CLUSTER_NAME, operation)
 
-    return touched
+    return Each(field="resources", resource=touched)
 
 
-def all_of(*parts: Resources) -> Resources:
+def all_of(*parts: Resources) -> AllOf:
     """Return resources of an API that touches several kinds."""
-    return lambda request: [each for part in parts for each in part(request)]
+    return AllOf(parts)
 
 
-def _each(kind: ResourceType, operation: AclOperation, field: str) -> Resources:
-    def touched(request: Any) -> Iterator[Resource]:
-        found = getattr(request, field, None) or ()
-        for each in (found,) if isinstance(found, str) else found:
-            yield Resource(kind, _name(each), operation)
-
-    return touched
+def parts_of(resources: Resources) -> tuple[Resources, ...]:
+    """Return the kinds that an API touches, each alone."""
+    return resources.parts if isinstance(resources, AllOf) else (resources,)
 
 
-def _name(element: Any) -> str | UUID:
+def name_of(element: Any) -> str | UUID:
+    """Return what an element of a request is about."""
     if isinstance(element, str):
         return element
     found = (getattr(element, field, None) for field in NAMES)
     name: str | UUID = next((each for each in found if each), "")
     return name
+
+
+def replaced(value: Any, **fields: Any) -> Any:
+    """Return a request or a response with other fields."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace_entity(value, **fields)
+    return msgspec.structs.replace(value, **fields)

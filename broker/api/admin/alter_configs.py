@@ -35,8 +35,9 @@ from jbodlab.metadata.records.config_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
 )
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, on_configs
+from jbodlab.server.resources import on_configs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId

@@ -12,9 +12,10 @@ from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

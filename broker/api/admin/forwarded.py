@@ -34,8 +34,9 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, Resource, Resources, on_cluster, on_topics
+from jbodlab.server.resources import Resources, all_of, on_cluster, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset
@@ -312,12 +313,6 @@ def _by_topic(results: Iterable[Any], name: str, partitions: str, index: str) ->
     return [SimpleNamespace(**{name: topic, partitions: rows}) for topic, rows in topics.items()]
 
 
-def _deleted_topics(request: Any) -> Iterable[Resource]:
-    """Return the topics; versions before 6 have an array of names."""
-    field = "topics" if hasattr(request, "topics") else "topic_names"
-    return on_topics(AclOperation.DELETE, field)(request)
-
-
 def _api(
     key: ApiKey,
     versions: tuple[int, int],
@@ -338,7 +333,7 @@ APIS = (
     _api(
         ApiKey.CREATE_TOPICS,
         (2, 7),
-        on_topics(AclOperation.CREATE),
+        on_topics(AclOperation.CREATE, instead=AclOperation.CREATE),
         # A topic and its first partition are a record each.
         Forwarded(request=CreateTopicsRequest, arrived=_are_created, records_each=2),
         MAX_CHANGED_ITEMS,
@@ -346,7 +341,15 @@ APIS = (
     _api(
         ApiKey.DELETE_TOPICS,
         (1, 6),
-        _deleted_topics,
+        # Versions before 6 have an array of names.
+        all_of(
+            *(
+                on_topics(
+                    AclOperation.DELETE, field, instead=AclOperation.DELETE, tells_absent=True
+                )
+                for field in ("topics", "topic_names")
+            )
+        ),
         Forwarded(
             request=requests.DeleteTopicsRequest,
             arrived=_are_deleted,

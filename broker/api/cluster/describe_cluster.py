@@ -9,12 +9,14 @@ import msgspec
 from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, if_asked
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.resources import Elsewhere, on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.rights import Rights, operations_on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -50,9 +52,10 @@ class DescribeClusterResponse(Response, frozen=True, kw_only=True):
 class DescribeClusterApi(FailsBySchema):
     """Answers from the metadata cache."""
 
-    def __init__(self, cache: MetadataCache, cluster_id: str) -> None:
+    def __init__(self, cache: MetadataCache, cluster_id: str, rights: Rights) -> None:
         self._cache = cache
         self._cluster_id = cluster_id
+        self._rights = rights
 
     def answer(
         self, request: DescribeClusterRequest, context: RequestContext
@@ -73,8 +76,10 @@ class DescribeClusterApi(FailsBySchema):
             cluster_id=self._cluster_id,
             controller_id=self._cache.controller_id(),
             brokers=tuple(self._brokers(context.listener_name, include_fenced=include_fenced)),
-            cluster_authorized_operations=if_asked(
-                request.include_cluster_authorized_operations, ON_CLUSTER
+            cluster_authorized_operations=operations_on_cluster(
+                self._rights,
+                context.session,
+                is_asked=request.include_cluster_authorized_operations,
             ),
         )
 
@@ -98,7 +103,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.DESCRIBE_CLUSTER,
         versions=(0, 2),
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: DescribeClusterApi(parts.cache, parts.cluster_id),
+        resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
+        handler=lambda parts: DescribeClusterApi(parts.cache, parts.cluster_id, parts.rights),
     ),
 )

@@ -28,10 +28,11 @@ from jbodlab.metadata.records.config_records import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_cluster, on_configs
+from jbodlab.server.resources import on_cluster, on_configs
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

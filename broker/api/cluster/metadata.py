@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,11 +19,20 @@ from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import InParts, RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, ON_TOPIC, if_asked
-from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR
+from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.rights import (
+    Client,
+    Rights,
+    client_of,
+    cluster,
+    operations_on,
+    operations_on_cluster,
+)
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
@@ -35,6 +45,10 @@ NULL_MEANS_ALL_FROM = 1
 
 TOPIC_IDS_FROM = 12
 """The id is on the wire from version 10 on, where no broker has ever looked at it."""
+
+
+HIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+"""Of a topic that a client may not know of, whether there is one or not."""
 
 
 class MetadataBroker(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +103,11 @@ class MetadataApi:
     """Answers from the metadata cache, and has missing topics created where that is allowed."""
 
     def __init__(
-        self, cache: MetadataCache, cluster_id: str, topic_creator: TopicCreator | None
+        self,
+        cache: MetadataCache,
+        cluster_id: str,
+        topic_creator: TopicCreator | None,
+        rights: Rights,
     ) -> None:
         """Set up the handler.
 
@@ -97,10 +115,12 @@ class MetadataApi:
             cache: The committed metadata.
             cluster_id: Told to every client.
             topic_creator: None where `auto.create.topics.enable` is false.
+            rights: Who may know of what.
         """
         self._cache = cache
         self._cluster_id = cluster_id
         self._topic_creator = topic_creator
+        self._rights = rights
         self._encoded = EncodedTopics()
 
     def answer(self, request: MetadataRequest, context: RequestContext) -> InParts:
@@ -115,21 +135,30 @@ class MetadataApi:
             listener,
             getattr(request, "include_topic_authorized_operations", False),
         )
-        known = self._encoded.of(cache.image, kind)
-        describe = _Describe(cache, kind, frozenset(b.node_id for b in brokers), known)
+        # What a client may do is told to nobody else.
+        is_for_all = not (kind.with_operations and self._rights.is_enforced)
+        known = self._encoded.of(cache.image, kind) if is_for_all else {}
+        operations = operations_on(
+            self._rights, context.session, ResourceType.TOPIC, is_asked=kind.with_operations
+        )
+        describe = _Describe(cache, kind, frozenset(b.node_id for b in brokers), known, operations)
+        may_see = partial(self._may, client_of(context.session), AclOperation.DESCRIBE)
         asks_for_all = request.topics is None or (
             not request.topics and context.version < NULL_MEANS_ALL_FROM
         )
         return InParts(
-            describe.all_topics() if asks_for_all else self._asked_for(request, context, describe),
+            describe.all_topics(may_see)
+            if asks_for_all
+            else self._asked_for(request, context, describe),
             lambda topics: MetadataResponse(
                 brokers=brokers,
                 cluster_id=self._cluster_id,
                 controller_id=cache.controller_id(),
                 topics=tuple(topic for topic in topics if topic is not None),
-                cluster_authorized_operations=if_asked(
-                    getattr(request, "include_cluster_authorized_operations", False),
-                    ON_CLUSTER,
+                cluster_authorized_operations=operations_on_cluster(
+                    self._rights,
+                    context.session,
+                    is_asked=getattr(request, "include_cluster_authorized_operations", False),
                 ),
             ),
         )
@@ -152,6 +181,7 @@ class MetadataApi:
         self, request: MetadataRequest, context: RequestContext, describe: _Describe
     ) -> Iterator[Part]:
         image = describe.cache.image.topics
+        may_see = partial(self._may, client_of(context.session), AclOperation.DESCRIBE)
         may_create = getattr(request, "allow_auto_topic_creation", True)
         for topic in request.topics or ():
             topic_id = getattr(topic, "topic_id", None)
@@ -169,6 +199,12 @@ class MetadataApi:
                         error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
                     )
                     continue
+                if not may_see(found.name, is_asked_for=True):
+                    yield MetadataTopic(error_code=HIDDEN, name=None, topic_id=topic_id)
+                    continue
+            elif not may_see(topic.name, is_asked_for=True):
+                yield MetadataTopic(error_code=HIDDEN, name=topic.name)
+                continue
             else:
                 found = image.by_name.get(topic.name)
                 if found is None:
@@ -179,8 +215,19 @@ class MetadataApi:
 
     def _missing(self, name: str, context: RequestContext, *, may_create: bool) -> ErrorCode:
         if may_create and self._topic_creator is not None:
+            client = client_of(context.session)
+            if not self._rights.allows(
+                client, cluster(AclOperation.CREATE), is_asked_for=False
+            ) and not self._may(client, AclOperation.CREATE, name, is_asked_for=True):
+                return HIDDEN
             return self._topic_creator.create(name, context.header.client_id).code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _may(
+        self, client: Client, operation: AclOperation, name: str, *, is_asked_for: bool = False
+    ) -> bool:
+        resource = Resource(ResourceType.TOPIC, name, operation)
+        return self._rights.allows(client, resource, is_asked_for=is_asked_for)
 
 
 def leader_or_error(
@@ -196,16 +243,25 @@ class _Describe:
     """Topics as one listener's clients see them, in the bytes of one version."""
 
     def __init__(
-        self, cache: MetadataCache, kind: Kind, live: frozenset[int], known: Known
+        self,
+        cache: MetadataCache,
+        kind: Kind,
+        live: frozenset[int],
+        known: Known,
+        operations: Callable[[str], int],
     ) -> None:
+        self._operations = operations
         self.cache = cache
         self._kind = kind
         self._live = live
         self._known = known
 
-    def all_topics(self) -> Iterator[Part]:
-        for topic in self.cache.image.topics.by_name.values():
-            yield from self.topic(topic)
+    def all_topics(self, may_see: Callable[[str], bool]) -> Iterator[Part]:
+        for name, topic in self.cache.image.topics.by_name.items():
+            if may_see(name):
+                yield from self.topic(topic)
+            else:
+                yield None
 
     def topic(self, topic: TopicImage) -> Iterator[Part]:
         known = self._known.get(topic.topic_id)
@@ -226,7 +282,7 @@ class _Describe:
             topic_id=topic.topic_id,
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=tuple(partitions),
-            topic_authorized_operations=if_asked(self._kind.with_operations, ON_TOPIC),
+            topic_authorized_operations=self._operations(topic.name),
         )
 
     def _partition(self, index: int, partition: PartitionRegistration) -> MetadataPartition:
@@ -254,9 +310,12 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.METADATA,
         versions=(0, 13),
-        resources=on_topics(AclOperation.DESCRIBE),
+        resources=Elsewhere(on_topics(AclOperation.DESCRIBE)),
         handler=lambda parts: MetadataApi(
-            parts.cache, parts.cluster_id, parts.topic_creator if parts.auto_create_topics else None
+            parts.cache,
+            parts.cluster_id,
+            parts.topic_creator if parts.auto_create_topics else None,
+            parts.rights,
         ),
     ),
 )

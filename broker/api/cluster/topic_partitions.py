@@ -14,12 +14,14 @@ from broker.limits import DESCRIBED_PARTITIONS_MAX
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import NOT_ASKED_FOR, ON_TOPIC
+from jbodlab.server.authorized_operations import NOT_ASKED_FOR
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.rights import Rights, client_of, operations_on
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 
@@ -67,10 +69,11 @@ class DescribeTopicPartitionsResponse(Response, frozen=True, kw_only=True):
 
 
 class DescribeTopicPartitionsApi(FailsBySchema):
-    """Answers from the metadata cache."""
+    """Answers from the metadata cache, of topics that the client may describe."""
 
-    def __init__(self, cache: MetadataCache) -> None:
+    def __init__(self, cache: MetadataCache, rights: Rights) -> None:
         self._cache = cache
+        self._rights = rights
 
     def answer(
         self, request: DescribeTopicPartitionsRequest, context: RequestContext
@@ -81,8 +84,16 @@ class DescribeTopicPartitionsApi(FailsBySchema):
         live = frozenset(broker.id for broker in self._cache.live_brokers(listener))
         left = min(max(request.response_partition_limit, 1), DESCRIBED_PARTITIONS_MAX)
         topics: list[TopicDescription] = []
+        client = client_of(context.session)
+        operations = operations_on(self._rights, context.session, ResourceType.TOPIC, is_asked=True)
         for name, first in _names(request, by_name):
             topic = by_name.get(name)
+            resource = Resource(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
+            if not self._rights.allows(client, resource, is_asked_for=bool(request.topics)):
+                if request.topics:
+                    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    topics.append(TopicDescription(error_code=code, name=name))
+                continue
             if topic is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 topics.append(TopicDescription(error_code=code, name=name))
@@ -98,7 +109,7 @@ class DescribeTopicPartitionsApi(FailsBySchema):
                     self._partition(index, topic.partitions[index], listener, live)
                     for index in indexes[:left]
                 ),
-                topic_authorized_operations=ON_TOPIC,
+                topic_authorized_operations=operations(name),
             )
             topics.append(described)
             if len(indexes) > left:
@@ -151,7 +162,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         versions=(0, 0),
-        resources=on_topics(AclOperation.DESCRIBE),
-        handler=lambda parts: DescribeTopicPartitionsApi(parts.cache),
+        resources=Elsewhere(on_topics(AclOperation.DESCRIBE)),
+        handler=lambda parts: DescribeTopicPartitionsApi(parts.cache, parts.rights),
     ),
 )

@@ -12,11 +12,12 @@ import msgspec
 from broker.api.parts import ApiParts
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.resources import on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition

@@ -10,11 +10,12 @@ import msgspec
 from broker.api.parts import ApiParts
 from broker.replica.registry import ReplicaRegistry
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.resources import on_topics
 from jbodlab.server.response import Response
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from broker.api.data.leader_hints import LeaderHints
-from broker.api.followers import asking_replica
+from broker.api.followers import asking_replica, by_follower, named_replica
 from broker.api.parts import ApiParts
 from broker.client_quotas import ClientQuotas
 from broker.fetch.fetch_sessions import FetchSessions
@@ -37,11 +37,13 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.runtime.client_quota import CONSUMER_RATE
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import AclOperation, Resource, on_cluster, on_topics
+from jbodlab.server.resources import Each, Resource, all_of, name_of
 from jbodlab.server.response import Response
+from jbodlab.server.rights import cluster
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -144,11 +146,20 @@ class FetchApi:
         """Return the error for the whole request, or for every partition before version 7."""
         if context.version >= 7:
             return FetchResponse(error_code=told(error.code))
+        return self.refused(request, context, error)
+
+    def refused(
+        self, request: FetchRequest, context: RequestContext, error: KafkaError
+    ) -> FetchResponse:
+        """Return the error for every partition; who is no broker may not read a topic as one."""
+        code = error.code
+        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topics = [
             FetchedTopic(
-                topic.topic,  # type: ignore[attr-defined]  # versions to 12 have names
-                None,
-                [_failed(wanted.partition, error.code) for wanted in topic.partitions],
+                getattr(topic, "topic", ""),
+                getattr(topic, "topic_id", None),
+                [_failed(wanted.partition, code) for wanted in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -354,13 +365,11 @@ def _failed(partition_index: int, error_code: ErrorCode) -> FetchedPartition:
     return FetchedPartition(partition_index, told(error_code), UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def _resources(request: FetchRequest) -> Iterable[Resource]:
-    """Return the topics for a consumer, the cluster for a follower."""
-    state = getattr(request, "replica_state", None)
-    replica_id = getattr(request, "replica_id", -1) if state is None else state.replica_id
-    if replica_id >= 0:
-        return on_cluster(AclOperation.CLUSTER_ACTION)(request)
-    return on_topics(AclOperation.READ)(request)
+def _of_consumer(request: FetchRequest, topic: FetchTopic) -> Resource:
+    """Return a topic; who may follow at all may follow any."""
+    if named_replica(request) >= 0:
+        return cluster(AclOperation.CLUSTER_ACTION)
+    return Resource(ResourceType.TOPIC, name_of(topic), AclOperation.READ)
 
 
 APIS: tuple[Api[ApiParts], ...] = (
@@ -370,7 +379,7 @@ APIS: tuple[Api[ApiParts], ...] = (
         accepted=(4, 18),
         # It names what one broker leads; a follower's, what it has in one directory.
         max_items=20_000,
-        resources=_resources,
+        resources=all_of(by_follower, Each(field="topics", resource=_of_consumer)),
         handler=lambda parts: FetchApi(
             parts.fetches, parts.sessions, parts.cache, parts.broker_id, parts.traffic, parts.quotas
         ),

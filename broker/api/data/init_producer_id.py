@@ -19,9 +19,10 @@ from broker.api.services.transactions import (
 from broker.coordination.core import Producer
 from broker.transactions.requests import InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, Resource, on_cluster
+from jbodlab.server.resources import Resource, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

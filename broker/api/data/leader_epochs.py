@@ -12,11 +12,12 @@ from broker.api.parts import ApiParts
 from broker.fetch.offset_queries import OffsetQueries
 from broker.replica.client_requests import EpochAnswer, EpochQuery
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.resources import on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
@@ -98,7 +99,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
         versions=(2, 4),
-        resources=on_topics(AclOperation.DESCRIBE),
+        resources=on_topics(AclOperation.DESCRIBE, instead=AclOperation.CLUSTER_ACTION),
         handler=lambda parts: OffsetForLeaderEpochApi(parts.offsets),
     ),
 )

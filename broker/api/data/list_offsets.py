@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.followers import asking_replica
+from broker.api.followers import asking_replica, by_follower
 from broker.api.parts import ApiParts
 from broker.fetch.offset_queries import OffsetQueries
 from broker.limits import OFFSETS_AT_ONCE
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import AclOperation, on_topics
+from jbodlab.server.resources import all_of, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -121,7 +122,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.LIST_OFFSETS,
         versions=(1, 11),
-        resources=on_topics(AclOperation.DESCRIBE),
+        resources=all_of(by_follower, on_topics(AclOperation.DESCRIBE)),
         handler=lambda parts: ListOffsetsApi(parts.offsets, parts.cache),
     ),
 )

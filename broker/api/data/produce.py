@@ -34,10 +34,11 @@ from jbodlab.record_batch.record_batch import (
     records_count,
 )
 from jbodlab.runtime.client_quota import PRODUCER_RATE
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_topics
+from jbodlab.server.resources import Resource, all_of, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -135,6 +136,8 @@ class ProduceApi:
             for data in topic.partition_data
         ]
         return self._response(request, context, results)
+
+    refused = failure
 
     def _finish(
         self,
@@ -276,11 +279,9 @@ def _no_answer(results: list[AppendResult]) -> NoAnswer:
     return NoAnswer(failure=next(failures, None))
 
 
-def _resources(request: ProduceRequest) -> Iterable[Resource]:
-    """Return the topics, and the transaction if there is one."""
+def _transactional_id(request: ProduceRequest) -> Iterable[Resource]:
     if request.transactional_id is not None:
         yield Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id, AclOperation.WRITE)
-    yield from on_topics(AclOperation.WRITE, "topic_data")(request)
 
 
 APIS: tuple[Api[ApiParts], ...] = (
@@ -291,7 +292,7 @@ APIS: tuple[Api[ApiParts], ...] = (
         # It names what one broker leads.
         max_items=10_000,
         has_records=True,
-        resources=_resources,
+        resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
         handler=lambda parts: ProduceApi(
             parts.produce_forwarder, parts.cache, parts.broker_id, parts.traffic, parts.quotas
         ),

@@ -16,9 +16,10 @@ from broker.api.parts import ApiParts
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.replica.client_requests import AppendResult
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -11,10 +11,11 @@ from broker.api.parts import ApiParts
 from broker.disk.directory.log_dir import LogDir
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId

@@ -11,9 +11,10 @@ import msgspec
 from broker.api.parts import ApiParts
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

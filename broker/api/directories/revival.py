@@ -7,10 +7,11 @@ from broker.api.parts import ApiParts
 from broker.disk.life.revival import LogDirRevival
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId

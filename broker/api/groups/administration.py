@@ -9,11 +9,12 @@ from broker.api.parts import ApiParts
 from broker.api.services.coordinators import Each, GroupCoordinators, described
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import ON_GROUP, if_asked
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_cluster, on_groups
+from jbodlab.server.resources import Elsewhere, Resource, on_cluster, on_groups
+from jbodlab.server.rights import Rights, client_of, cluster, operations_on
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -25,12 +26,18 @@ if TYPE_CHECKING:
 class DescribeGroupsApi(FailsBySchema):
     """Describes classic groups."""
 
-    def __init__(self, groups: GroupCoordinators) -> None:
+    def __init__(self, groups: GroupCoordinators, rights: Rights) -> None:
         self._groups = groups
+        self._rights = rights
 
     def answer(self, request: DescribeGroupsRequest, context: RequestContext) -> Later:
         """Describe every group; what went wrong for one stands in its entry."""
-        operations = if_asked(getattr(request, "include_authorized_operations", False), ON_GROUP)
+        operations = operations_on(
+            self._rights,
+            context.session,
+            ResourceType.GROUP,
+            is_asked=getattr(request, "include_authorized_operations", False),
+        )
 
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.DescribeGroups(version=context.version, groups=group_ids)
@@ -43,10 +50,11 @@ class DescribeGroupsApi(FailsBySchema):
 
 
 class ListGroupsApi(FailsBySchema):
-    """Lists groups of every kind."""
+    """Lists groups of every kind that the client may describe."""
 
-    def __init__(self, groups: GroupCoordinators) -> None:
+    def __init__(self, groups: GroupCoordinators, rights: Rights) -> None:
         self._groups = groups
+        self._rights = rights
 
     def answer(self, request: ListGroupsRequest, context: RequestContext) -> Later:
         """List the groups of all shards that are here."""
@@ -54,10 +62,18 @@ class ListGroupsApi(FailsBySchema):
             states_filter=tuple(getattr(request, "states_filter", ())),
             types_filter=tuple(getattr(request, "types_filter", ())),
         )
+        client, operation = client_of(context.session), AclOperation.DESCRIBE
+        tells_all = self._rights.allows(client, cluster(operation), is_asked_for=False)
+
+        def is_told(group_id: str) -> bool:
+            group = Resource(ResourceType.GROUP, group_id, operation)
+            return tells_all or self._rights.allows(client, group, is_asked_for=False)
 
         def finish(lists: list[responses.ListGroupsResponse]) -> responses.ListGroupsResponse:
             return responses.ListGroupsResponse(
-                groups=tuple(group for each in lists for group in each.groups)
+                groups=tuple(
+                    group for each in lists for group in each.groups if is_told(group.group_id)
+                )
             )
 
         return Later(self._groups.submit_to_all(asked), finish)
@@ -100,13 +116,13 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_GROUPS,
         versions=(0, 6),
         resources=on_groups(AclOperation.DESCRIBE),
-        handler=lambda parts: DescribeGroupsApi(parts.groups),
+        handler=lambda parts: DescribeGroupsApi(parts.groups, parts.rights),
     ),
     Api(
         key=ApiKey.LIST_GROUPS,
         versions=(0, 5),
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: ListGroupsApi(parts.groups),
+        resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
+        handler=lambda parts: ListGroupsApi(parts.groups, parts.rights),
     ),
     Api(
         key=ApiKey.DELETE_GROUPS,

@@ -20,12 +20,13 @@ from broker.groups.consumer import responses
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import ON_GROUP, if_asked
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
+from jbodlab.server.resources import all_of, on_group, on_groups, on_topics
 from jbodlab.server.response import NO_TIME, Response
+from jbodlab.server.rights import Rights, operations_on
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
@@ -111,14 +112,20 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.Assignment:
 class ConsumerGroupDescribeApi(FailsBySchema):
     """Describes groups of KIP-848; to all others the answer is that there is no such group."""
 
-    def __init__(self, groups: GroupCoordinators) -> None:
+    def __init__(self, groups: GroupCoordinators, rights: Rights) -> None:
         self._groups = groups
+        self._rights = rights
 
     def answer(self, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Later:
         """Describe every group; what went wrong for one stands in its entry."""
         for group_id in request.group_ids:
             check_group_id(group_id)
-        operations = if_asked(request.include_authorized_operations, ON_GROUP)
+        operations = operations_on(
+            self._rights,
+            context.session,
+            ResourceType.GROUP,
+            is_asked=request.include_authorized_operations,
+        )
 
         def request_for(group_ids: tuple[str, ...]) -> requests.Request:
             return requests.ConsumerGroupDescribe(group_ids=group_ids)
@@ -137,8 +144,9 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
         versions=(0, 1),
         resources=all_of(
-            on_groups(AclOperation.READ, "group_id"),
-            on_topics(AclOperation.DESCRIBE, "subscribed_topic_names"),
+            on_group(AclOperation.READ),
+            # Not one by one: a member has all that it subscribes to, or nothing.
+            lambda request: on_topics(AclOperation.DESCRIBE, "subscribed_topic_names")(request),
         ),
         handler=lambda parts: ConsumerGroupHeartbeatApi(parts.groups, parts.cache),
     ),
@@ -146,6 +154,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.CONSUMER_GROUP_DESCRIBE,
         versions=(0, 1),
         resources=on_groups(AclOperation.DESCRIBE, "group_ids"),
-        handler=lambda parts: ConsumerGroupDescribeApi(parts.groups),
+        handler=lambda parts: ConsumerGroupDescribeApi(parts.groups, parts.rights),
     ),
 )

@@ -25,9 +25,10 @@ from broker.api.services.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, Resource, ResourceType
+from jbodlab.server.resources import Each, Resource, all_of
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -160,19 +161,23 @@ def _coordinators(found: Iterable[Coordinator]) -> FindCoordinatorResponse:
     )
 
 
-def _resources(request: Any) -> Iterable[Resource]:
+def _resource(request: Any, key: str) -> Resource:
     """Return what is coordinated; a key of share groups begins with that of the group."""
     is_transaction = getattr(request, "key_type", GROUP) == TRANSACTION
     kind = ResourceType.TRANSACTIONAL_ID if is_transaction else ResourceType.GROUP
-    for key in request.coordinator_keys if hasattr(request, "coordinator_keys") else (request.key,):
-        yield Resource(kind, key, AclOperation.DESCRIBE)
+    return Resource(kind, key, AclOperation.DESCRIBE)
+
+
+def _of_the_only_key(request: Any) -> Iterable[Resource]:
+    if not hasattr(request, "coordinator_keys"):
+        yield _resource(request, request.key)
 
 
 APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.FIND_COORDINATOR,
         versions=(0, 6),
-        resources=_resources,
+        resources=all_of(_of_the_only_key, Each(field="coordinator_keys", resource=_resource)),
         handler=lambda parts: FindCoordinatorApi(
             parts.cache, parts.broker_id, parts.groups, parts.transactions, parts.topic_creator
         ),

@@ -19,10 +19,11 @@ from broker.api.services.coordinators import (
 )
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_groups
+from jbodlab.server.resources import on_group
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -175,25 +176,25 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.JOIN_GROUP,
         versions=(0, 9),
-        resources=on_groups(AclOperation.READ, "group_id"),
+        resources=on_group(AclOperation.READ),
         handler=lambda parts: JoinGroupApi(parts.groups),
     ),
     Api(
         key=ApiKey.SYNC_GROUP,
         versions=(0, 5),
-        resources=on_groups(AclOperation.READ, "group_id"),
+        resources=on_group(AclOperation.READ),
         handler=lambda parts: SyncGroupApi(parts.groups),
     ),
     Api(
         key=ApiKey.HEARTBEAT,
         versions=(0, 4),
-        resources=on_groups(AclOperation.READ, "group_id"),
+        resources=on_group(AclOperation.READ),
         handler=lambda parts: HeartbeatApi(parts.groups),
     ),
     Api(
         key=ApiKey.LEAVE_GROUP,
         versions=(0, 5),
-        resources=on_groups(AclOperation.READ, "group_id"),
+        resources=on_group(AclOperation.READ),
         handler=lambda parts: LeaveGroupApi(parts.groups),
     ),
 )

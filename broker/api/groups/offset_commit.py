@@ -19,10 +19,11 @@ from broker.groups.responses import PartitionResponse
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Later, RequestContext, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, all_of, on_groups, on_topics
+from jbodlab.server.failures import FailsBySchema, refused_elements
+from jbodlab.server.resources import all_of, on_group, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -108,6 +109,9 @@ class AskedTopics:
 
 class OffsetCommitApi:
     """Has offsets kept."""
+
+    # Who is refused does not learn which partitions there are.
+    refused = staticmethod(refused_elements)
 
     def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
         self._groups = groups
@@ -207,13 +211,13 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.OFFSET_COMMIT,
         versions=(2, 10),
-        resources=all_of(on_groups(AclOperation.READ, "group_id"), on_topics(AclOperation.READ)),
+        resources=all_of(on_group(AclOperation.READ), on_topics(AclOperation.READ)),
         handler=lambda parts: OffsetCommitApi(parts.groups, parts.cache),
     ),
     Api(
         key=ApiKey.OFFSET_DELETE,
         versions=(0, 0),
-        resources=all_of(on_groups(AclOperation.DELETE, "group_id"), on_topics(AclOperation.READ)),
+        resources=all_of(on_group(AclOperation.DELETE), on_topics(AclOperation.READ)),
         handler=lambda parts: OffsetDeleteApi(parts.groups, parts.cache),
     ),
 )

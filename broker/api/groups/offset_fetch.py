@@ -10,7 +10,7 @@ Source: `kafka.server.KafkaApis.handleOffsetFetchRequest`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -19,16 +19,21 @@ from broker.api.services.coordinators import GroupCoordinators
 from broker.groups import requests, responses
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_topics
+from jbodlab.server.resources import Elsewhere, Resource, all_of, on_group, on_groups, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.rights import Rights, client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
 
 if TYPE_CHECKING:
     from kio.schema.offset_fetch.v9.request import OffsetFetchRequest
+
+IsHidden = Callable[[str], bool]
+"""Whether a client may not know of a topic."""
 
 BATCHED_FROM = 8
 TOPIC_IDS_FROM = 10
@@ -59,20 +64,26 @@ class OffsetFetchResponse(Response, frozen=True, kw_only=True):
 
 
 class OffsetFetchApi:
-    """Tells committed offsets."""
+    """Tells committed offsets, of topics that the client may describe."""
 
-    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
+    def __init__(self, groups: GroupCoordinators, cache: MetadataCache, rights: Rights) -> None:
         self._groups = groups
         self._cache = cache
+        self._rights = rights
 
     def answer(self, request: OffsetFetchRequest, context: RequestContext) -> Later:
         """Ask the coordinator of every group."""
         asked = _groups(request, context.version)
         futures = [self._ask(group, request, context.version) for group in asked]
+        client = client_of(context.session)
+
+        def is_hidden(name: str) -> bool:
+            topic = Resource(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
+            return not self._rights.allows(client, topic, is_asked_for=False)
 
         def finish(found: list[Any]) -> OffsetFetchResponse:
             return _response(
-                self._told(group, each, context.version)
+                self._told(group, each, context.version, is_hidden)
                 for group, each in zip(asked, found, strict=True)
             )
 
@@ -83,7 +94,8 @@ class OffsetFetchApi:
     ) -> OffsetFetchResponse:
         """Return the error for every group."""
         return _response(
-            self._told(group, error, context.version) for group in _groups(request, context.version)
+            self._told(group, error, context.version, lambda _: False)
+            for group in _groups(request, context.version)
         )
 
     def _ask(self, group: Any, request: Any, version: int) -> asyncio.Future[Any]:
@@ -113,7 +125,7 @@ class OffsetFetchApi:
             return name
         return None if topic.topic_id is None else self._cache.topic_name(TopicId(topic.topic_id))
 
-    def _told(self, group: Any, found: Any, version: int) -> OffsetFetchGroup:
+    def _told(self, group: Any, found: Any, version: int, is_hidden: IsHidden) -> OffsetFetchGroup:
         """Return what is known of one group, its topics in the order of the request."""
         if isinstance(found, KafkaError):
             found = responses.OffsetFetchResponse(group_id=group.group_id, error_code=found.code)
@@ -123,12 +135,16 @@ class OffsetFetchApi:
         if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
             code = ErrorCode.NOT_COORDINATOR
         if group.topics is None:
-            topics = tuple(self._all_topics(found, version))
+            topics = tuple(
+                topic for topic in self._all_topics(found, version) if not is_hidden(topic.name)
+            )
         elif code is not ErrorCode.NONE and version >= BATCHED_FROM:
             topics = ()
         else:
             known = {topic.name: topic for topic in found.topics}
-            topics = tuple(self._topic(each, known, code, version) for each in group.topics)
+            topics = tuple(
+                self._topic(each, known, code, version, is_hidden) for each in group.topics
+            )
         return OffsetFetchGroup(group.group_id, topics, code)
 
     def _all_topics(
@@ -140,9 +156,16 @@ class OffsetFetchApi:
                 yield OffsetFetchTopic(topic.name, topic_id, topic.partitions)
 
     def _topic(
-        self, asked: Any, known: dict[str, Any], code: ErrorCode, version: int
+        self,
+        asked: Any,
+        known: dict[str, Any],
+        code: ErrorCode,
+        version: int,
+        is_hidden: IsHidden,
     ) -> OffsetFetchTopic:
         name = self._name(asked, version)
+        if name is not None and is_hidden(name):
+            code, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, {}
         found = None if name is None else known.get(name)
         if name is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
@@ -166,10 +189,14 @@ def _response(groups: Iterable[OffsetFetchGroup]) -> OffsetFetchResponse:
     return OffsetFetchResponse(topics=first.topics, error_code=first.error_code, groups=told)
 
 
-def _resources(request: Any) -> Iterable[Resource]:
-    """Return the groups and the topics that are named for each of them."""
+def _of_the_only_group(request: Any) -> Iterable[Resource]:
+    if not hasattr(request, "groups"):
+        yield from on_group(AclOperation.DESCRIBE)(request)
+
+
+def _topics(request: Any) -> Iterable[Resource]:
+    """Return the topics that are named for each of the groups."""
     for group in request.groups if hasattr(request, "groups") else (request,):
-        yield Resource(ResourceType.GROUP, group.group_id, AclOperation.DESCRIBE)
         yield from on_topics(AclOperation.DESCRIBE)(group)
 
 
@@ -177,7 +204,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.OFFSET_FETCH,
         versions=(1, 10),
-        resources=_resources,
-        handler=lambda parts: OffsetFetchApi(parts.groups, parts.cache),
+        resources=all_of(_of_the_only_group, on_groups(AclOperation.DESCRIBE), Elsewhere(_topics)),
+        handler=lambda parts: OffsetFetchApi(parts.groups, parts.cache, parts.rights),
     ),
 )

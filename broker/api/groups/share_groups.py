@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NoReturn
 from broker.api.groups.find_coordinator import NO_SHARE_GROUPS
 from broker.api.parts import ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_groups
+from jbodlab.server.resources import on_group
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -34,7 +35,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.SHARE_GROUP_HEARTBEAT,
         versions=(1, 1),
-        resources=on_groups(AclOperation.READ, "group_id"),
+        resources=on_group(AclOperation.READ),
         handler=lambda parts: ShareGroupHeartbeatApi(),
     ),
 )

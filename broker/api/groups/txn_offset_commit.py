@@ -21,16 +21,11 @@ from broker.metadata_cache import MetadataCache
 from broker.produce.transaction_admission import Part, TransactionAdmission, told_for
 from broker.replica.client_requests import Transaction
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
-from jbodlab.server.resources import (
-    AclOperation,
-    Resource,
-    ResourceType,
-    all_of,
-    on_groups,
-    on_topics,
-)
+from jbodlab.server.failures import refused_elements
+from jbodlab.server.resources import Resource, all_of, on_group, on_topics
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -47,6 +42,9 @@ ADDS_FROM = 5
 
 class TxnOffsetCommitApi:
     """Has offsets kept for the end of a transaction."""
+
+    # Who is refused does not learn which partitions there are.
+    refused = staticmethod(refused_elements)
 
     def __init__(
         self, groups: GroupCoordinators, cache: MetadataCache, admission: TransactionAdmission
@@ -129,7 +127,7 @@ APIS: tuple[Api[ApiParts], ...] = (
         versions=(0, 5),
         resources=all_of(
             _transactional_id,
-            on_groups(AclOperation.READ, "group_id"),
+            on_group(AclOperation.READ),
             on_topics(AclOperation.READ),
         ),
         handler=lambda parts: TxnOffsetCommitApi(

@@ -48,7 +48,10 @@ TransactionCoordinators = CoordinatorsOf[transactions.Request]
 
 
 def described(
-    group_ids: Iterable[str], each: Each, entry: Callable[..., G], operations: int
+    group_ids: Iterable[str],
+    each: Each,
+    entry: Callable[..., G],
+    operations: Callable[[str], int],
 ) -> tuple[G, ...]:
     """Return one description for each group, in the order in which they were asked for.
 
@@ -56,7 +59,7 @@ def described(
         group_ids: The groups.
         each: What their shards said.
         entry: Makes the description of a group that has an error.
-        operations: What the client may do.
+        operations: What the client may do to a group.
     """
     found: dict[str, G] = {}
     for ids, answer in each:
@@ -69,7 +72,8 @@ def described(
                 )
         else:
             for group in answer.groups:
-                found[group.group_id] = replace(group, authorized_operations=operations)
+                allowed = operations(group.group_id)
+                found[group.group_id] = replace(group, authorized_operations=allowed)
     return tuple(found[group_id] for group_id in group_ids)
 
 

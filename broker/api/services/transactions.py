@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from broker.api.services.producer_ids import ProducerIds
 from broker.transactions.requests import FreshProducerIdNeeded
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, Resource, ResourceType
+from jbodlab.server.resources import Resource
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

@@ -22,9 +22,10 @@ from broker.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, VerifyPartitions
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, Resource, ResourceType, on_cluster
+from jbodlab.server.resources import Resource, all_of, on_cluster, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -171,17 +172,11 @@ def _results(codes: Codes) -> tuple[TopicResult, ...]:
     )
 
 
-def _resources(request: Any) -> Iterable[Resource]:
-    """Return a producer's transaction and topics; brokers ask as such."""
+def _asker(request: Any) -> Iterable[Resource]:
+    """Return a producer's transaction; brokers ask as such."""
     if hasattr(request, "transactions"):
         return on_cluster(AclOperation.CLUSTER_ACTION)(request)
-    return (
-        on_transaction(request.v3_and_below_transactional_id, AclOperation.WRITE),
-        *(
-            Resource(ResourceType.TOPIC, topic.name, AclOperation.WRITE)
-            for topic in request.v3_and_below_topics
-        ),
-    )
+    return (on_transaction(request.v3_and_below_transactional_id, AclOperation.WRITE),)
 
 
 APIS: tuple[Api[ApiParts], ...] = (
@@ -189,7 +184,9 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.ADD_PARTITIONS_TO_TXN,
         versions=(0, 3),
         accepted=(0, 5),
-        resources=_resources,
+        resources=all_of(
+            _asker, on_topics(AclOperation.WRITE, "v3_and_below_topics", is_atomic=True)
+        ),
         handler=lambda parts: AddPartitionsToTxnApi(parts.transactions, parts.cache),
     ),
 )

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from broker.api.parts import ApiParts
-from broker.api.services.coordinators import Each, TransactionCoordinators
+from broker.api.services.coordinators import Each as EachShard
+from broker.api.services.coordinators import TransactionCoordinators
 from broker.api.services.transactions import on_transaction
 from broker.transactions import requests
 from broker.transactions.requests import DescribedTransaction, ListedTransaction
 from broker.transactions.transaction import TransactionState
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import AclOperation, on_cluster
+from jbodlab.server.resources import Each, Elsewhere, Resource, on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.rights import Rights, client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -77,10 +80,11 @@ class DescribeTransactionsResponse(Response, frozen=True, kw_only=True):
 
 
 class ListTransactionsApi(FailsBySchema):
-    """Lists the transactions of all coordinators that are here."""
+    """Lists the transactions of all coordinators here, as far as the client may describe them."""
 
-    def __init__(self, transactions: TransactionCoordinators) -> None:
+    def __init__(self, transactions: TransactionCoordinators, rights: Rights) -> None:
         self._transactions = transactions
+        self._rights = rights
 
     def answer(self, request: ListTransactionsRequest, context: RequestContext) -> Later:
         """List transactions."""
@@ -90,6 +94,12 @@ class ListTransactionsApi(FailsBySchema):
             duration_ms=getattr(request, "duration_filter", -1),
             transactional_id_pattern=getattr(request, "transactional_id_pattern", None),
         )
+        client = client_of(context.session)
+
+        def is_told(transactional_id: str) -> bool:
+            transaction = on_transaction(transactional_id, AclOperation.DESCRIBE)
+            return self._rights.allows(client, transaction, is_asked_for=False)
+
         unknown = tuple(each for each in request.state_filters if each not in _STATE_NAMES)
 
         def finish(lists: list[tuple[ListedTransaction, ...]]) -> ListTransactionsResponse:
@@ -103,6 +113,7 @@ class ListTransactionsApi(FailsBySchema):
                     )
                     for some in lists
                     for each in some
+                    if is_told(each.transactional_id)
                 ),
             )
 
@@ -112,8 +123,9 @@ class ListTransactionsApi(FailsBySchema):
 class DescribeTransactionsApi:
     """Describes transactions; what went wrong for one is in its entry."""
 
-    def __init__(self, transactions: TransactionCoordinators) -> None:
+    def __init__(self, transactions: TransactionCoordinators, rights: Rights) -> None:
         self._transactions = transactions
+        self._rights = rights
 
     def answer(self, request: DescribeTransactionsRequest, context: RequestContext) -> Later:
         """Describe transactions."""
@@ -121,10 +133,18 @@ class DescribeTransactionsApi:
         def request_for(ids: tuple[str, ...]) -> requests.Request:
             return requests.DescribeTransactions(transactional_ids=ids)
 
-        def finish(each: Each) -> DescribeTransactionsResponse:
+        client = client_of(context.session)
+
+        def is_told(topic: str) -> bool:
+            resource = Resource(ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
+            return self._rights.allows(client, resource, is_asked_for=False)
+
+        def finish(each: EachShard) -> DescribeTransactionsResponse:
             found = {entry.transactional_id: entry for entry in _entries(each)}
             return DescribeTransactionsResponse(
-                transaction_states=tuple(_description(found[i]) for i in request.transactional_ids)
+                transaction_states=tuple(
+                    _description(found[i], is_told) for i in request.transactional_ids
+                )
             )
 
         return Later(self._transactions.submit_each(request.transactional_ids, request_for), finish)
@@ -140,8 +160,10 @@ class DescribeTransactionsApi:
             )
         )
 
+    refused = failure
 
-def _entries(each: Each) -> Iterator[DescribedTransaction]:
+
+def _entries(each: EachShard) -> Iterator[DescribedTransaction]:
     for ids, answer in each:
         if isinstance(answer, KafkaError):
             for transactional_id in ids:
@@ -152,7 +174,9 @@ def _entries(each: Each) -> Iterator[DescribedTransaction]:
             yield from answer
 
 
-def _description(entry: DescribedTransaction) -> TransactionDescription:
+def _description(
+    entry: DescribedTransaction, is_told: Callable[[str], bool] = lambda _: True
+) -> TransactionDescription:
     is_found = entry.state is not None
     return TransactionDescription(
         error_code=entry.error_code,
@@ -162,7 +186,7 @@ def _description(entry: DescribedTransaction) -> TransactionDescription:
         transaction_start_time=_time(entry.start_time_ms if is_found else 0),
         producer_id=entry.producer_id if is_found else 0,
         producer_epoch=entry.producer_epoch if is_found else 0,
-        topics=tuple(_topics(entry)),
+        topics=tuple(each for each in _topics(entry) if is_told(each.topic)),
     )
 
 
@@ -179,15 +203,17 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.DESCRIBE_TRANSACTIONS,
         versions=(0, 0),
-        resources=lambda request: tuple(
-            on_transaction(each, AclOperation.DESCRIBE) for each in request.transactional_ids
+        resources=Each(
+            field="transactional_ids",
+            resource=lambda _, each: on_transaction(each, AclOperation.DESCRIBE),
         ),
-        handler=lambda parts: DescribeTransactionsApi(parts.transactions),
+        handler=lambda parts: DescribeTransactionsApi(parts.transactions, parts.rights),
     ),
     Api(
         key=ApiKey.LIST_TRANSACTIONS,
         versions=(0, 2),
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: ListTransactionsApi(parts.transactions),
+        # The rights to each of the transactions count.
+        resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
+        handler=lambda parts: ListTransactionsApi(parts.transactions, parts.rights),
     ),
 )

@@ -20,9 +20,10 @@ from broker.transactions.requests import AddPartitions, EndTransaction
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
-from jbodlab.server.resources import AclOperation, Resource, ResourceType
+from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -1,6 +1,6 @@
 """Access control entries, SCRAM credentials and delegation tokens.
 
-Images and snapshots keep them unchanged; this project does not enforce them.
+Images and snapshots keep them unchanged. Delegation tokens have no effect.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ class SecurityImage:
 
 
 class SecurityDelta:
-    """Changes to a SecurityImage; all three maps are copied at the first change."""
+    """Changes to a SecurityImage; a map that does not change stays the same object."""
 
     def __init__(self, image: SecurityImage) -> None:
         self.image = image
-        self.is_empty = True
-        self._acls: dict[UUID, AccessControlEntryRecord] = {}
-        self._scram: dict[ScramKey, UserScramCredentialRecord] = {}
-        self._tokens: dict[str, DelegationTokenRecord] = {}
+        self._acls: dict[UUID, AccessControlEntryRecord] | None = None
+        self._scram: dict[ScramKey, UserScramCredentialRecord] | None = None
+        self._tokens: dict[str, DelegationTokenRecord] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no changes."""
+        return self._acls is None and self._scram is None and self._tokens is None
 
     def replay(self, record: Record) -> bool:
         """Apply a record; returns False if it is none about security.
@@ -51,45 +55,53 @@ class SecurityDelta:
         """
         match record:
             case AccessControlEntryRecord():
-                self._copy()
-                self._acls[record.id] = record
+                self._changed_acls()[record.id] = record
             case RemoveAccessControlEntryRecord():
-                self._copy()
-                if self._acls.pop(record.id, None) is None:
+                if self._changed_acls().pop(record.id, None) is None:
                     raise ReplayError(f"removal of unknown access control entry {record.id}")
             case UserScramCredentialRecord():
-                self._copy()
-                self._scram[record.name, record.mechanism] = record
+                self._changed_scram()[record.name, record.mechanism] = record
             case RemoveUserScramCredentialRecord():
-                self._copy()
-                self._scram.pop((record.name, record.mechanism), None)
+                self._changed_scram().pop((record.name, record.mechanism), None)
             case DelegationTokenRecord():
-                self._copy()
-                self._tokens[record.token_id] = record
+                self._changed_tokens()[record.token_id] = record
             case RemoveDelegationTokenRecord():
-                self._copy()
-                self._tokens.pop(record.token_id, None)
+                self._changed_tokens().pop(record.token_id, None)
             case _:
                 return False
         return True
 
     def become(self, target: SecurityImage) -> None:
         """Change all records to those of a given image."""
-        if target != self.image:
-            self.is_empty = False
+        if target.acls != self.image.acls:
             self._acls = dict(target.acls)
+        if target.scram != self.image.scram:
             self._scram = dict(target.scram)
+        if target.tokens != self.image.tokens:
             self._tokens = dict(target.tokens)
 
     def apply(self) -> SecurityImage:
         """Return the image after the changes."""
         if self.is_empty:
             return self.image
-        return SecurityImage(acls=self._acls, scram=self._scram, tokens=self._tokens)
+        image = self.image
+        return SecurityImage(
+            acls=image.acls if self._acls is None else self._acls,
+            scram=image.scram if self._scram is None else self._scram,
+            tokens=image.tokens if self._tokens is None else self._tokens,
+        )
 
-    def _copy(self) -> None:
-        if self.is_empty:
-            self.is_empty = False
+    def _changed_acls(self) -> dict[UUID, AccessControlEntryRecord]:
+        if self._acls is None:
             self._acls = dict(self.image.acls)
+        return self._acls
+
+    def _changed_scram(self) -> dict[ScramKey, UserScramCredentialRecord]:
+        if self._scram is None:
             self._scram = dict(self.image.scram)
+        return self._scram
+
+    def _changed_tokens(self) -> dict[str, DelegationTokenRecord]:
+        if self._tokens is None:
             self._tokens = dict(self.image.tokens)
+        return self._tokens

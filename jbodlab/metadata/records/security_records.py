@@ -1,7 +1,7 @@
 """Records about access control, SCRAM credentials and delegation tokens.
 
-This project keeps them and writes them back, but does not enforce them. Fields are those of Kafka's
-message schemas of the same names.
+Fields are those of Kafka's message schemas of the same names. Delegation tokens are kept; they have
+no effect.
 """
 
 from dataclasses import dataclass

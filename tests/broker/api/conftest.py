@@ -47,13 +47,17 @@ from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.metadata.image.security_image import SecurityImage
 from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
+from jbodlab.metadata.records.security_records import AccessControlEntryRecord
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.runtime.machine import system_environment
+from jbodlab.security.acl import AccessControlEntry
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
+from jbodlab.server.rights import AllRights, Rights
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import (
@@ -322,6 +326,14 @@ class Cluster:
         )
         return topic_id
 
+    def publish_acls(self, *entries: AccessControlEntry) -> None:
+        """Set all access control entries."""
+        acls = {
+            UUID(int=n): AccessControlEntryRecord(id=UUID(int=n), **entry._asdict())
+            for n, entry in enumerate(entries)
+        }
+        self._publish(replace(self.cache.image, security=SecurityImage(acls=acls)))
+
     def delete_topic(self, name: str) -> None:
         topics = self.cache.image.topics
         left = {n: topic for n, topic in topics.by_name.items() if n != name}
@@ -363,7 +375,9 @@ class Cluster:
         )
 
 
-def client_apis(cluster: Cluster, *, auto_create_topics: bool) -> ClientApis:
+def client_apis(
+    cluster: Cluster, *, auto_create_topics: bool, rights: Rights | None = None
+) -> ClientApis:
     replicas: Any = cluster.replicas
     return ClientApis(
         BrokerParts(
@@ -391,13 +405,16 @@ def client_apis(cluster: Cluster, *, auto_create_topics: bool) -> ClientApis:
             auto_create_topics=auto_create_topics,
             telemetry=TelemetryClients(dict, 1 << 20, lambda: 0, lambda: UUID(int=7)),
             traffic=cluster.traffic,
+            rights=rights or AllRights(),
         )
     )
 
 
 @asynccontextmanager
-async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
-    apis = client_apis(cluster, auto_create_topics=auto_create_topics)
+async def serving(
+    cluster: Cluster, *, auto_create_topics: bool, rights: Rights | None = None
+) -> AsyncIterator[Cluster]:
+    apis = client_apis(cluster, auto_create_topics=auto_create_topics, rights=rights)
     listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(system_environment()))
     await listener.start()
     cluster.port, cluster.produce_forwarder = listener.port, apis.produce_forwarder

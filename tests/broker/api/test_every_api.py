@@ -17,9 +17,9 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
 from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
+from jbodlab.security.acl import CLUSTER_NAME, ResourceType
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.request_handler import Pending
-from jbodlab.server.resources import CLUSTER_NAME, ResourceType
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

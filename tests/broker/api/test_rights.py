@@ -1,0 +1,327 @@
+"""What clients may do: every request without any right, and requests with some."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from broker.api.table import APIS
+from broker.groups import requests, responses
+from broker.replica.client_requests import AppendResult
+from jbodlab.controller_api.requests import DeletedTopic, DeleteTopicsResponse
+from jbodlab.kafka_wire import api_table
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.codec import encode
+from jbodlab.kafka_wire.headers import read_response_header, request_header
+from jbodlab.security.acl import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from jbodlab.security.authorizer import AuthorizerSettings
+from jbodlab.server.request_handler import Pending
+from jbodlab.server.rights import EnforcedRights
+from jbodlab.server.session import Session
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import CloseConnectionError
+from jbodlab.vocabulary.ids import TopicPartition
+from tests.broker.api.conftest import Cluster, client_apis
+from tests.broker.api.data.test_produce import BATCH
+from tests.broker.api.test_every_api import (
+    OF_EVERY_CLIENT,
+    TOPIC_ID,
+    VALUES,
+    VERSIONS,
+    NoReplicas,
+    error_codes,
+    request_of_ones,
+)
+
+OTHER_ID = UUID(int=8)
+NO_ERROR, TOPIC, GROUP, CLUSTER, TRANSACTION = {0}, {29}, {30}, {31}, {53}
+A = AclOperation
+
+TOPICS = {
+    ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_RECORDS,
+    ApiKey.DESCRIBE_PRODUCERS, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+}  # fmt: skip
+GROUPS = {
+    ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS,
+    ApiKey.OFFSET_DELETE, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+}  # fmt: skip
+TRANSACTIONS = {
+    ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT, ApiKey.DESCRIBE_TRANSACTIONS,
+}  # fmt: skip
+LISTS = {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}
+"""They have less in them, and no error."""
+
+
+def refused(key: ApiKey, version: int) -> set[int]:
+    """The codes of a request of ones, of a client without any right."""
+    if key is ApiKey.METADATA and version in (10, 11):
+        # There is no id of a topic in these versions, whoever asks.
+        return {42}
+    if key in TOPICS:
+        return TOPIC
+    if key in GROUPS:
+        return GROUP
+    if key in TRANSACTIONS and (key, version) not in (
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 4),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 5),
+    ):
+        return TRANSACTION
+    if key is ApiKey.FIND_COORDINATOR:
+        return GROUP if version == 0 else TRANSACTION
+    if key is ApiKey.DESCRIBE_LOG_DIRS and version < 3:
+        return set()
+    if key is ApiKey.DESCRIBE_CLUSTER:
+        return NO_ERROR
+    return CLUSTER
+
+
+async def told(
+    key: ApiKey, version: int, request: Any, cluster: Cluster, *acls: AccessControlEntry
+) -> Any:
+    """The answer to alice."""
+    cluster.publish_acls(*acls)
+    rights = EnforcedRights(lambda: cluster.cache.image, AuthorizerSettings(), lambda: 0.0)
+    apis = client_apis(cluster, auto_create_topics=False, rights=rights)
+    session = Session(listener_name="CLIENTS", peer="10.0.0.1:1", principal="alice")
+    body = encode(api_table.request_class(key, version), request)
+    frame = memoryview(request_header(key, version, 42, "client") + body)
+    api_table.load(key, version, 100)
+    answer = apis.dispatcher.handle(frame, session)
+    if isinstance(answer, Pending):
+        await answer.future
+        answer = answer.buffers()
+    message = b"".join(answer)[4:]
+    _, position = read_response_header(message, key, version)
+    response, _ = api_table.response_reader(key, version)(message, position)
+    await apis.close()
+    return response
+
+
+def untouchable(*topics: tuple[str, UUID]) -> Cluster:
+    """A cluster of which nothing but the metadata can be asked."""
+    fails: Any = NoReplicas()
+    cluster = Cluster(
+        replicas=fails, controller=fails, groups=fails, transactions=fails, revival=fails
+    )
+    for name, topic_id in topics:
+        cluster.publish_topic(name, topic_id=topic_id)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [each for each in VERSIONS if each.values[0] not in OF_EVERY_CLIENT | LISTS]
+)
+async def test_a05_every_request(
+    key: ApiKey, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VALUES, "uuid", TOPIC_ID)
+    request = request_of_ones(api_table.request_class(key, version))
+    cluster = untouchable(("name", TOPIC_ID))
+    response = await told(key, version, request, cluster)
+
+    expected = refused(key, version)
+    if key in (ApiKey.CREATE_TOPICS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH):
+        # Other places for an error stay empty.
+        assert error_codes(response) - {0} == expected
+    else:
+        assert error_codes(response) - ({0} if expected != NO_ERROR else set()) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        pytest.param(key, APIS[key].accepted_versions[0], id=key.name)
+        for key in sorted(TOPICS | {ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_CONFIGS})
+    ],
+)
+async def test_a06_no_oracle(key: ApiKey, version: int) -> None:
+    request = request_of_ones(api_table.request_class(key, version))
+
+    there = await told(key, version, request, untouchable(("name", TOPIC_ID)))
+    not_there = await told(key, version, request, untouchable())
+
+    assert there == not_there
+
+
+def allow(
+    operation: AclOperation,
+    name: str = "t",
+    kind: ResourceType = ResourceType.TOPIC,
+    permission: Permission = Permission.ALLOW,
+) -> AccessControlEntry:
+    return AccessControlEntry(
+        kind, name, PatternType.LITERAL, "User:alice", "*", operation, permission
+    )
+
+
+ON_CLUSTER = ResourceType.CLUSTER
+
+
+async def test_operations_are_those_that_are_allowed() -> None:
+    from kio.schema.metadata.v8.request import MetadataRequest, MetadataRequestTopic
+
+    request = MetadataRequest(
+        topics=(MetadataRequestTopic(name="t"), MetadataRequestTopic(name="hidden")),
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+    cluster = untouchable(("t", TOPIC_ID), ("hidden", OTHER_ID))
+
+    response = await told(ApiKey.METADATA, 8, request, cluster, allow(A.READ))
+
+    topics = {topic.name: topic for topic in response.topics}
+    assert int(topics["t"].error_code) == 0
+    assert topics["t"].topic_authorized_operations == 264
+    assert int(topics["hidden"].error_code) == 29
+    assert topics["hidden"].topic_authorized_operations == -(1 << 31)
+    assert response.cluster_authorized_operations == 0
+    response = await told(
+        ApiKey.METADATA, 8, request, cluster, allow(A.ALL, CLUSTER_NAME, ON_CLUSTER)
+    )
+    assert response.cluster_authorized_operations == 8096
+
+
+async def test_all_topics_are_those_that_may_be_described() -> None:
+    from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+
+    cluster = untouchable(("t", TOPIC_ID), ("hidden", OTHER_ID))
+
+    all_topics = MetadataRequest(
+        topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+
+    response = await told(ApiKey.METADATA, 12, all_topics, cluster, allow(A.DESCRIBE))
+    assert [topic.name for topic in response.topics] == ["t"]
+
+    by_id = MetadataRequest(
+        topics=tuple(
+            MetadataRequestTopic(topic_id=each, name=None)
+            for each in (TOPIC_ID, OTHER_ID, UUID(int=9))
+        ),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    response = await told(ApiKey.METADATA, 12, by_id, cluster, allow(A.DESCRIBE))
+    assert [(topic.name, int(topic.error_code)) for topic in response.topics] == [
+        ("t", 0),
+        (None, 29),
+        (None, 100),
+    ]
+
+
+async def test_a_topic_to_delete_is_told_to_be_absent_to_who_may_describe_it() -> None:
+    from kio.schema.delete_topics.v4.request import DeleteTopicsRequest
+
+    cluster = Cluster()
+    cluster.publish_topic("t")
+    cluster.controller.results["DeleteTopics"] = DeleteTopicsResponse(
+        responses=(
+            DeletedTopic(
+                name="absent", topic_id=None, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ),
+        )
+    )
+    request = DeleteTopicsRequest(
+        topic_names=("t", "absent", "hidden"), timeout=timedelta(seconds=1)
+    )
+
+    response = await told(
+        ApiKey.DELETE_TOPICS, 4, request, cluster, allow(A.DESCRIBE), allow(A.DESCRIBE, "absent")
+    )
+
+    assert {each.name: int(each.error_code) for each in response.responses} == {
+        "t": 29,
+        "absent": 3,
+        "hidden": 29,
+    }
+    (asked,) = cluster.controller.calls
+    assert [topic.name for topic in asked.topics] == ["absent"]
+
+
+async def test_lists_of_groups_have_those_that_may_be_described() -> None:
+    cluster = Cluster()
+    cluster.groups.results[requests.ListGroups] = [
+        responses.ListGroupsResponse(
+            groups=tuple(
+                responses.ListedGroup(name, "consumer", "Stable", "classic")
+                for name in ("g1", "g2")
+            )
+        )
+    ]
+    request = request_of_ones(api_table.request_class(ApiKey.LIST_GROUPS, 0))
+
+    async def listed(*acls: AccessControlEntry) -> list[str]:
+        response = await told(ApiKey.LIST_GROUPS, 0, request, cluster, *acls)
+        return [each.group_id for each in response.groups]
+
+    assert await listed() == []
+    assert await listed(allow(A.DESCRIBE, "g2", ResourceType.GROUP)) == ["g2"]
+    assert await listed(allow(A.DESCRIBE, CLUSTER_NAME, ON_CLUSTER)) == ["g1", "g2"]
+
+
+async def test_a07_partial() -> None:
+    cluster = Cluster()
+    cluster.publish_topic("t")
+    cluster.publish_topic("hidden")
+    cluster.replicas.results["append"] = [AppendResult(topic_partition=TopicPartition("t", 0))]
+
+    response = await told(ApiKey.PRODUCE, 9, produced("t", "hidden"), cluster, allow(A.WRITE))
+
+    assert {
+        topic.name: [int(each.error_code) for each in topic.partition_responses]
+        for topic in response.responses
+    } == {"t": [0], "hidden": [29]}
+    ((_, entries, *_rest),) = cluster.replicas.calls
+    assert [entry.topic_partition.topic for entry in entries] == ["t"]
+
+
+async def test_a07_without_acks_the_connection_is_closed() -> None:
+    cluster = Cluster()
+    cluster.replicas.results["append"] = [AppendResult(topic_partition=TopicPartition("t", 0))]
+
+    with pytest.raises(CloseConnectionError, match="Topic authorization failed"):
+        await told(ApiKey.PRODUCE, 9, produced("t", "hidden", acks=0), cluster, allow(A.WRITE))
+
+    assert len(cluster.replicas.calls) == 1
+
+
+async def test_a08_consumer_as_replica() -> None:
+    """Who may read a topic may not do so as a broker."""
+    request = request_of_ones(api_table.request_class(ApiKey.FETCH, 12))
+    assert request.replica_id == 1
+
+    response = await told(ApiKey.FETCH, 12, request, untouchable(), allow(A.READ, "name"))
+
+    assert error_codes(response) == {0, 29}
+
+
+def produced(*topics: str, acks: int = -1) -> Any:
+    from kio.schema.produce.v9 import request as kio
+
+    return kio.ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout=timedelta(seconds=1),
+        topic_data=tuple(
+            kio.TopicProduceData(
+                name=name,
+                partition_data=(kio.PartitionProduceData(index=0, records=BATCH),),
+            )
+            for name in topics
+        ),
+    )
