@@ -14,6 +14,7 @@ from pathlib import Path
 
 from jbodlab.config import kafka_configs
 from jbodlab.security import mapping_rules
+from jbodlab.security.mapping_rules import MappingRules
 from jbodlab.security.secret import HIDDEN, Secret
 from jbodlab.security.tls_settings import (
     SUITES,
@@ -148,7 +149,6 @@ def listener_tls(properties: Mapping[str, str], prefix: str, *, logs_in: bool) -
             "null",
             f"{CLIENT_AUTH}={client_auth.value} needs a trust store",
         )
-    rules = "ssl.principal.mapping.rules"
     return TlsSettings(
         prefix=prefix,
         key_store=key_store,
@@ -158,10 +158,24 @@ def listener_tls(properties: Mapping[str, str], prefix: str, *, logs_in: bool) -
         minimum=minimum,
         maximum=maximum,
         suites=suites,
-        rules=mapping_rules.parse(settings.name(rules), settings.text(rules) or ""),
+        rules=_rules(settings),
         allows_other_name=settings.flag("ssl.allow.dn.changes"),
         allows_fewer_names=settings.flag("ssl.allow.san.changes"),
     )
+
+
+def mapping(properties: Mapping[str, str], prefix: str) -> MappingRules:
+    """Read the rules that name users by the subjects of their certificates.
+
+    Raises:
+        ConfigError: a rule is malformed.
+    """
+    return _rules(_Settings(properties, prefix))
+
+
+def _rules(settings: _Settings) -> MappingRules:
+    key = "ssl.principal.mapping.rules"
+    return mapping_rules.parse(settings.name(key), settings.text(key) or "")
 
 
 def _client_auth(settings: _Settings, *, logs_in: bool) -> ClientAuth:
