@@ -79,7 +79,7 @@ def _health(config: BrokerConfig) -> int:
     from broker.health import serves_clients
     from jbodlab.config.node_config import node_config
 
-    serves, line = serves_clients(node_config(config.values))
+    serves, line = serves_clients(node_config(config.values), config.peers)
     print(line)  # noqa: T201 - what was asked for
     return 0 if serves else 1
 

@@ -17,9 +17,26 @@ from jbodlab.cli.command_line import read_properties
 from jbodlab.config import connection_keys, dynamic_keys, kafka_configs, key_table
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
-from jbodlab.config.listener_security import ListenerSecurity, keys_of, listener_security
-from jbodlab.config.node_config import PROTOCOLS, NodeConfig, Voter, node_config, read_values
+from jbodlab.config.listener_security import (
+    ListenerSecurity,
+    PeerSecurity,
+    keys_of,
+    listener_security,
+    peer_security,
+    prefix_of,
+)
+from jbodlab.config.node_config import (
+    NodeConfig,
+    Voter,
+    controller_tls,
+    encrypts,
+    logs_in,
+    node_config,
+    read_values,
+)
+from jbodlab.config.tls_keys import listener_tls
 from jbodlab.controller_api.requests import Listener
+from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
 
@@ -36,6 +53,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
         controller: The controller that this broker talks to.
         listeners, advertised_listeners: Where clients are served, and the addresses they are told.
         security: How clients log in, by the listeners where they have to.
+        tls: How connections are encrypted, by the listeners where they are.
+        peers: How this broker connects to the others.
+        controller_tls: How it reaches the controller; None where that is not encrypted.
         log_dirs: In configured order.
         metadata_log_dir: One of them, or a separate directory.
     """
@@ -48,6 +68,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
     security: Mapping[str, ListenerSecurity]
+    tls: Mapping[str, TlsSettings]
+    peers: PeerSecurity
+    controller_tls: TlsSettings | None
     socket_request_max_bytes: int
     queued_max_request_bytes: int | None
     connections_max_idle_ms: int
@@ -79,6 +102,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
             f"[{host}]:{self.controller.port}" if ":" in host else f"{host}:{self.controller.port}"
         )
 
+    def listener_tls(self, values: Values, name: str) -> TlsSettings:
+        """Return how one listener encrypts by other values; raises ConfigError."""
+        return listener_tls(values.properties, prefix_of(name), logs_in=name in self.security)
+
 
 def load(path: Path) -> BrokerConfig:
     """Read a property file; unknown keys are warned about.
@@ -88,7 +115,8 @@ def load(path: Path) -> BrokerConfig:
         ConfigError: a setting in it is wrong.
     """
     config, unknown = from_properties(read_properties(path))
-    known = set().union(*map(keys_of, config.security))
+    names = {each.name for each in config.listeners}
+    known = set().union(*map(keys_of, {*names, *config.values.words("controller.listener.names")}))
     for name in unknown:
         if name in known:
             continue
@@ -135,13 +163,33 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         security={
             each.name: listener_security(values, each.name)
             for each in node.listeners
-            if each.security_protocol != PROTOCOLS["PLAINTEXT"]
+            if logs_in(each.security_protocol)
         },
+        tls={
+            each.name: listener_tls(
+                values.properties, prefix_of(each.name), logs_in=logs_in(each.security_protocol)
+            )
+            for each in node.listeners
+            if encrypts(each.security_protocol)
+        },
+        peers=_peers(values, node),
+        controller_tls=controller_tls(values, node),
         queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
         log_dirs=tuple(map(Path, node.log_dirs)),
         metadata_log_dir=Path(node.metadata_log_dir),
         groups=group_settings(values),
         transactions=transaction_settings(values),
+    )
+
+
+def _peers(values: Values, node: NodeConfig) -> PeerSecurity:
+    protocols = {each.name: each.security_protocol for each in node.listeners}
+    protocol = protocols[node.inter_broker_listener_name]
+    return peer_security(
+        values,
+        node.inter_broker_listener_name,
+        encrypts=encrypts(protocol),
+        logs_in=logs_in(protocol),
     )
 
 

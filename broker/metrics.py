@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +29,9 @@ from broker.traffic import Traffic, traffic_metrics
 from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transaction_markers.metrics import marker_metrics
 from jbodlab.runtime.metrics import Metric
+from jbodlab.security.tls_context import TlsContext
+from jbodlab.server.listener_tls import ListenerTls, handshake_metrics
+from jbodlab.server.tls_watch import certificate_metrics
 
 
 class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +42,8 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         conditions: Which directories are full or slow.
         wall_ms: Milliseconds since 1970.
         traffic: What clients and followers sent and were sent.
+        contexts: Certificates of this broker.
+        encrypted: Listeners that encrypt.
     """
 
     log_dirs: LogDirs
@@ -57,6 +62,8 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     transactions: CoordinatorService[Any, Any]
     markers: MarkerSender
     telemetry: TelemetryClients
+    contexts: Sequence[TlsContext[Any]]
+    encrypted: Sequence[ListenerTls]
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all metrics as they are now."""
@@ -82,3 +89,5 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         yield from marker_metrics(self.markers)
         yield from traffic_metrics(self.traffic, image.topics.by_name)
         yield from telemetry_metrics(self.telemetry)
+        yield from certificate_metrics(self.contexts)
+        yield from handshake_metrics(self.encrypted)

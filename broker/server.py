@@ -18,6 +18,7 @@ from collections.abc import Callable
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
+from broker.assemblies.encryption import Encryption
 from broker.assemblies.front import Front
 from broker.assemblies.replicas import Replicas
 from broker.compaction.settings import CleanerSettings
@@ -83,6 +84,7 @@ class BrokerServer:
             key_map_bytes=cleaner.map_bytes if cleaner.is_enabled else 0,
         )
         self._open_files = check(wanted, open_files_limit(), memory_limit())
+        self._encryption = Encryption(config, self._environment)
         opened = await open_log_dirs(
             node_id=self._config.node_id,
             log_dirs=self._config.log_dirs,
@@ -122,6 +124,7 @@ class BrokerServer:
             config,
             opened,
             environment=self._environment,
+            keys=self._encryption.keys,
             on_fatal=self._fatal,
             on_shutdown_required=self._shutdown_required,
         )
@@ -133,9 +136,16 @@ class BrokerServer:
             on_cordoned=self._link.life.directories_cordoned,
         )
         self._replicas = Replicas(
-            config, self._dynamic.values, self._disks, self._link, self._environment
+            config,
+            self._dynamic.values,
+            self._disks,
+            self._link,
+            self._environment,
+            self._encryption.peers,
         )
-        self._coordinators = Coordinators(config, self._replicas, self._link, self._environment)
+        self._coordinators = Coordinators(
+            config, self._replicas, self._link, self._environment, self._encryption.peers
+        )
         self._disks.watch(
             self._replicas.manager,
             self._replicas.manager.roles,
@@ -151,6 +161,7 @@ class BrokerServer:
             link=self._link,
             replicas=self._replicas,
             coordinators=self._coordinators,
+            encryption=self._encryption,
         )
 
     def _connect(self) -> None:
@@ -197,9 +208,11 @@ class BrokerServer:
         self._dynamic.add_listener(disks.use_settings)
         self._dynamic.add_listener(self._cordon)
         self._dynamic.add_listener(self._front.use_settings)
+        self._dynamic.add_listener(self._encryption.use_settings)
 
     async def _start(self) -> None:
         disks, link, replicas = self._disks, self._link, self._replicas
+        self._encryption.watch.start()
         await self._front.start_metrics()
         await link.start()
         replicas.manager.placement.note_earlier(link.feed.image, self._config.node_id)
@@ -230,6 +243,7 @@ class BrokerServer:
         await self._link.stop()
         await self._replicas.stop()
         await self._disks.stop(self._link.broker_epoch())
+        await self._encryption.watch.stop()
 
     def _cordon(self, values: Values) -> None:
         if self._disks.cordon.apply(values.text(CORDONED_LOG_DIRS)):

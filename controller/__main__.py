@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 def _health(config: ControllerConfig) -> int:
     from controller.health import serves_brokers
 
-    serves, line = serves_brokers(config.node)
+    serves, line = serves_brokers(config.node, config.tls)
     print(line)  # noqa: T201 - what was asked for
     return 0 if serves else 1
 

@@ -9,11 +9,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from jbodlab.config import node_config
+from jbodlab.config import node_config, tls_keys
+from jbodlab.config.key_table import Values
+from jbodlab.config.listener_security import prefix_of
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api.requests import Listener
+from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.metadata.log.settings import MetadataLogSettings, metadata_log_settings
 from jbodlab.runtime.metrics_endpoint import Address, metrics_address
+from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 
 
@@ -25,6 +29,9 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         metrics: Where to show metrics, if at all.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
         mutations_kept_s: How many seconds' worth of changes a client may make at once.
+        tls: Keys of this controller; None where brokers reach it without.
+        principals: Which certificate is which broker's.
+        reload_interval_ms: Time between two looks for new certificates.
         static_configs: The whole file; it is what topic configs fall back to.
     """
 
@@ -42,6 +49,9 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     mutations_kept_s: int
     probe_interval_ms: int
     metadata_log: MetadataLogSettings
+    tls: TlsSettings | None
+    principals: BrokerPrincipals
+    reload_interval_ms: int
     metrics: Address | None = None
     static_configs: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -81,9 +91,19 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
         metadata_log=metadata_log_settings(values),
         metrics=metrics_address(values),
+        tls=node_config.controller_tls(values, node),
+        principals=_principals(values, node),
+        reload_interval_ms=values.integer("jbodlab.ssl.reload.interval.ms"),
         static_configs=dict(properties),
     )
     return config, unknown
+
+
+def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
+    prefix = prefix_of(node.controller_listener_names[0])
+    return broker_principals(
+        values.text(BROKER_PRINCIPAL), tls_keys.mapping(values.properties, prefix)
+    )
 
 
 def _listener(node: NodeConfig) -> Listener:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
+
 import grpc
 
 from controller.limits import HEALTH_TIMEOUT_S
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api import messages
-from jbodlab.controller_api.grpc_transport import ControllerStub
+from jbodlab.controller_api.grpc_transport import ControllerStub, channel_credentials
+from jbodlab.controller_api.rpc_tls import rpc_keys
+from jbodlab.security import tls_files
+from jbodlab.security.tls_settings import TlsSettings
 
 
-def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
+def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[bool, str]:
     """Ask the controller of this configuration who leads the metadata log.
+
+    Args:
+        config: Of the controller.
+        tls: Its keys, which are shown to it; None where nothing is encrypted.
 
     Returns:
         Whether it does, and one line that says so or says why not.
@@ -21,7 +30,7 @@ def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
     host = "127.0.0.1" if listener.host in ("", "0.0.0.0") else listener.host
     where = f"controller {config.node_id} at {host}:{listener.port}"
     try:
-        with grpc.insecure_channel(f"{host}:{listener.port}") as channel:
+        with _channel(f"{host}:{listener.port}", tls) as channel:
             request = messages.DescribeQuorumRequest()
             answer = ControllerStub(channel).DescribeQuorum(request, timeout=HEALTH_TIMEOUT_S)
     except grpc.RpcError as error:
@@ -29,3 +38,10 @@ def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
             return False, f"{where} responds, but is not active"
         return False, f"{where} does not respond: {error.code().name}"
     return True, f"{where} is active in epoch {answer.leader_epoch}"
+
+
+def _channel(address: str, tls: TlsSettings | None) -> grpc.Channel:
+    if tls is None:
+        return grpc.insecure_channel(address)
+    pem = tls_files.read(tls, datetime.datetime.now(datetime.UTC))
+    return grpc.secure_channel(address, channel_credentials(rpc_keys(tls, pem)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,14 @@ from controller.metadata_dir_watch import watch_metadata_dir
 from controller.metrics import ControllerMetrics
 from controller.quorum.log_thread import LogThread
 from controller.serve.service import ControllerService
+from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls, rpc_keys
 from jbodlab.controller_api.transport import RpcServer
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
 from jbodlab.runtime.supervised import supervised
+from jbodlab.security.tls_context import TlsContext
+from jbodlab.server.tls_watch import TlsWatch
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +53,20 @@ class ControllerServer:
             LogDirError: the metadata directory failed while serving.
             OSError: it failed before.
         """
-        rpc_server = self._environment.rpc_server(self._config.listener)
+        keys = self._keys()
+        watch = TlsWatch(
+            [] if keys is None else [keys],
+            self._environment.threads,
+            self._config.reload_interval_ms / 1000,
+        )
+        rpc_server = self._environment.rpc_server(
+            self._config.listener,
+            None
+            if keys is None
+            else RpcServerTls(keys=lambda: keys.current, principals=self._config.principals),
+        )
         log_thread = LogThread(self._environment.threads)
+        watch.start()
         try:
             opened = await log_thread.run(
                 partial(open_metadata_dir, self._config, self._environment)
@@ -62,6 +78,18 @@ class ControllerServer:
             opened.lock.close()
         finally:
             log_thread.stop()
+            await watch.stop()
+
+    def _keys(self) -> TlsContext[RpcKeys] | None:
+        if self._config.tls is None:
+            return None
+        wall_ms = self._environment.wall_ms
+        return TlsContext(
+            self._config.listener.name,
+            self._config.tls,
+            rpc_keys,
+            lambda: datetime.datetime.fromtimestamp(wall_ms() / 1000, datetime.UTC),
+        )
 
     async def _serve(
         self,

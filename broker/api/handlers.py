@@ -29,7 +29,7 @@ class ClientApis:
 
     def __init__(self, parts: BrokerParts) -> None:
         self.produce_forwarder = ProduceForwarder(
-            parts.appends, parts.cache, parts.broker_id, parts.monotonic_s
+            parts.appends, parts.cache, parts.broker_id, parts.monotonic_s, parts.peers
         )
         self._topic_creator = TopicCreator(parts.controller, parts.internal_topic)
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)

@@ -26,6 +26,7 @@ from broker.replica.registry import ReplicaRegistry
 from broker.telemetry.clients import TelemetryClients
 from broker.traffic import Traffic
 from jbodlab.controller_api.requests import NewTopic
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.runtime.threads import Threads
 from jbodlab.server.rights import AllRights, Rights
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
@@ -75,6 +76,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """The clients that push metrics."""
     rights: Rights = AllRights()
     """What clients may do."""
+    peers: ClientSecurity | None = None
+    """How other brokers are reached."""
     is_settled: Callable[[], bool] = lambda: True
     """Whether the controller knows what follows from changed settings."""
     auto_create_topics: bool = True

@@ -18,6 +18,7 @@ from broker.limits import LAST_WORD_S
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from jbodlab.controller_api.requests import AlterPartitionRequest, AlterPartitionResponse
+from jbodlab.controller_api.rpc_tls import RpcKeys
 from jbodlab.metadata.log.settings import metadata_log_settings
 from jbodlab.runtime.environment import Environment
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
@@ -30,6 +31,7 @@ class ControllerLink:
         config: The broker's.
         opened: Its directories.
         environment: Clocks, choices and ids.
+        keys: Returns those of this broker; None where the controller needs none.
         on_fatal: Called with a line when the process has lost what it cannot be without.
         on_shutdown_required: Called with a reason when the process must stop.
     """
@@ -40,13 +42,14 @@ class ControllerLink:
         opened: OpenedLogDirs,
         *,
         environment: Environment,
+        keys: Callable[[], RpcKeys] | None,
         on_fatal: Callable[[str], None],
         on_shutdown_required: Callable[[str], None],
     ) -> None:
         self._config = config
         log_dirs = opened.log_dirs
         self.cache = MetadataCache(config.node_id, config.inter_broker_listener_name)
-        self.channel = ControllerChannel(environment.connect_rpc(config.controller_address))
+        self.channel = ControllerChannel(environment.connect_rpc(config.controller_address, keys))
         self.life = BrokerLife(
             identity=BrokerIdentity(
                 broker_id=config.node_id,

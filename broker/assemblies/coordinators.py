@@ -35,6 +35,7 @@ from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.config_records import GROUP_RESOURCE
 from jbodlab.metadata.records.features import TRANSACTION_VERSION
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.runtime.environment import Environment
 from jbodlab.transaction_records import records as transaction_records
 from jbodlab.transaction_records.records import TransactionRecord
@@ -150,6 +151,7 @@ class Coordinators:
         replicas: Replicas of the broker; each leader of an internal topic has a coordinator.
         link: The broker's link to the controller.
         environment: Clocks and ids.
+        peers: How other brokers are reached.
     """
 
     def __init__(
@@ -158,6 +160,7 @@ class Coordinators:
         replicas: Replicas,
         link: ControllerLink,
         environment: Environment,
+        peers: ClientSecurity | None,
     ) -> None:
         self._cache = link.cache
         self._settings = config.groups
@@ -187,11 +190,11 @@ class Coordinators:
             link.cache,
             config.transactions,
             environment,
-            MarkerSender(link.cache, config.node_id, self.markers),
+            MarkerSender(link.cache, config.node_id, self.markers, peers),
         )
         replicas.manager.leaderships[TRANSACTION_STATE_TOPIC] = self.transactions
         self.of_transactions = CoordinatorsOfTransactions(
-            link.cache, config.node_id, self.transactions.answers_leader
+            link.cache, config.node_id, self.transactions.answers_leader, peers
         )
         replicas.manager.appends.admission.coordinators = self.of_transactions
 

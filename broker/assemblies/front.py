@@ -10,6 +10,7 @@ from broker.api.parts import BrokerParts
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
+from broker.assemblies.encryption import Encryption
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
@@ -53,6 +54,7 @@ class Front:
         link: ControllerLink,
         replicas: Replicas,
         coordinators: Coordinators,
+        encryption: Encryption,
     ) -> None:
         self._config = config
         self._disks = disks
@@ -92,6 +94,7 @@ class Front:
                 log_dirs=lambda: disks.log_dirs.all,
                 traffic=replicas.traffic,
                 telemetry=telemetry,
+                peers=encryption.peers,
             )
         )
         self._open_files = open_files
@@ -104,6 +107,7 @@ class Front:
                 self._apis.dispatcher,
                 self._bounds,
                 _sasl(config, listener.name, link.cache, environment),
+                encryption.listeners.get(listener.name),
             )
             for listener in config.listeners
         ]
@@ -127,6 +131,8 @@ class Front:
             transactions=coordinators.transactions,
             markers=coordinators.transactions.markers,
             telemetry=telemetry,
+            contexts=encryption.watch.contexts,
+            encrypted=tuple(encryption.listeners.values()),
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

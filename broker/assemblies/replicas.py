@@ -54,6 +54,7 @@ from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import Address
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.loop_clock import loop_ms
@@ -271,6 +272,7 @@ class Replicas:
         disks: The directories.
         link: To the controller.
         environment: Clocks and ids.
+        peers: How other brokers are reached.
     """
 
     def __init__(
@@ -280,6 +282,7 @@ class Replicas:
         disks: Disks,
         link: ControllerLink,
         environment: Environment,
+        peers: ClientSecurity | None,
     ) -> None:
         self._config = config
         self._disks = disks
@@ -299,6 +302,7 @@ class Replicas:
             broker_epoch=link.broker_epoch,
             quota=self._quotas.follower,
             traffic=self.traffic,
+            security=peers,
         )
         self.reports = DirectoryReports(
             self.registry, disks.log_dirs, link.assignments, link.feed.is_new

@@ -18,6 +18,7 @@ from broker.following.quota import ByteQuota
 from broker.limits import LEADER_CONNECT_TIMEOUT_S
 from broker.replica.partition import Partition
 from broker.traffic import Traffic
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import Address, PeerPool
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
@@ -31,6 +32,7 @@ class FetcherManager:
         broker_epoch: Returns this broker's epoch.
         quota: Of throttled replicas; None is without limit.
         traffic: Where what followers append is counted.
+        security: How leaders are reached.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class FetcherManager:
         broker_epoch: Callable[[], int],
         quota: ByteQuota | None = None,
         traffic: Traffic,
+        security: ClientSecurity | None = None,
     ) -> None:
         self._quota = quota
         self._traffic = traffic
@@ -50,6 +53,7 @@ class FetcherManager:
         self._peers = PeerPool(
             f"follower-{settings.broker_id}",
             min(LEADER_CONNECT_TIMEOUT_S, settings.replica_socket_timeout_ms / 1000),
+            security,
         )
         self._lanes: dict[tuple[BrokerId, LogDir], Lane] = {}
         self._lane_of: dict[TopicPartition, Lane] = {}

@@ -24,6 +24,7 @@ from broker.limits import (
 from broker.metadata_cache import BrokerNode
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
@@ -66,10 +67,14 @@ class _Wait(msgspec.Struct, eq=False):
 
 
 class ForwardedAppends:
-    """The requests to other leaders that are under way; on the event loop."""
+    """The requests to other leaders that are under way; on the event loop.
 
-    def __init__(self) -> None:
-        self._peers = PeerPool(FORWARDING_CLIENT, FORWARD_CONNECT_TIMEOUT_S)
+    Args:
+        security: How other brokers are reached.
+    """
+
+    def __init__(self, security: ClientSecurity | None) -> None:
+        self._peers = PeerPool(FORWARDING_CLIENT, FORWARD_CONNECT_TIMEOUT_S, security)
         # Not a set: whose turn comes first must not depend on where they lie in memory.
         self._waits: dict[_Wait, None] = {}
 

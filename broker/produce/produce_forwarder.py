@@ -22,6 +22,7 @@ from broker.produce.redirected_producers import RedirectedProducers, Sender
 from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
 
@@ -58,6 +59,7 @@ class ProduceForwarder:
         cache: Knows who leads, and where that broker is.
         broker_id: Ours.
         now_s: Clock that never goes back.
+        security: How other brokers are reached.
     """
 
     def __init__(
@@ -66,13 +68,14 @@ class ProduceForwarder:
         cache: MetadataCache,
         broker_id: BrokerId,
         now_s: Callable[[], float],
+        security: ClientSecurity | None = None,
     ) -> None:
         self._appends = appends
         self._cache = cache
         self._broker_id = broker_id
         self._now_s = now_s
         self._redirected = RedirectedProducers()
-        self._requests = ForwardedAppends()
+        self._requests = ForwardedAppends(security)
 
     @property
     def has_redirected(self) -> bool:

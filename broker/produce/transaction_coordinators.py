@@ -24,6 +24,7 @@ from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
@@ -62,6 +63,7 @@ class CoordinatorsOfTransactions:
         broker_id: Ours.
         own: Asks the coordinator on this broker about parts of one transaction, which all add
             partitions or all do not; raises KafkaError, and so does its future.
+        security: How other brokers are reached.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class CoordinatorsOfTransactions:
         cache: MetadataCache,
         broker_id: BrokerId,
         own: Callable[[Sequence[Part]], asyncio.Future[Answers]],
+        security: ClientSecurity | None = None,
     ) -> None:
         self._cache = cache
         self._broker_id = broker_id
         self._own = own
         self._loop = asyncio.get_running_loop()
-        self._peers = PeerPool(CLIENT_ID, min(LEADER_CONNECT_TIMEOUT_S, TRANSACTION_ASK_MAX_S))
+        connect_s = min(LEADER_CONNECT_TIMEOUT_S, TRANSACTION_ASK_MAX_S)
+        self._peers = PeerPool(CLIENT_ID, connect_s, security)
         self._unsent: list[_Question] = []
         # Not a set: whose turn comes first must not depend on where they lie in memory.
         self._tasks: dict[asyncio.Task[None], tuple[BrokerId, Sequence[_Question]]] = {}

@@ -27,6 +27,7 @@ from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.transactions.decision import MarkersDue
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
@@ -86,16 +87,23 @@ class MarkerSender:
         cache: Who leads.
         broker_id: Ours.
         own: Writes markers to the partitions that are led here.
+        security: How other brokers are reached.
 
     Attributes:
         refusals: How often leaders refused a marker, by error code.
     """
 
-    def __init__(self, cache: MetadataCache, broker_id: BrokerId, own: MarkerAppends) -> None:
+    def __init__(
+        self,
+        cache: MetadataCache,
+        broker_id: BrokerId,
+        own: MarkerAppends,
+        security: ClientSecurity | None = None,
+    ) -> None:
         self._cache = cache
         self._broker_id = broker_id
         self._own = own
-        self._peers = PeerPool(CLIENT_ID, MARKER_CONNECT_TIMEOUT_S)
+        self._peers = PeerPool(CLIENT_ID, MARKER_CONNECT_TIMEOUT_S, security)
         self._orders: dict[tuple[int, str], _Order] = {}
         self._sent: dict[asyncio.Task[None], _Sent] = {}
         self._under_way: Counter[Lane] = Counter()

@@ -1,4 +1,4 @@
-"""How clients log in on a listener: Kafka's `sasl.*` settings, with and without its prefix.
+"""How clients reach a listener, and brokers each other: Kafka's `sasl.*` and `ssl.*` settings.
 
 A setting with the prefix `listener.name.<name>.` is for one listener and takes precedence. JAAS
 texts have the mechanism in their names, too: `listener.name.client.plain.sasl.jaas.config`.
@@ -13,13 +13,15 @@ from collections.abc import Mapping
 
 import msgspec
 
+from jbodlab.config import tls_keys
 from jbodlab.config.key_table import Values, parse_integer
 from jbodlab.security import jaas
+from jbodlab.security.plain import PLAIN
 from jbodlab.security.scram import MECHANISMS
 from jbodlab.security.secret import Secret
+from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 
-PLAIN = "PLAIN"
 SUPPORTED = (PLAIN, *MECHANISMS)
 """The mechanisms that clients may log in by."""
 
@@ -49,6 +51,20 @@ class ListenerSecurity(msgspec.Struct, frozen=True, kw_only=True):
     max_receive_bytes: int
 
 
+class PeerSecurity(msgspec.Struct, frozen=True, kw_only=True):
+    """How this broker connects to the others.
+
+    Attributes:
+        tls: How it encrypts; None where it does not.
+        mechanism: By which it logs in; empty where it does not.
+    """
+
+    tls: TlsSettings | None = None
+    mechanism: str = ""
+    user: str = ""
+    password: Secret[str] = Secret("")
+
+
 def prefix_of(listener: str) -> str:
     """Return the prefix of the settings of one listener."""
     return f"listener.name.{listener.lower()}."
@@ -58,7 +74,8 @@ def keys_of(listener: str) -> frozenset[str]:
     """Return the settings of one listener that have an effect."""
     prefix = prefix_of(listener)
     jaas_texts = (f"{prefix}{mechanism.lower()}.{JAAS}" for mechanism in SUPPORTED)
-    return frozenset({*(prefix + key for key in PREFIXED), *jaas_texts})
+    own = (*PREFIXED, *tls_keys.PREFIXED)
+    return frozenset({*(prefix + key for key in own), *jaas_texts})
 
 
 def listener_security(values: Values, listener: str) -> ListenerSecurity:
@@ -87,6 +104,30 @@ def listener_security(values: Values, listener: str) -> ListenerSecurity:
         failure_delay_ms=values.integer("connection.failed.authentication.delay.ms"),
         max_receive_bytes=_integer(values, prefix, RECEIVE_SIZE),
     )
+
+
+def peer_security(values: Values, listener: str, *, encrypts: bool, logs_in: bool) -> PeerSecurity:
+    """Read how this broker connects to a listener of other brokers.
+
+    Raises:
+        ConfigError: a setting is wrong, or nothing says who logs in.
+    """
+    prefix = prefix_of(listener)
+    tls = tls_keys.client_tls(values.properties, prefix) if encrypts else None
+    if not logs_in:
+        return PeerSecurity(tls=tls)
+    key = "sasl.mechanism.inter.broker.protocol"
+    mechanism = values.text(key)
+    enabled = listener_security(values, listener).mechanisms
+    if mechanism not in enabled:
+        raise ConfigError(key, mechanism, f"must be enabled on {listener}: {', '.join(enabled)}")
+    name = f"{prefix}{mechanism.lower()}.{JAAS}"
+    text = values.properties.get(name)
+    if text is None:
+        raise ConfigError(name, "null", 'brokers log in by username="NAME" password="PASSWORD"')
+    module = jaas.PLAIN_MODULE if mechanism == PLAIN else jaas.SCRAM_MODULE
+    user, password = jaas.parse(name, text, module).own_login(name)
+    return PeerSecurity(tls=tls, mechanism=mechanism, user=user, password=password)
 
 
 def _passwords(values: Values, key: str) -> Mapping[str, Secret[str]]:

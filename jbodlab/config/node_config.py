@@ -11,14 +11,16 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from jbodlab.config import kafka_configs, key_table
+from jbodlab.config import kafka_configs, key_table, tls_keys
 from jbodlab.config.key_table import Values
+from jbodlab.config.listener_security import prefix_of
 from jbodlab.controller_api.requests import Listener
+from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
 
-PROTOCOLS = {"PLAINTEXT": 0, "SASL_PLAINTEXT": 2}
-"""Security protocols that are served, and their numbers: nothing is encrypted."""
+PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+"""Security protocols, and their numbers in the metadata."""
 
 _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):([0-9]+)$")
 _VOTER = re.compile(r"^([0-9]+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
@@ -48,6 +50,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         listeners: Addresses to bind, the host may be empty for all interfaces.
         advertised_listeners: Addresses for clients and other brokers; never an empty host.
+        controller_protocol: Whether brokers and controllers encrypt between them; of `PROTOCOLS`.
         log_dirs: Absolute data directories, in the order of the file.
         metadata_log_dir: Directory that holds `__cluster_metadata-0`.
     """
@@ -59,6 +62,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
+    controller_protocol: int
     log_dirs: tuple[PurePosixPath, ...]
     metadata_log_dir: PurePosixPath
 
@@ -95,7 +99,6 @@ def node_config(values: Values) -> NodeConfig:
     listeners = _endpoints("listeners", values, protocols)
     _check_listeners(roles, listeners, controller_names)
     inter_broker_name = _inter_broker_name(values, roles, listeners, controller_names)
-    _check_internal(listeners, {inter_broker_name, *map(str.upper, controller_names)})
     _check_voters(roles, node_id, voters)
     log_dirs = _log_dirs(values)
     metadata = values.optional_text("metadata.log.dir")
@@ -107,6 +110,7 @@ def node_config(values: Values) -> NodeConfig:
         listeners=listeners,
         advertised_listeners=_advertised(values, protocols, listeners, controller_names),
         inter_broker_listener_name=inter_broker_name,
+        controller_protocol=_controller_protocol(protocols, controller_names[0].upper()),
         log_dirs=log_dirs,
         metadata_log_dir=(
             _absolute("metadata.log.dir", metadata.strip())
@@ -234,15 +238,38 @@ def _check_listeners(
         )
 
 
-def _check_internal(listeners: tuple[Listener, ...], internal: set[str]) -> None:
-    """Raise ConfigError where brokers or controllers would have to log in among themselves."""
-    for listener in listeners:
-        if listener.name in internal and listener.security_protocol != PROTOCOLS["PLAINTEXT"]:
-            raise ConfigError(
-                "listener.security.protocol.map",
-                listener.name,
-                "must be PLAINTEXT: clients log in, brokers and controllers do not",
-            )
+def encrypts(protocol: int) -> bool:
+    """Return whether a protocol is TLS."""
+    return protocol in (PROTOCOLS["SSL"], PROTOCOLS["SASL_SSL"])
+
+
+def logs_in(protocol: int) -> bool:
+    """Return whether clients have to log in."""
+    return protocol in (PROTOCOLS["SASL_PLAINTEXT"], PROTOCOLS["SASL_SSL"])
+
+
+def controller_tls(values: Values, node: NodeConfig) -> TlsSettings | None:
+    """Read how brokers and controllers encrypt between them; None where they do not.
+
+    Both sides have the same settings, those of the controller's listener.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    if not encrypts(node.controller_protocol):
+        return None
+    return tls_keys.client_tls(values.properties, prefix_of(node.controller_listener_names[0]))
+
+
+def _controller_protocol(protocols: Mapping[str, str], name: str) -> int:
+    protocol = PROTOCOLS.get(protocols.get(name, "PLAINTEXT"))
+    if protocol is None or logs_in(protocol):
+        raise ConfigError(
+            "listener.security.protocol.map",
+            f"{name}:{protocols[name]}",
+            "must be PLAINTEXT, or SSL with certificates of brokers: they do not log in",
+        )
+    return protocol
 
 
 def _check_voters(roles: frozenset[str], node_id: BrokerId, voters: tuple[Voter, ...]) -> None:
@@ -302,6 +329,14 @@ def _inter_broker_name(
     controllers = {name.upper() for name in controller_names}
     clients = [listener.name for listener in listeners if listener.name not in controllers]
     name = values.optional_text("inter.broker.listener.name")
+    key = "security.inter.broker.protocol"
+    if values.is_set(key):
+        protocol = values.text(key).upper()
+        if name is not None:
+            raise ConfigError(key, protocol, "inter.broker.listener.name is set, too")
+        if "broker" in roles and protocol not in clients:
+            raise ConfigError(key, protocol, "must be a name of listeners")
+        return protocol
     if name is not None:
         if "broker" in roles and name.strip().upper() not in clients:
             raise ConfigError("inter.broker.listener.name", name, "must be a name of listeners")

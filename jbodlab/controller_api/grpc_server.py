@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -15,7 +16,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.requests import Listener
-from jbodlab.controller_api.transport import RpcRefusedError, RpcService
+from jbodlab.controller_api.rpc_tls import BrokerPrincipals, RpcKeys, RpcServerTls
+from jbodlab.controller_api.transport import Refusal, RpcRefusedError, RpcService
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.limits import CALLS_MAX
 
@@ -42,6 +44,7 @@ class GrpcServer:
 
     Args:
         listener: Where to listen.
+        tls: Keys of the controller and names of brokers; None where nothing is encrypted.
 
     Attributes:
         addresses: What it is bound to, as `host:port` with numeric hosts.
@@ -50,16 +53,19 @@ class GrpcServer:
         ConfigError: an address cannot be bound, or the host is unknown.
     """
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, tls: RpcServerTls | None = None) -> None:
         self.addresses = _addresses(listener)
+        self._tls = tls
         self._server: grpc.aio.Server
 
     def bind(self, service: RpcService) -> None:
         """Take the port for a service."""
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
-        add_to_server(service, self._server)
+        principals = None if self._tls is None else self._tls.principals
+        add_to_server(service, self._server, principals)
+        credentials = None if self._tls is None else _credentials(self._tls)
         for address in self.addresses:
-            _bind(self._server, address)
+            _bind(self._server, address, credentials)
 
     async def start(self) -> None:
         """Answer calls from now on."""
@@ -70,8 +76,16 @@ class GrpcServer:
         await self._server.stop(grace_s)
 
 
-def add_to_server(service: RpcService, server: grpc.aio.Server) -> None:
-    """Let a server answer the methods of the controller's service."""
+def add_to_server(
+    service: RpcService, server: grpc.aio.Server, principals: BrokerPrincipals | None = None
+) -> None:
+    """Let a server answer the methods of the controller's service.
+
+    Args:
+        service: Answers them.
+        server: Where they arrive.
+        principals: Names of callers and what each may call; None for callers without names.
+    """
     handlers = {}
     for method in SERVICE.methods:
         streams = method.server_streaming
@@ -79,7 +93,7 @@ def add_to_server(service: RpcService, server: grpc.aio.Server) -> None:
             grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
         )
         handlers[method.name] = make(
-            partial(_stream if streams else _unary, service, method.name),
+            partial(_stream if streams else _unary, service, principals, method.name),
             request_deserializer=GetMessageClass(method.input_type).FromString,
             response_serializer=GetMessageClass(method.output_type).SerializeToString,
         )
@@ -88,22 +102,61 @@ def add_to_server(service: RpcService, server: grpc.aio.Server) -> None:
     )
 
 
-async def _unary(service: RpcService, method: str, message: Any, context: Context) -> Any:
+async def _unary(
+    service: RpcService,
+    principals: BrokerPrincipals | None,
+    method: str,
+    message: Any,
+    context: Context,
+) -> Any:
     try:
+        _check(principals, method, message, context)
         return await service.unary(method, message)
     except RpcRefusedError as error:
         return await context.abort(grpc.StatusCode[error.refusal.name], str(error))
 
 
 async def _stream(
-    service: RpcService, method: str, message: Any, context: Context
+    service: RpcService,
+    principals: BrokerPrincipals | None,
+    method: str,
+    message: Any,
+    context: Context,
 ) -> AsyncIterator[Any]:
     try:
+        _check(principals, method, message, context)
         async with contextlib.aclosing(service.stream(method, message)) as responses:
             async for response in responses:
                 yield response
     except RpcRefusedError as error:
         await context.abort(grpc.StatusCode[error.refusal.name], str(error))
+
+
+def _check(
+    principals: BrokerPrincipals | None, method: str, message: Any, context: Context
+) -> None:
+    """Raise RpcRefusedError where the caller's certificate does not allow its call."""
+    if principals is None:
+        return
+    found = list(context.auth_context().get("x509_pem_cert") or ())
+    if not found:
+        raise RpcRefusedError(Refusal.UNAUTHENTICATED, "the caller has shown no certificate")
+    der = ssl.PEM_cert_to_DER_cert(bytes(found[0]).decode())
+    principals.check(principals.name_of(der), method, message)
+
+
+def _credentials(tls: RpcServerTls) -> grpc.ServerCredentials:
+    """Return what a port needs; each new connection gets the keys that are in use by then."""
+
+    def configuration(keys: RpcKeys) -> grpc.ServerCertificateConfiguration:
+        pair = (keys.key.reveal(), keys.chain)
+        return grpc.ssl_server_certificate_configuration([pair], root_certificates=keys.roots)
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(tls.keys()),
+        lambda: configuration(tls.keys()),
+        require_client_authentication=True,
+    )
 
 
 def _addresses(listener: Listener) -> list[str]:
@@ -148,9 +201,14 @@ def _try(family: int, address: Any) -> None:
         probe.bind(address)
 
 
-def _bind(server: grpc.aio.Server, address: str) -> None:
+def _bind(
+    server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None
+) -> None:
     try:
-        port = server.add_insecure_port(address)
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         raise ConfigError("listeners", address, f"cannot be bound: {error}") from error
     if port == 0:

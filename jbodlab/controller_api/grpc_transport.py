@@ -8,7 +8,8 @@ once. No gRPC error gets past this module.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Iterator
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any
 
 import grpc
@@ -16,6 +17,7 @@ import grpc.aio
 from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab.controller_api.messages import SERVICE
+from jbodlab.controller_api.rpc_tls import RpcKeys
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 
 MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
@@ -62,36 +64,93 @@ class ControllerStub:
         raise AttributeError(f"the controller's service has no method {name}")
 
 
+def channel_credentials(keys: RpcKeys) -> grpc.ChannelCredentials:
+    """Return what a channel needs to call a controller with certificates."""
+    return grpc.ssl_channel_credentials(
+        root_certificates=keys.roots,
+        private_key=keys.key.reveal(),
+        certificate_chain=keys.chain,
+    )
+
+
+def _tls_problem(details: str) -> str:
+    if "Hostname Verification" in details:
+        return ": its certificate does not name that host"
+    if "CERTIFICATE_VERIFY_FAILED" in details:
+        return ": its certificate is not trusted"
+    if "Socket closed" in details:
+        return ": it closed the connection; it may refuse the certificate of this broker"
+    return ""
+
+
 class GrpcTransport:
     """A channel to the controller; made and used on a running event loop.
 
     Args:
         address: `host:port` of the controller.
+        keys: Returns the keys of a new channel; None where nothing is encrypted.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, keys: Callable[[], RpcKeys] | None = None) -> None:
         self.address = address
-        self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+        self._keys = keys
+        self._open()
+
+        self._calls: Counter[grpc.aio.Channel] = Counter()
+        """Calls in progress, by their channels."""
+
+    def _open(self) -> None:
+        self._made_of = None if self._keys is None else self._keys()
+        if self._made_of is None:
+            self._channel = grpc.aio.insecure_channel(self.address, options=OPTIONS)
+        else:
+            credentials = channel_credentials(self._made_of)
+            self._channel = grpc.aio.secure_channel(self.address, credentials, options=OPTIONS)
         self._stub = ControllerStub(self._channel)
+
+    @contextlib.asynccontextmanager
+    async def _newest_stub(self) -> AsyncIterator[ControllerStub]:
+        """Yield a stub of a channel with the newest keys; a channel keeps those it was made with.
+
+        An old channel is closed after its last call.
+        """
+        if self._keys is not None and self._keys() is not self._made_of:
+            old = self._channel
+            self._open()
+            if not self._calls[old]:
+                await old.close()
+        channel = self._channel
+        self._calls[channel] += 1
+        try:
+            yield self._stub
+        finally:
+            self._calls[channel] -= 1
+            if not self._calls[channel]:
+                del self._calls[channel]
+                if channel is not self._channel:
+                    await channel.close()
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
         """Call a method; returns its response."""
-        with self._translated_errors(method):
-            return await getattr(self._stub, method)(message, timeout=timeout_s)
+        async with self._newest_stub() as stub:
+            with self._translated_errors(method):
+                return await getattr(stub, method)(message, timeout=timeout_s)
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         """Call a method that goes on responding; closing the generator ends the call."""
-        with self._translated_errors(method):
-            call = getattr(self._stub, method)(message)
-            try:
-                async for response in call:
-                    yield response
-            finally:
-                call.cancel()
+        async with self._newest_stub() as stub:
+            with self._translated_errors(method):
+                call = getattr(stub, method)(message)
+                try:
+                    async for response in call:
+                        yield response
+                finally:
+                    call.cancel()
 
     async def close(self) -> None:
         """Close the connection; calls in flight fail."""
-        await self._channel.close()
+        for channel in {self._channel, *self._calls}:
+            await channel.close()
 
     @contextlib.contextmanager
     def _translated_errors(self, method: str) -> Iterator[None]:
@@ -102,6 +161,8 @@ class GrpcTransport:
                 # The details name another address of the host each time, so that the same trouble
                 # would look new at every attempt.
                 reason = f"no connection to the controller at {self.address}"
+                if self._keys is not None:
+                    reason += _tls_problem(error.details() or "")
             else:
                 reason = f"{error.code().name}: {error.details()}"
             raise ControllerUnavailableError(f"{method}: {reason}") from error

@@ -18,6 +18,8 @@ class Refusal(Enum):
     INVALID_ARGUMENT = auto()
     FAILED_PRECONDITION = auto()
     RESOURCE_EXHAUSTED = auto()
+    UNAUTHENTICATED = auto()
+    PERMISSION_DENIED = auto()
 
 
 class RpcRefusedError(JbodlabError):

@@ -8,18 +8,33 @@ matched any more.
 from __future__ import annotations
 
 import asyncio
+import base64
+import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
-from jbodlab.kafka_wire.api_table import request_encoder, response_reader
+from jbodlab.kafka_wire.api_table import (
+    ApiKey,
+    request_class,
+    request_encoder,
+    response_reader,
+)
 from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, SIZE, FrameDecoder
 from jbodlab.kafka_wire.headers import read_response_header, request_header
+from jbodlab.peers.client_security import ClientSecurity, Login, tls_problem
 from jbodlab.runtime import tcp
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.security.plain import PLAIN
+from jbodlab.security.scram import MECHANISMS
+from jbodlab.security.scram_client import ScramClient
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import AuthenticationError, DecodeError
 from jbodlab.vocabulary.limits import PEER_TIMEOUT_S
 
 LAST_CORRELATION_ID = (1 << 31) - 1
+NONCE_BYTES = 24
+RENEWAL_SHARE = 0.85
+"""Part of a login's time after which the next call renews it, as Kafka's clients do."""
 
 
 class KafkaConnection:
@@ -29,6 +44,8 @@ class KafkaConnection:
         self._protocol = protocol
         self._client_id = client_id
         self._correlation_id = 0
+        self._session: _LoginSession | None = None
+        """The login, where it does not hold for ever."""
 
     @classmethod
     async def open(
@@ -39,24 +56,47 @@ class KafkaConnection:
         client_id: str,
         timeout_s: float,
         max_response_bytes: int = MAX_FRAME_BYTES,
+        security: ClientSecurity | None = None,
     ) -> Self:
-        """Connect.
+        """Connect, and log in where that is asked for.
+
+        Args:
+            host: Name or address; a certificate of the broker has to name it.
+            port: Its port.
+            client_id: What this client calls itself.
+            timeout_s: Longest wait.
+            max_response_bytes: Of one response; more closes the connection.
+            security: How to encrypt and to log in; None for neither.
 
         Raises:
             TimeoutError: no connection within `timeout_s` seconds.
-            ConnectionError: refused, or the address does not answer.
+            ConnectionError: refused, or the address does not answer, or cannot be trusted.
+            DecodeError: what answers there does not speak the protocol.
         """
         loop = asyncio.get_running_loop()
+        tls = None if security is None or security.tls is None else security.tls()
         try:
             async with asyncio.timeout(timeout_s):
                 _, protocol = await loop.create_connection(
-                    lambda: _ClientProtocol(max_response_bytes), host, port
+                    lambda: _ClientProtocol(max_response_bytes),
+                    host,
+                    port,
+                    ssl=tls,
+                    server_hostname=None if tls is None else host,
                 )
+                connection = cls(protocol, client_id)
+                if security is not None and security.login is not None:
+                    await connection.log_in(security.login, security.random_bytes)
+                return connection
         except (ConnectionError, TimeoutError):
             raise
+        except ssl.SSLError as error:
+            problem = tls_problem(error)
+            raise ConnectionError(f"cannot connect to {host}:{port}: {problem}") from error
+        except AuthenticationError as error:
+            raise ConnectionRefusedError(f"cannot log in at {host}:{port}: {error}") from error
         except OSError as error:
             raise ConnectionError(f"cannot connect to {host}:{port}: {error}") from error
-        return cls(protocol, client_id)
 
     @property
     def is_open(self) -> bool:
@@ -67,15 +107,65 @@ class KafkaConnection:
         self, api_key: int, version: int, entity: Any, timeout_s: float = PEER_TIMEOUT_S
     ) -> Any:
         """Send a request and return the kio entity of its response; raises as `call_raw`."""
-        pieces: list[bytes] = []
-        request_encoder(api_key, version)(entity, pieces.append)
-        body = await self.call_raw(api_key, version, pieces, timeout_s)
+        body = await self.call_raw(api_key, version, _encoded(api_key, version, entity), timeout_s)
+        return self._decoded(api_key, version, body)
+
+    def _decoded(self, api_key: int, version: int, body: memoryview) -> Any:
         try:
             response, _ = response_reader(api_key, version)(body, 0)
         except DecodeError:
             self.close()
             raise
         return response
+
+    async def log_in(self, login: Login, random_bytes: Callable[[int], bytes]) -> None:
+        """Log in, at first or again (KIP-368); no other call may be in progress.
+
+        Raises:
+            AuthenticationError: the broker refuses the login.
+            TimeoutError, ConnectionError, DecodeError: as `call_raw`.
+        """
+        try:
+            lifetime_s = await self._log_in(login, random_bytes)
+        except AuthenticationError:
+            self.close()
+            raise
+        if lifetime_s:
+            end_s = asyncio.get_running_loop().time() + RENEWAL_SHARE * lifetime_s
+            self._session = _LoginSession(login, random_bytes, end_s)
+
+    async def _log_in(self, login: Login, random_bytes: Callable[[int], bytes]) -> float:
+        handshake = request_class(ApiKey.SASL_HANDSHAKE, 1)
+        answer = await self._ask(ApiKey.SASL_HANDSHAKE, 1, handshake(mechanism=login.mechanism))
+        if int(answer.error_code):
+            raise AuthenticationError(
+                f"{ErrorCode(int(answer.error_code)).name}: sasl.mechanism is {login.mechanism}, "
+                f"the broker has {', '.join(answer.mechanisms) or 'none'}"
+            )
+        if login.mechanism == PLAIN:
+            password = login.password.reveal()
+            _, lifetime_s = await self._send_token(login, f"\0{login.user}\0{password}".encode())
+            return lifetime_s
+        nonce = base64.b64encode(random_bytes(NONCE_BYTES)).decode()
+        client = ScramClient(MECHANISMS[login.mechanism], login.user, login.password, nonce)
+        answer, _ = await self._send_token(login, client.first())
+        answer, lifetime_s = await self._send_token(login, client.final(answer))
+        client.check(answer)
+        return lifetime_s
+
+    async def _send_token(self, login: Login, token: bytes) -> tuple[bytes, float]:
+        """Send a token; returns the answer, and how many seconds the login holds, 0 for ever."""
+        authenticate = request_class(ApiKey.SASL_AUTHENTICATE, 1)
+        answer = await self._ask(ApiKey.SASL_AUTHENTICATE, 1, authenticate(auth_bytes=token))
+        if int(answer.error_code):
+            reason = answer.error_message or ErrorCode(int(answer.error_code)).name
+            raise AuthenticationError(f"{reason} (user {login.user}, {login.mechanism})")
+        return answer.auth_bytes, answer.session_lifetime.total_seconds()
+
+    async def _ask(self, api_key: int, version: int, entity: Any) -> Any:
+        body = _encoded(api_key, version, entity)
+        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S)
+        return self._decoded(api_key, version, frame)
 
     async def call_raw(
         self,
@@ -91,6 +181,13 @@ class KafkaConnection:
             ConnectionError: the connection is closed, or was while waiting.
             DecodeError: the response is too large, or belongs to no request.
         """
+        if self._session is not None:
+            await self._session.renew(self)
+        return await self._exchange(api_key, version, body, timeout_s)
+
+    async def _exchange(
+        self, api_key: int, version: int, body: Sequence[bytes], timeout_s: float
+    ) -> memoryview:
         self._correlation_id = self._correlation_id % LAST_CORRELATION_ID + 1
         sent = self._correlation_id
         head = request_header(api_key, version, sent, self._client_id)
@@ -111,6 +208,35 @@ class KafkaConnection:
     def close(self) -> None:
         """Close the connection; a call that waits ends with ConnectionError."""
         self._protocol.close(ConnectionAbortedError("the connection was closed"))
+
+
+class _LoginSession:
+    """A login that ends: the next call after most of its time logs in again first."""
+
+    def __init__(self, login: Login, random_bytes: Callable[[int], bytes], renew_s: float) -> None:
+        self._login = login
+        self._random_bytes = random_bytes
+        self._renew_s = renew_s
+        self._lock = asyncio.Lock()
+
+    async def renew(self, connection: KafkaConnection) -> None:
+        """Log in again if it is time; other calls wait for that."""
+        if asyncio.get_running_loop().time() < self._renew_s:
+            return
+        async with self._lock:
+            if asyncio.get_running_loop().time() < self._renew_s:
+                return
+            try:
+                await connection.log_in(self._login, self._random_bytes)
+            except AuthenticationError as error:
+                raise ConnectionRefusedError(f"cannot log in again: {error}") from error
+            self._renew_s = float("inf")
+
+
+def _encoded(api_key: int, version: int, entity: Any) -> list[bytes]:
+    pieces: list[bytes] = []
+    request_encoder(api_key, version)(entity, pieces.append)
+    return pieces
 
 
 class _ClientProtocol(asyncio.BufferedProtocol):

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from jbodlab.peers.client import KafkaConnection
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary.limits import PEER_IDLE_S
 
 Address = tuple[str, int]
@@ -26,11 +27,18 @@ class PeerPool:
     Args:
         client_id: What this node calls itself.
         connect_timeout_s: Longest wait for a connection.
+        security: How to encrypt and to log in; None for neither.
     """
 
-    def __init__(self, client_id: str, connect_timeout_s: float) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        connect_timeout_s: float,
+        security: ClientSecurity | None = None,
+    ) -> None:
         self._client_id = client_id
         self._connect_timeout_s = connect_timeout_s
+        self._security = security
         self._idle: dict[KafkaConnection, tuple[Address, asyncio.TimerHandle]] = {}
 
     async def open(self, address: Address) -> KafkaConnection:
@@ -41,7 +49,10 @@ class PeerPool:
             TimeoutError: it does not answer in time.
         """
         return await KafkaConnection.open(
-            *address, client_id=self._client_id, timeout_s=self._connect_timeout_s
+            *address,
+            client_id=self._client_id,
+            timeout_s=self._connect_timeout_s,
+            security=self._security,
         )
 
     @asynccontextmanager

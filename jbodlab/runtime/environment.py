@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from jbodlab.controller_api.requests import Listener
+    from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls
     from jbodlab.controller_api.transport import RpcServer, RpcTransport
     from jbodlab.runtime.threads import Threads
     from jbodlab.storage.compaction.compaction_plan import Compactor
@@ -37,9 +38,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         random_bytes: Returns the given number of unique random bytes, as `os.urandom`.
         threads: Makes threads.
         fs_of: Returns the disk under a directory.
-        connect_rpc: Makes the transport to the controller at `host:port`, on a running event loop.
+        connect_rpc: Makes the transport to the controller at `host:port`, on a running event loop,
+            with keys where that is encrypted.
         compactor: Makes the compactor for the logs of one directory.
-        rpc_server: Makes the server that listens for brokers; raises ConfigError if it cannot.
+        rpc_server: Makes the server that listens for brokers, with keys and names of brokers where
+            that is encrypted; raises ConfigError if it cannot.
 
     The event loop makes the connections of Kafka's protocol.
     """
@@ -50,8 +53,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     random_bytes: Callable[[int], bytes]
     threads: Threads
     fs_of: Callable[[Path], Disk]
-    connect_rpc: Callable[[str], RpcTransport]
-    rpc_server: Callable[[Listener], RpcServer]
+    connect_rpc: Callable[[str, Callable[[], RpcKeys] | None], RpcTransport]
+    rpc_server: Callable[[Listener, RpcServerTls | None], RpcServer]
     compactor: Callable[[], Compactor]
 
     def monotonic_ms(self) -> int:

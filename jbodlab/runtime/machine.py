@@ -17,6 +17,7 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 
 if TYPE_CHECKING:
     from jbodlab.controller_api.requests import Listener
+    from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls
     from jbodlab.controller_api.transport import RpcServer, RpcTransport
     from jbodlab.storage.compaction.compaction_plan import Compactor
 
@@ -69,11 +70,11 @@ def system_environment() -> Environment:
     )
 
 
-def _grpc_transport(address: str) -> RpcTransport:
+def _grpc_transport(address: str, keys: Callable[[], RpcKeys] | None) -> RpcTransport:
     # Imported only at its use: gRPC takes a while to import, and starts its own threads.
     from jbodlab.controller_api.grpc_transport import GrpcTransport
 
-    return GrpcTransport(address)
+    return GrpcTransport(address, keys)
 
 
 def _cleaner_process() -> Compactor:
@@ -83,7 +84,7 @@ def _cleaner_process() -> Compactor:
     return CleanerProcess()
 
 
-def _grpc_server(listener: Listener) -> RpcServer:
+def _grpc_server(listener: Listener, tls: RpcServerTls | None) -> RpcServer:
     from jbodlab.controller_api.grpc_server import GrpcServer
 
-    return GrpcServer(listener)
+    return GrpcServer(listener, tls)

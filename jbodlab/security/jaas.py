@@ -44,6 +44,20 @@ class LoginModule:
             if key.startswith(USER_PREFIX)
         }
 
+    def own_login(self, key: str) -> tuple[str, Secret[str]]:
+        """Return user and password of who reads this text to log in.
+
+        Args:
+            key: The setting, for errors.
+
+        Raises:
+            ConfigError: one of them is missing.
+        """
+        user, password = self.options.get("username"), self.options.get("password")
+        if user is None or password is None or not user.reveal():
+            raise _wrong(key, 'needs username="NAME" password="PASSWORD"')
+        return user.reveal(), password
+
 
 def parse(key: str, text: str, module: str) -> LoginModule:
     """Read the text of a setting.

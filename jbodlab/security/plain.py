@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from jbodlab.security.secret import Secret
 from jbodlab.vocabulary.errors import AuthenticationError
 
+PLAIN = "PLAIN"
+"""Name of the mechanism."""
+
 USER_BYTES_MAX = 255
 PASSWORD_BYTES_MAX = 1024
 PARTS = 3

@@ -13,9 +13,8 @@ from typing import Protocol
 
 import msgspec
 
-from jbodlab.config.listener_security import PLAIN
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.security.plain import PlainServer
+from jbodlab.security.plain import PLAIN, PlainServer
 from jbodlab.security.scram import MECHANISMS, Decoys, Find, ScramServer
 from jbodlab.security.secret import Secret
 from jbodlab.vocabulary.error_code import ErrorCode

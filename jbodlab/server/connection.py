@@ -217,6 +217,11 @@ class Connection(asyncio.BufferedProtocol):
         self._has_turn = True
         self._room()
 
+    def authenticated(self, principal: str) -> None:
+        """Serve a client whose certificate names the user."""
+        self._session.principal = principal
+        self._logged_in()
+
     def stop_serving(self) -> None:
         """Start no request any more, and read none; those in progress are answered."""
         self._is_serving = False

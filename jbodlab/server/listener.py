@@ -9,7 +9,9 @@ from collections.abc import Callable
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
+from jbodlab.server.listener_tls import ListenerTls
 from jbodlab.server.request_handler import RequestHandler
+from jbodlab.server.tls_connection import TlsConnection
 from jbodlab.server.waiting_logins import WaitingLogins
 from jbodlab.vocabulary.limits import LISTENER_CLOSE_S
 
@@ -29,6 +31,7 @@ class Listener:
         handler: RequestHandler,
         bounds: Bounds,
         sasl: SaslSettings | None = None,
+        tls: ListenerTls | None = None,
     ) -> None:
         """Describe a listener; nothing is opened before `start`.
 
@@ -39,6 +42,7 @@ class Listener:
             handler: Answers the requests of every connection.
             bounds: Of all listeners together.
             sasl: How clients log in; None where they need not.
+            tls: How connections are encrypted; None where they are not.
         """
         self.name = name
         self.host = host
@@ -46,7 +50,8 @@ class Listener:
         self._handler = handler
         self._bounds = bounds
         self._sasl = sasl
-        self._logins = None if sasl is None else WaitingLogins()
+        self._tls = tls
+        self._logins = None if sasl is None and tls is None else WaitingLogins()
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
@@ -71,8 +76,9 @@ class Listener:
         loop = asyncio.get_running_loop()
         # All addresses of a host would each draw a free port of their own.
         host = self.host or ("0.0.0.0" if self._port == 0 else None)
+        accept = self._connection if self._tls is None else self._encrypted_connection
         self._server = await loop.create_server(
-            self._connection, host, self._port, backlog=BACKLOG, reuse_address=True
+            accept, host, self._port, backlog=BACKLOG, reuse_address=True
         )
         self._port = self._server.sockets[0].getsockname()[1]
         logger.info("listening", extra={"listener": self.name, "port": self._port})
@@ -117,6 +123,10 @@ class Listener:
             sasl=self._sasl,
             on_login=self._logged_in,
         )
+
+    def _encrypted_connection(self) -> TlsConnection:
+        assert self._tls is not None
+        return self._tls.around(self._connection(), names_user=self._sasl is None)
 
     def _logged_in(self, connection: Connection) -> None:
         if self._logins is not None:

@@ -73,6 +73,8 @@ WRITE_HIGH_WATER_BYTES = 1 << 20
 """Bytes of responses that a client has not read; then its requests wait."""
 CONNECTION_CLOSE_S = 5.0
 """Longest wait for a client to read the last responses of a connection that closes."""
+ALERT_S_MAX = 0.5
+"""Longest wait for a client to read why its handshake failed."""
 LOGIN_S_MAX = 10.0
 """Longest time from the accepted connection to the end of its login; no byte extends it."""
 LOGINS_MAX = 200

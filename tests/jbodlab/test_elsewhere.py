@@ -120,8 +120,8 @@ async def test_a_controller_and_a_broker_find_everything_through_their_outside(
     environment = replace(
         system_environment(),
         fs_of=lambda _path: Elsewhere(tmp_path),
-        connect_rpc=lambda _address: wire,
-        rpc_server=lambda _listener: wire,
+        connect_rpc=lambda _address, _keys: wire,
+        rpc_server=lambda _listener, _tls: wire,
     )
     (metadata,) = format_for(environment, 100, "controller")
     log_dirs = format_for(environment, 1, "d1", "d2")

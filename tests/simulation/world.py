@@ -332,8 +332,8 @@ class World:
             random_bytes=Random(f"{seed}:bytes").randbytes,
             threads=SimThreads(loop),
             fs_of=views.__getitem__,
-            connect_rpc=lambda address: SimRpcTransport(self.rpc, address),
-            rpc_server=lambda listener: SimRpcServer(self.rpc, listener),
+            connect_rpc=lambda address, _keys: SimRpcTransport(self.rpc, address),
+            rpc_server=lambda listener, _tls: SimRpcServer(self.rpc, listener),
             compactor=SimCompactor,
         )
 

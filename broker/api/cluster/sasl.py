@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.api.parts import ApiParts
-from jbodlab.config.listener_security import PLAIN
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.plain import PLAIN
 from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.authentication import Authentication, refuse

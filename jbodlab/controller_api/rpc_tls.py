@@ -1,0 +1,140 @@
+"""Certificates between brokers and controllers: whose call it is, and which broker that may be.
+
+A certificate speaks for one broker: the principal of its subject has to be the one that
+`jbodlab.broker.principal` gives to the broker id of a message. So a broker cannot register, or take
+anything over, as another one, even if it knows that one's epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from jbodlab.controller_api.transport import Refusal, RpcRefusedError
+from jbodlab.security import certificate, tls_files
+from jbodlab.security.mapping_rules import SUBJECT_ITSELF, MappingRules
+from jbodlab.security.secret import Secret
+from jbodlab.security.tls_files import Pem
+from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.vocabulary.errors import ConfigError, DecodeError
+
+BROKER_PRINCIPAL = "jbodlab.broker.principal"
+ID = "{id}"
+USER = "User:"
+
+OF_ONE_BROKER = frozenset(
+    {
+        "AllocateProducerIds",
+        "AlterPartition",
+        "AssignReplicasToDirs",
+        "BrokerHeartbeat",
+        "BrokerRegistration",
+        "MetadataStream",
+    }
+)
+"""Methods whose message names the broker that calls; the others forward what clients ask for."""
+
+OF_ANYBODY = frozenset({"DescribeQuorum"})
+"""Methods that whoever has a certificate may call, such as a controller that asks after itself."""
+
+
+class RpcKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Key, certificates and whoever is trusted, all in PEM as gRPC takes them."""
+
+    key: Secret[bytes]
+    chain: bytes
+    roots: bytes
+
+
+def rpc_keys(settings: TlsSettings, pem: Pem) -> RpcKeys:
+    """Return the keys of a node.
+
+    Raises:
+        ConfigError: a store is missing, or key and certificate do not fit.
+    """
+    if settings.key_store is None or settings.trust_store is None:
+        missing = "keystore" if settings.key_store is None else "truststore"
+        raise ConfigError(
+            f"{settings.prefix}ssl.{missing}.location",
+            "null",
+            "brokers and controllers know each other by certificates",
+        )
+    # gRPC would say of keys that do not fit only that nobody can be reached.
+    tls_files.client_context(settings, pem)
+    return RpcKeys(
+        key=Secret(tls_files.unencrypted(settings, pem)), chain=pem.chain, roots=pem.roots
+    )
+
+
+class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
+    """Which certificate is which broker's.
+
+    Attributes:
+        rules: Make names of the subjects of certificates.
+        template: Name of a broker, with `{id}` where its id stands.
+    """
+
+    template: str
+    rules: MappingRules = SUBJECT_ITSELF
+
+    def name_of(self, der: bytes) -> str:
+        """Return the name of a caller.
+
+        Raises:
+            RpcRefusedError: UNAUTHENTICATED, no rule names it.
+        """
+        try:
+            subject = certificate.read(der).subject
+        except DecodeError as error:
+            raise RpcRefusedError(Refusal.UNAUTHENTICATED, str(error)) from error
+        name = self.rules.name_of(subject) if subject else None
+        if not name:
+            raise RpcRefusedError(
+                Refusal.UNAUTHENTICATED, f"no rule names the owner of certificate {subject!r}"
+            )
+        return name
+
+    def is_broker(self, name: str) -> bool:
+        """Return whether a name is one of a broker, whichever its id."""
+        start, _, end = self.template.partition(ID)
+        middle = name[len(start) : len(name) - len(end)]
+        return name == f"{start}{middle}{end}" and middle.isascii() and middle.isdecimal()
+
+    def check(self, name: str, method: str, message: Any) -> None:
+        """Check that a caller may call a method, and is the broker that its message names.
+
+        Raises:
+            RpcRefusedError: PERMISSION_DENIED.
+        """
+        if method in OF_ONE_BROKER:
+            if name != self.template.replace(ID, str(message.broker_id)):
+                raise RpcRefusedError(
+                    Refusal.PERMISSION_DENIED, f"{USER}{name} is not broker {message.broker_id}"
+                )
+        elif method not in OF_ANYBODY and not self.is_broker(name):
+            raise RpcRefusedError(Refusal.PERMISSION_DENIED, f"{USER}{name} is no broker")
+
+
+def broker_principals(template: str, rules: MappingRules) -> BrokerPrincipals:
+    """Read `jbodlab.broker.principal`, such as `User:CN=broker-{id}`.
+
+    Raises:
+        ConfigError: it is malformed.
+    """
+    if not template.startswith(USER) or template.count(ID) != 1:
+        raise ConfigError(BROKER_PRINCIPAL, template, f"expected {USER}NAME with {ID} in NAME")
+    return BrokerPrincipals(template=template.removeprefix(USER), rules=rules)
+
+
+class RpcServerTls(msgspec.Struct, frozen=True, kw_only=True):
+    """What a controller's listener needs besides its address.
+
+    Attributes:
+        keys: Returns those of the next connection.
+        principals: Which certificate is which broker's.
+    """
+
+    keys: Callable[[], RpcKeys]
+    principals: BrokerPrincipals

@@ -1,0 +1,110 @@
+"""TLS of one listener: the protocol of each socket, and whose certificate a client has shown."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from jbodlab.kafka_wire.framing import new_scratch
+from jbodlab.runtime.client_quota import ANONYMOUS
+from jbodlab.runtime.metrics import Metric
+from jbodlab.security import certificate, tls_files
+from jbodlab.security.mapping_rules import MappingRules
+from jbodlab.security.tls_context import TlsContext
+from jbodlab.security.tls_layer import TlsError, TlsLayer
+from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.server.connection import Connection
+from jbodlab.server.tls_connection import TlsConnection
+from jbodlab.vocabulary.errors import DecodeError
+
+logger = logging.getLogger(__name__)
+
+
+class ListenerTls:
+    """Lives on the event loop.
+
+    Args:
+        name: Of the listener.
+        settings: Where its keys are.
+        now: Clock of the certificates.
+
+    Raises:
+        ConfigError: the keys are of no use.
+    """
+
+    def __init__(
+        self, name: str, settings: TlsSettings, now: Callable[[], datetime.datetime]
+    ) -> None:
+        self.context: TlsContext[ssl.SSLContext] = TlsContext(
+            name, settings, tls_files.server_context, now
+        )
+        """What the next connection gets."""
+        self._scratch = new_scratch()
+        self.failures: Counter[str] = Counter()
+        """Failed handshakes, by their reasons."""
+
+    def around(self, connection: Connection, *, names_user: bool) -> TlsConnection:
+        """Return the protocol of a new socket.
+
+        Args:
+            connection: What the client speaks to.
+            names_user: Whether the client's certificate names its user, who does not log in.
+        """
+        return TlsConnection(
+            connection,
+            TlsLayer(self.context.current),
+            self._scratch,
+            on_open=partial(_name_user, self.context.settings.rules) if names_user else _pass,
+            on_failed=self._failed,
+        )
+
+    def _failed(self, connection: Connection, error: TlsError) -> None:
+        self.failures[error.reason] += 1
+        logger.info(
+            "a TLS connection failed: %s",
+            error,
+            extra={"peer": connection.session.peer, "listener": self.context.name},
+        )
+
+
+def _pass(connection: Connection, der: bytes | None) -> None:
+    """Leave the user to the login; a certificate has been checked, and names nobody."""
+
+
+def _name_user(rules: MappingRules, connection: Connection, der: bytes | None) -> None:
+    connection.authenticated(ANONYMOUS if der is None else principal_of(rules, der))
+
+
+def principal_of(rules: MappingRules, der: bytes) -> str:
+    """Return the name that rules give to the owner of a certificate.
+
+    Raises:
+        TlsError: they give none.
+    """
+    try:
+        subject = certificate.read(der).subject
+    except DecodeError as error:
+        raise TlsError("certificate", str(error)) from error
+    name = rules.name_of(subject) if subject else None
+    if not name:
+        raise TlsError("no_principal", f"no rule names a user for the certificate of {subject!r}")
+    return name
+
+
+def handshake_metrics(listeners: Sequence[ListenerTls]) -> Iterator[Metric]:
+    """Yield how many connections failed before their client was known, and why."""
+    if listeners:
+        yield Metric(
+            "jbodlab_tls_handshake_failures_total",
+            "counter",
+            "connections of a listener that failed before their end of the handshake",
+            [
+                ("", {"listener": each.context.name, "reason": reason}, count)
+                for each in listeners
+                for reason, count in sorted(each.failures.items())
+            ],
+        )
