@@ -32,7 +32,8 @@ where the engine refuses what the plan asks for; no objectives, and a reason.
 
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is kept of a `result.json`."""
-    reasons = [*result["missed"], *result["doubts"]]
+    missed, doubts = result["missed"], result["doubts"]
+    reasons = [*doubts, *missed] if result["verdict"] == "INCONCLUSIVE" else [*missed, *doubts]
     return {
         "title": result["name"],
         "verdict": result["verdict"],
