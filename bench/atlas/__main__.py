@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,9 @@ def main() -> int:
             print(f"bench.atlas: expected a shipped plan, got {plan!r}", file=sys.stderr)
             return 1
     try:
-        engines = [str(Engine.parse(text)) for text in options.engine or ENGINES]
-        wanted = [] if options.render else _wanted(options.plan or list(shipped), engines, options)
+        named = [str(Engine.parse(text)) for text in options.engine]
+        engines = {plan: named or engines_of(plan) for plan in options.plan or shipped}
+        wanted = [] if options.render else _wanted(engines, options)
         # Now, for it may take longer than a run may.
         kafka_servers.fetch(Engine.parse(name) for name in {engine for engine, _, _ in wanted})
     except LabError as error:
@@ -73,25 +74,29 @@ def main() -> int:
     return 0
 
 
-def order(
-    plan_names: Sequence[str], engines: Sequence[str], repeat: int
-) -> Iterator[tuple[str, str, int]]:
-    """Yield engine, plan and number of each run: all plans on all engines, then all again.
+def engines_of(plan: str) -> list[str]:
+    """Return the engines that a plan runs on where none is named: those of its bug are added."""
+    own = [engine for bug in BUGS if bug.plan == plan for engine in bug.engines]
+    return list(dict.fromkeys([*ENGINES, *own]))
+
+
+def order(engines: Mapping[str, Sequence[str]], repeat: int) -> Iterator[tuple[str, str, int]]:
+    """Yield engine, plan and number of each run: all plans on their engines, then all again.
 
     A time budget cuts repeats, not plans or engines.
     """
     for number in range(1, repeat + 1):
-        for plan in plan_names:
-            for engine in engines:
+        for plan, names in engines.items():
+            for engine in names:
                 yield engine, plan, number
 
 
 def _wanted(
-    plan_names: Sequence[str], engines: Sequence[str], options: argparse.Namespace
+    engines: Mapping[str, Sequence[str]], options: argparse.Namespace
 ) -> list[tuple[str, str, int]]:
     return [
         one
-        for one in order(plan_names, engines, options.repeat)
+        for one in order(engines, options.repeat)
         if not kept.is_done(kept.file_of(options.runs, *one))
     ]
 
@@ -167,7 +172,12 @@ def _commit() -> str:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.atlas", description=__doc__)
-    parser.add_argument("--engine", action="append", default=[], help=f"default: {ENGINES}")
+    parser.add_argument(
+        "--engine",
+        action="append",
+        default=[],
+        help=f"default: {', '.join(ENGINES)}, and the releases of known bugs for their plans",
+    )
     parser.add_argument("--plan", action="append", default=[], help="default: all shipped plans")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each plan on each engine")
     parser.add_argument("--budget", type=_seconds, help="no run begins after so long, as 30m")

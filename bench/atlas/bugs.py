@@ -34,6 +34,12 @@ class Bug:
     why: str = ""
     refusal: str = ""
 
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Engines whose runs show the bug, and that it is fixed; none where no run shows it."""
+        releases = () if self.why else (self.found, self.fixed.split(" ")[0])
+        return tuple(f"kafka:{release}" for release in releases if release)
+
 
 BUGS = (
     Bug(

@@ -76,7 +76,7 @@ def test_engines_are_ordered_by_release(tmp_path: Path) -> None:
 
 
 def test_a_budget_cuts_repeats_before_plans_and_engines() -> None:
-    ordered = list(atlas.order(["a", "b"], [OURS, OLD], 2))
+    ordered = list(atlas.order({"a": [OURS, OLD], "b": [OURS, OLD]}, 2))
     assert ordered[:4] == [(OURS, "a", 1), (OLD, "a", 1), (OURS, "b", 1), (OLD, "b", 1)]
     assert {number for _, _, number in ordered[4:]} == {2}
 
@@ -99,6 +99,15 @@ def test_an_inconclusive_run_is_kept_with_its_doubt_and_not_with_a_missed_object
     }
     assert kept.of_result(result)["reason"] == "writers ended"
     assert kept.of_result({**result, "verdict": "FAIL"})["reason"] == "expected a gap"
+
+
+def test_a_plan_of_a_bug_also_runs_on_the_releases_that_have_it_and_that_fixed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bug = Bug("KAFKA-1", "It forgets.", "3.7.0", "3.8.1 or before", plan="dead")
+    monkeypatch.setattr(atlas, "BUGS", (bug,))
+    assert atlas.engines_of("dead") == [*atlas.ENGINES, "kafka:3.7.0", "kafka:3.8.1"]
+    assert atlas.engines_of("slow") == [*atlas.ENGINES]
 
 
 def test_several_runs_show_median_and_spread() -> None:
@@ -194,17 +203,17 @@ def test_a_bug_without_a_reason_is_seen_in_a_kept_run_and_is_not_seen_where_it_i
         for run in kept.read(kept.FOLDER)
         if run["plan"] == bug.plan
     }
-    fixed_in = numbers(bug.fixed)
-    assert releases[bug.found] == "FAIL"
-    later = {word for name, word in releases.items() if name and numbers(name) >= fixed_in}
-    assert later
-    assert later <= {"PASS", kept.REFUSED}
+    found_in, fixed_in = (Engine.parse(name).release for name in bug.engines)
+    assert releases[found_in] == "FAIL"
+    assert fixed_in in releases
+    for release, verdict in releases.items():
+        if release and numbers(release) >= numbers(fixed_in):
+            assert verdict in ("PASS", kept.REFUSED), release
     assert releases.get("", "PASS") == "PASS", "ours"
 
 
 def numbers(release: str) -> list[int]:
-    """Return the numbers at the beginning of a text such as `3.8.1 or before`."""
-    return [int(part) for part in release.split(" ")[0].split(".")]
+    return [int(part) for part in release.split(".")]
 
 
 def test_the_documentation_is_what_the_kept_runs_render() -> None:
