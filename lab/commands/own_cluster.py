@@ -8,6 +8,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jbodlab.cli.choice import DEFAULT_CLUSTER, machine_cluster
+from jbodlab.cli.output import Output
 from lab import nodes, up_and_down
 from lab.cluster import Cluster, programs
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError, chosen
@@ -28,6 +30,23 @@ class Chosen:
 
     cluster: Cluster
     stays: bool
+
+
+def chosen_name(options: Namespace, files: StateFiles, output: Output) -> str:
+    """Return the name of the cluster of a command; otherwise as `chosen_cluster`.
+
+    Raises:
+        NoClusterError: none is named or up, or several are.
+    """
+    if options.cluster is None and _may_start(options, files):
+        return DEFAULT_CLUSTER
+    return machine_cluster(options.cluster, output)
+
+
+def _may_start(options: Namespace, files: StateFiles) -> bool:
+    if nodes.first_given(options):
+        return True
+    return not files.names() and bool(os.environ.get(ENGINE_VARIABLE, "").strip())
 
 
 @contextlib.contextmanager

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from jbodlab.cli.choice import NoClusterError
 from jbodlab.cli.lab_state import ClusterState
+from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab import up_and_down
 from lab.cluster import layout, processes
 from lab.cluster.engine import ENGINE_VARIABLE
 from lab.commands.fault_nouns import RUN
-from lab.commands.own_cluster import chosen_cluster
+from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -35,12 +38,19 @@ class Run:
         )
 
     def __call__(self, *words: str) -> bool:
-        parser = Parser("jbodlab run", RUN.help)
-        RUN.arguments(parser)
-        parser.add_argument("--cluster", default="x")
-        options = parser.parse_args(["--fail", "broker-1/1", *words])
+        options = self._options("--cluster", "x", *words)
         with chosen_cluster(options, self.files, Interrupts(), lambda _: None) as found:
             return found.stays
+
+    def name(self, *words: str) -> str:
+        """The name of the cluster that is chosen."""
+        return chosen_name(self._options(*words), self.files, Output(is_json=False))
+
+    def _options(self, *words: str) -> Namespace:
+        parser = Parser("jbodlab run", RUN.help)
+        RUN.arguments(parser)
+        parser.add_argument("--cluster")
+        return parser.parse_args(["--fail", "broker-1/1", *words])
 
     def _up(self, _name: str, _user: object, shape: Shape, *_: object) -> ClusterState:
         self.shapes.append(shape)
@@ -99,3 +109,21 @@ def test_options_of_nodes_have_no_effect_on_a_cluster_that_is_up(
 def test_without_a_cluster_and_without_options_there_is_none(run: Run) -> None:
     with pytest.raises(LabError):
         run()
+
+
+def test_a_cluster_of_its_own_needs_no_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoClusterError, match="no cluster runs on this machine"):
+        run.name()
+    assert run.name("--engine", KAFKA) == run.name("--controllers", "3") == "default"
+    monkeypatch.setenv(ENGINE_VARIABLE, KAFKA)
+    assert run.name() == "default"
+    assert run.name("--cluster", "five") == "five"
+
+
+def test_the_variable_names_what_to_start_only_while_no_cluster_is_up(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.files.write(run.state)
+    monkeypatch.setenv(ENGINE_VARIABLE, KAFKA)
+    assert run.name() == "x"
+    assert run.name("--engine", KAFKA) == "default"
