@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import kafka_metrics, layout, processes
-from lab.cluster.engine import Engine, jar_folder
+from lab.cluster.engine import CLASS_PATH_SEPARATOR, Engine, jar_folder
 from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
@@ -171,7 +171,13 @@ class KafkaServers:
         return BROKER_HEAP_MIB if self._is_small else LARGE_CLUSTER_HEAP_MIB
 
     def _java(self, *options: str) -> list[str]:
-        return ["java", *QUICK_START, *options, "-cp", ":".join(map(str, self.jars))]
+        return [
+            "java",
+            *QUICK_START,
+            *options,
+            "-cp",
+            CLASS_PATH_SEPARATOR.join(map(str, self.jars)),
+        ]
 
 
 def fetch(engines: Iterable[Engine]) -> None:
