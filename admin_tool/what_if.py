@@ -135,7 +135,8 @@ def _read(connection: Connection, bootstrap: str, output: Output) -> model.Clust
                 raise _ChangedError(f"broker {broker.id} has stopped: {error}") from error
             # It has stopped or hangs, and the controller has not fenced it yet.
             brokers.append(BrokerSeen(broker=broker, silence=str(error)))
-        output.progress(f"read the directories of broker {broker.id}")
+        else:
+            output.progress(f"read the directories of broker {broker.id}")
     return as_model(
         brokers,
         topics,

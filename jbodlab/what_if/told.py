@@ -31,6 +31,11 @@ def rate_text(bytes_per_s: float) -> str:
     return f"{bytes_per_s / 1_000_000:g} MB/s"
 
 
+def remarks(cluster: Cluster) -> list[str]:
+    """Return what answers assume, and what they leave out."""
+    return [*([f"assumed: {cluster.assumed}"] if cluster.assumed else []), *cluster.notes]
+
+
 def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[str, Any]:
     """Return all losses as JSON has them."""
 
@@ -64,7 +69,7 @@ def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[st
             }
             for pair, loss in found.pairs.items()
         ],
-        "notes": _remarks(cluster),
+        "notes": remarks(cluster),
     }
 
 
@@ -167,7 +172,7 @@ def failure_value(
             }
             for each in found
         ],
-        "notes": _remarks(cluster),
+        "notes": remarks(cluster),
     }
 
 
@@ -254,7 +259,7 @@ def removal_text(
         what += ", which is offline already,"
     if loss.is_harmless:
         stays = "nothing more is lost" if failure.is_offline else _ALL_STAYS
-        return "\n".join([f"yes: without {what} {stays}", *_remarks(cluster)])
+        return "\n".join([f"yes: without {what} {stays}", *remarks(cluster)])
     lines = [f"no: without {what} {counted(sum(map(_harms, found)), 'partition')} would suffer"]
     lines += [
         f"  {each.partition.name}  {'; '.join(_reasons(each))}" for each in found if _harms(each)
@@ -262,7 +267,7 @@ def removal_text(
     if loss.undescribed:
         replicas = counted(loss.undescribed, "replica")
         lines.append(f"  it is not known what becomes of {replicas} of topics not described here")
-    return "\n".join([*lines, *_remarks(cluster)])
+    return "\n".join([*lines, *remarks(cluster)])
 
 
 _ALL_STAYS = "every partition stays available and whole"
@@ -278,7 +283,7 @@ def removal_value(cluster: Cluster, loss: Loss, found: Sequence[PartitionEffect]
             for each in found
             if _harms(each)
         ],
-        "notes": _remarks(cluster),
+        "notes": remarks(cluster),
     }
 
 
@@ -306,7 +311,7 @@ def moves_text(
 ) -> str:
     """Return what a reassignment would change."""
     if not planned:
-        return "\n".join(["no move would help", *_remarks(cluster)])
+        return "\n".join(["no move would help", *remarks(cluster)])
     size = _sum(move.size_bytes for move in planned)
     lines = [f"{counted(len(planned), 'move')}, {size_text(size)}, in {file}"]
     rows = [(title, *_worst(one), *_worst(other)) for title, one, other in _compared(before, after)]
@@ -348,10 +353,5 @@ def _sum(sizes: Iterable[int | None]) -> int | None:
 
 
 def _closing(cluster: Cluster) -> list[str]:
-    remarks = _remarks(cluster)
-    return ["", *remarks] if remarks else []
-
-
-def _remarks(cluster: Cluster) -> list[str]:
-    """Return what answers assume, and what they leave out."""
-    return [*([f"assumed: {cluster.assumed}"] if cluster.assumed else []), *cluster.notes]
+    found = remarks(cluster)
+    return ["", *found] if found else []

@@ -22,6 +22,7 @@ from typing import Any
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
+from jbodlab.cli.choice import NoClusterError
 from jbodlab.cli.output import Output
 from jbodlab.vocabulary.durations import duration_s, duration_text
 from lab.cluster import Cluster, programs
@@ -72,7 +73,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     except WrongCallError as error:
         output.note(f"jbodlab run: {error}")
         return WRONG_USE
-    except LabError as error:
+    except (LabError, NoClusterError) as error:
         output.note(f"jbodlab run: {error}")
         return NOT_KNOWN
 
