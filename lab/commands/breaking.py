@@ -23,7 +23,7 @@ from fault_injection.mechanism import Target
 from jbodlab.cli.choice import machine_cluster
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from lab.cluster import Cluster, Fault, NotInTimeError, programs
+from lab.cluster import Broker, Cluster, Fault, NotInTimeError, programs
 from lab.cluster.faults import Faults
 from lab.cluster.log_dir_states import offline
 from lab.cluster.revival import revive
@@ -103,10 +103,20 @@ def described(
     told = dict(words)
     broker, directory = clusters.target(cluster, word)
     other = told.get("with")
-    if isinstance(other, str) and other.isdecimal():
-        told["with"] = str(clusters.target(cluster, f"{broker.id}/{other}")[1].path)  # type: ignore[union-attr]
+    if isinstance(other, str) and (other.isdecimal() or other.startswith("broker-")):
+        told["with"] = str(_other_path(cluster, broker, other))
     spec = kinds.spec(kind, told)
     return spec, broker.target() if directory is None else directory.target()
+
+
+def _other_path(cluster: Cluster, broker: Broker, word: str) -> Path:
+    """Return the path of a second directory of a broker: 3, or broker-1/3."""
+    owner, directory = clusters.target(cluster, f"{broker.id}/{word}" if word.isdecimal() else word)
+    if directory is None:
+        raise LabError(f"expected a directory such as broker-{broker.id}/2, got {word!r}")
+    if owner.id != broker.id:
+        raise LabError(f"expected a directory of broker-{broker.id}, got {word!r}")
+    return directory.path
 
 
 def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
