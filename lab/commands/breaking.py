@@ -121,18 +121,18 @@ def _other_path(cluster: Cluster, broker: Broker, word: str) -> Path:
 
 def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
     spec, target = wanted(options, cluster, options.target)
-    detecting = Detecting(cluster, target)
-    with interrupts.deferred():
-        fault = cluster.faults.inject(spec, target)
-    text = _injected_line(fault, options.target, spec)
-    data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
-    if not options.no_wait:
-        seen = detecting.wait(spec, fault.injected_ns)
-        data["noticed"] = None if seen is None else asdict(seen)
-        text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected(spec)}"
-        broken = fault.broken
-        data["broken"] = asdict(broken)
-        text += f"\nbroken so far: {broken}"
+    with Detecting(cluster, target) as detecting:
+        with interrupts.deferred():
+            fault = cluster.faults.inject(spec, target)
+        text = _injected_line(fault, options.target, spec)
+        data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
+        if not options.no_wait:
+            seen = detecting.wait(spec, fault.injected_ns)
+            data["noticed"] = None if seen is None else asdict(seen)
+            text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected(spec)}"
+            broken = fault.broken
+            data["broken"] = asdict(broken)
+            text += f"\nbroken so far: {broken}"
     output.result(data, text)
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
@@ -56,7 +57,7 @@ class Detected:
 
 
 class Detecting:
-    """Watches a cluster from before a fault on one of its brokers."""
+    """Watches a cluster from before a fault on one of its brokers, to the end of a `with` block."""
 
     def __init__(self, cluster: Cluster, target: Target) -> None:
         assert target.broker is not None
@@ -78,6 +79,13 @@ class Detecting:
         self._before = self._observer.view
         self._name = target.broker.name
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Whoever ends while it reads a file gets the error of a thread that cannot go on.
+        self._observer.stop()
+
     def not_detected(self, wanted: FaultSpec) -> str:
         """Return what to say when nobody detected a fault."""
         text = f"{self._name} has not detected it within {duration_text(self._deadline_s(wanted))}"
@@ -88,23 +96,20 @@ class Detecting:
         return self._start_deadline_s if wanted.kind in STARTS_AGAIN else DEADLINE_S
 
     def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:
-        """Wait until it is detected; None if nobody did in time. It watches no longer then."""
+        """Wait until it is detected; None if nobody did in time."""
         end = time.monotonic() + self._deadline_s(wanted)
-        try:
-            while time.monotonic() < end:
-                is_last = time.monotonic() > end - LAST_LOOK_S
-                if found := self._found(wanted, since_ns, is_last=is_last):
-                    what, by, at_ns = found
-                    return Detected(
-                        what=what,
-                        by=by,
-                        after_ms=max(0.0, (at_ns - since_ns) / 1e6),
-                        leaders_moved=self._moved(end),
-                    )
-                time.sleep(POLL_S)
-            return None
-        finally:
-            self._observer.end_soon()
+        while time.monotonic() < end:
+            is_last = time.monotonic() > end - LAST_LOOK_S
+            if found := self._found(wanted, since_ns, is_last=is_last):
+                what, by, at_ns = found
+                return Detected(
+                    what=what,
+                    by=by,
+                    after_ms=max(0.0, (at_ns - since_ns) / 1e6),
+                    leaders_moved=self._moved(end),
+                )
+            time.sleep(POLL_S)
+        return None
 
     def _look(self) -> None:
         """Wait for the first answers, of those that give one."""

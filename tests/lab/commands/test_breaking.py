@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from jbodlab.cli import program
 from lab.cluster import Cluster, layout, processes
 from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal import detecting
 from lab.state_files import StateFiles
 
 
@@ -22,6 +25,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     found = clusters.opened(files, "x", Interrupts())
     for path in found.broker(1).paths:
         path.mkdir(parents=True)
+    for node in found.state.nodes:
+        Path(node.log_file).parent.mkdir(parents=True, exist_ok=True)
+        Path(node.log_file).touch()
     return found
 
 
@@ -47,3 +53,19 @@ def test_what_is_no_other_directory_of_the_broker_is_refused(
 ) -> None:
     with pytest.raises(LabError, match=why):
         breaking.described(cluster, "twin", "broker-1/2", {"with": word})
+
+
+@pytest.mark.parametrize("word", ["twin", "swapped"])
+def test_a_fault_that_is_refused_leaves_nobody_watching(
+    cluster: Cluster,
+    word: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(detecting, "FIRST_LOOK_S", 0.05)
+
+    code = program.main(["inject", word, "broker-1/2", "--with", "3", "--cluster", "x"])
+
+    assert code == 1
+    assert "nothing injected: " in capsys.readouterr().err
+    assert "observer" not in [thread.name for thread in threading.enumerate()]
