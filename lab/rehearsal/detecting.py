@@ -77,6 +77,7 @@ class Detecting:
         self._observer.begin()
         self._look()
         self._before = self._observer.view
+        self._state_before = self._state_of_directory()
         self._name = target.broker.name
 
     def __enter__(self) -> Self:
@@ -166,7 +167,8 @@ class Detecting:
 
     def _found_of_directory(self, since_ns: int, *, is_last: bool) -> Found | None:
         state = self._state_of_directory()
-        if not state:
+        if not state or (state == self._state_before and not is_last):
+            # It was SLOW or FULL before: no news, also where the log tells more than the answers.
             return None
         assert self._directory is not None
         place = Place(self._broker.id, self._broker.paths.index(self._directory) + 1)
