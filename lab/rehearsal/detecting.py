@@ -14,6 +14,7 @@ from jbodlab.cli.output import counted
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
+from lab.cluster.questions import PartitionView
 from lab.cluster.server_log import LOG, last_words
 from lab.rehearsal.facts import Event
 from lab.rehearsal.noticed import ANSWERS, METADATA, SILENCE
@@ -225,16 +226,22 @@ class Detecting:
         )
 
     def _moved(self, end: float) -> int:
-        """Count leaders that changed, once those of a dead broker have all found others."""
+        """Count leaders that changed, once partitions that can find another one have done so."""
         since_ns = time.monotonic_ns()
         while True:
             view, samples = self._observer.view, self._observer.samples
             now = {} if view is None else view.partitions
             before = {} if self._before is None else self._before.partitions
             is_new = bool(samples) and samples[-1].t_ns > since_ns
-            is_settled = is_new and all(found.leader >= 0 for found in now.values())
+            is_settled = is_new and not any(
+                key in now and was.leader >= 0 and self._awaits_leader(now[key])
+                for key, was in before.items()
+            )
             if is_settled or time.monotonic() > end:
                 return sum(
                     key in now and now[key].leader != found.leader for key, found in before.items()
                 )
             time.sleep(POLL_S)
+
+    def _awaits_leader(self, found: PartitionView) -> bool:
+        return found.leader < 0 and any(member != self._broker.id for member in found.isr)

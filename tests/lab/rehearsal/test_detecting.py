@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fault_injection import kinds
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, layout, processes
-from lab.cluster.questions import ClusterView, LogDirView
+from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.commands import clusters
 from lab.interrupts import Interrupts
 from lab.rehearsal import detecting
@@ -19,13 +22,14 @@ from lab.rehearsal.facts import Event
 from lab.rehearsal.targets import Place
 from lab.state_files import StateFiles
 
+DEADLINE_S = 20.0
+
 
 class Watching:
     """An observer of broker 1, whose directory 2 is SLOW before the fault."""
 
     def __init__(self, path: Path) -> None:
         self.view = ClusterView(broker_ids=frozenset({1}), partitions={})
-        self.samples: list[Any] = []
         self.events: list[Event] = []
         self._path = path
         self.answers(conditions=("SLOW",))
@@ -35,6 +39,13 @@ class Watching:
             path=str(self._path), error=error, sizes={}, conditions=conditions, cause=cause
         )
         self.log_dirs = {1: [view]}
+
+    def has(self, partitions: dict[TopicPartition, PartitionView]) -> None:
+        self.view = ClusterView(broker_ids=frozenset({1, 2}), partitions=partitions)
+
+    @property
+    def samples(self) -> list[Any]:
+        return [SimpleNamespace(t_ns=time.monotonic_ns())]
 
     def begin(self) -> None:
         pass
@@ -53,14 +64,18 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return clusters.opened(files, "x", Interrupts())
 
 
-def test_a_directory_that_was_slow_before_is_detected_when_it_is_offline(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def seen(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Watching:
     path = cluster.broker(1).log_dir(2).path
-    seen = Watching(path)
-    monkeypatch.setattr(detecting, "Observer", lambda *_values, **_words: seen)
-    monkeypatch.setattr(detecting, "DEADLINE_S", 0.0)
     path.mkdir(parents=True)
+    found = Watching(path)
+    monkeypatch.setattr(detecting, "Observer", lambda *_values, **_words: found)
+    return found
+
+
+def test_a_directory_that_was_slow_before_is_detected_when_it_is_offline(
+    cluster: Cluster, seen: Watching
+) -> None:
     target = cluster.broker(1).log_dir(2).target()
     since_ns = time.monotonic_ns()
 
@@ -77,3 +92,28 @@ def test_a_directory_that_was_slow_before_is_detected_when_it_is_offline(
         assert found() == ""
         seen.answers("KAFKA_STORAGE_ERROR", ("SLOW",), "EIO")
         assert found() == "the directory is OFFLINE SLOW (EIO)"
+
+
+def partition(leader: int, isr: tuple[int, ...]) -> PartitionView:
+    return PartitionView(leader=leader, replicas=(1, 2), isr=isr, offline=())
+
+
+def test_only_partitions_that_can_find_another_leader_are_waited_for(
+    cluster: Cluster, seen: Watching
+) -> None:
+    names = [TopicPartition("orders", number) for number in range(4)]
+    both, alone, dead = partition(1, (1, 2)), partition(1, (1,)), partition(-1, (2,))
+    seen.has(dict(zip(names, (both, both, alone, dead), strict=True)))
+    end = time.monotonic() + DEADLINE_S
+
+    with Detecting(cluster, cluster.broker(1).log_dir(2).target()) as watch:
+        # The first has another leader, the second none so far, the third never finds one.
+        moved, waits, lost = partition(2, (2,)), partition(-1, (1, 2)), partition(-1, (1,))
+        seen.has(dict(zip(names, (moved, waits, lost, dead), strict=True)))
+        assert watch._moved(time.monotonic()) == 3
+        threading.Timer(
+            0.2, seen.has, [dict(zip(names, (moved, moved, lost, dead), strict=True))]
+        ).start()
+        assert watch._moved(end) == 3
+
+    assert time.monotonic() < end
