@@ -13,6 +13,10 @@ class AdminError(JbodlabError):
     """A failure that the operator reads as it is."""
 
 
+class NoAnswerError(AdminError):
+    """A broker could not be reached, or did not answer in time."""
+
+
 class RequestError(AdminError):
     """A broker answered with an error code."""
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 import gc
 import posixpath
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from admin_tool.errors import AdminError, RequestError, name_of
+from admin_tool.errors import AdminError, NoAnswerError, RequestError, name_of
 from admin_tool.kafka_calls.configs import broker_settings, topic_settings
 from admin_tool.kafka_calls.connection import Broker, Connection, connected
 from admin_tool.kafka_calls.dir_details import DirDetail, dir_details
@@ -37,7 +37,7 @@ from jbodlab.cli.output import Output, counted
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, TopicPartition
 from jbodlab.what_if import cluster as model
-from jbodlab.what_if.cluster import ANYWHERE
+from jbodlab.what_if.cluster import ANYWHERE, SERVING
 from jbodlab.what_if.loss import ELR_FEATURE, UNCLEAN_ELECTION
 
 MIN_ISR = "min.insync.replicas"
@@ -52,6 +52,11 @@ but one that is asked for."""
 DEGRADED = ("FULL", "SLOW")
 """Conditions in which others should lead."""
 
+SILENT, GONE = "unresponsive", "fenced or unregistered"
+"""States of a broker that Metadata lists and that does not answer, and of one that it does not list
+and that has replicas."""
+_NOT_KNOWN = "the directories and bytes of its replicas are not known (0 bytes are counted)"
+
 _REFUSALS = (
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -62,15 +67,17 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSeen:
-    """A live broker with its directories.
+    """A broker that Metadata lists, with its directories.
 
     Attributes:
+        silence: Why it did not answer; empty where it did.
         metadata_dir: The directory with the metadata log; empty where it is not known.
         details: Of its directories by path; only our brokers tell them.
     """
 
     broker: Broker
-    log_dirs: Sequence[LogDir]
+    log_dirs: Sequence[LogDir] = ()
+    silence: str = ""
     metadata_dir: str = ""
     details: Mapping[str, DirDetail] = field(default_factory=dict)
 
@@ -87,7 +94,7 @@ def read(options: Namespace, output: Output) -> model.Cluster:
         output: Says how far it is.
 
     Raises:
-        AdminError: a broker does not answer, or refuses to.
+        AdminError: no broker answers, or one refuses to.
     """
     with connected(options) as connection, _without_collections():
         for _ in range(ATTEMPTS - 1):
@@ -123,11 +130,13 @@ def _read(connection: Connection, bootstrap: str, output: Output) -> model.Clust
     for broker in connection.brokers():
         try:
             brokers.append(_seen(connection, broker))
-        except AdminError as error:
-            if broker.id in (one.id for one in connection.brokers()):
-                raise
-            raise _ChangedError(f"broker {broker.id} has stopped: {error}") from error
-        output.progress(f"read the directories of broker {broker.id}")
+        except NoAnswerError as error:
+            if broker.id not in (one.id for one in connection.brokers()):
+                raise _ChangedError(f"broker {broker.id} has stopped: {error}") from error
+            # It has stopped or hangs, and the controller has not fenced it yet.
+            brokers.append(BrokerSeen(broker=broker, silence=str(error)))
+        else:
+            output.progress(f"read the directories of broker {broker.id}")
     return as_model(
         brokers,
         topics,
@@ -185,7 +194,7 @@ def as_model(
     """Return what a loss concerns of a cluster; pure.
 
     Args:
-        brokers: The live brokers with what they hold.
+        brokers: The brokers that Metadata lists, with what they hold.
         topics: All topics that may be described.
         settings: MIN_ISR and UNCLEAN_ELECTION of each.
         features: Of the cluster and its release.
@@ -199,7 +208,21 @@ def as_model(
     }
     directories: list[model.Directory] = []
     places: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+    listed = {
+        seen.broker.id: model.Broker(
+            broker=seen.broker.id,
+            rack=seen.broker.rack,
+            state=SILENT if seen.silence else SERVING,
+        )
+        for seen in brokers
+    }
+    named = {broker for one in partitions.values() for broker in one.replicas}
+    gone = {
+        broker: model.Broker(broker=broker, state=GONE) for broker in sorted(named - listed.keys())
+    }
     for seen in brokers:
+        if seen.silence:
+            continue
         held = places.setdefault(seen.broker.id, {})
         for log_dir in seen.log_dirs:
             number, undescribed = len(directories), 0
@@ -215,10 +238,7 @@ def as_model(
     return model.Cluster(
         moment=moment,
         moment_value=moment_value or {},
-        brokers={
-            seen.broker.id: model.Broker(broker=seen.broker.id, rack=seen.broker.rack)
-            for seen in brokers
-        },
+        brokers={**listed, **gone},
         directories=directories,
         partitions=[_partition(name, one, places) for name, one in partitions.items()],
         rules={
@@ -229,13 +249,30 @@ def as_model(
             for topic, found in settings.items()
         },
         has_elr=features.finalized.get(ELR_FEATURE, 0) > 0,
-        notes=[
-            f"{counted(unknown, 'replica')} of topics that are not described to this user, or "
-            "that are being deleted: what happens to them is not known"
-        ]
-        if unknown
-        else [],
+        notes=[*_of_undescribed(unknown), *_of_silent(brokers), *_of_gone(gone)],
     )
+
+
+def _of_undescribed(count: int) -> list[str]:
+    if not count:
+        return []
+    return [
+        f"{counted(count, 'replica')} of topics that are not described to this user, or "
+        "that are being deleted: what happens to them is not known"
+    ]
+
+
+def _of_silent(brokers: Sequence[BrokerSeen]) -> list[str]:
+    return [
+        f"broker {seen.broker.id} is {SILENT} ({seen.silence}): it counts as failed, and "
+        f"{_NOT_KNOWN}"
+        for seen in brokers
+        if seen.silence
+    ]
+
+
+def _of_gone(brokers: Collection[int]) -> list[str]:
+    return [f"broker {one} is {GONE}: {_NOT_KNOWN}" for one in brokers]
 
 
 def _directory(seen: BrokerSeen, log_dir: LogDir, undescribed: int) -> model.Directory:

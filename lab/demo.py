@@ -201,8 +201,8 @@ def _story(
     is_kept = False
     try:
         screen.heading(
-            f"Cluster: {shape.controllers_text}, {shape.brokers} brokers with {shape.log_dirs} log "
-            f"directories each, run by uid {user.uid}"
+            f"Cluster: {shape.nodes_text} with {shape.log_dirs} log directories each, run by uid "
+            f"{user.uid}"
         )
         state = up_and_down.up(name, user, shape, files, interrupts, screen.detail)
         story = _play(state, files, results, screen)

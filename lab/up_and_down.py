@@ -24,6 +24,7 @@ from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as fuse_disk
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState
+from jbodlab.cli.output import counted
 from jbodlab.storage.directory.names import PARTITION_METADATA_FILE, DirKind, parse_partition_dir
 from jbodlab.storage.directory.partition_metadata import read_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
@@ -83,11 +84,12 @@ class Shape:
     jvm_options: str = ""
 
     @property
-    def controllers_text(self) -> str:
-        """How many controllers, for people."""
+    def nodes_text(self) -> str:
+        """How many nodes there are of each role, for people."""
+        brokers = counted(self.brokers, "broker")
         if self.is_combined:
-            return "every broker a controller as well"
-        return "1 controller" if self.controllers == 1 else f"{self.controllers} controllers"
+            return f"{brokers} (controllers as well)"
+        return f"{counted(self.controllers, 'controller')}, {brokers}"
 
 
 def up(

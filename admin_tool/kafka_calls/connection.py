@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from admin_tool.client_config import ClientConfig, client_config
-from admin_tool.errors import AdminError, UnsupportedRequestError
+from admin_tool.errors import AdminError, NoAnswerError, UnsupportedRequestError
 from admin_tool.waiting import note_wait
 from jbodlab.cli.command_line import read_properties
 
@@ -63,7 +63,8 @@ class Connection:
 
         Raises:
             UnsupportedRequestError: the broker does not serve it.
-            AdminError: no answer; lost connections are tried again for a while.
+            NoAnswerError: no answer; lost connections are tried again for a while.
+            AdminError: another failure.
         """
         node = self._home if broker is None else broker
         with note_wait(f"waiting for {_named(node)}"):
@@ -83,16 +84,18 @@ class Connection:
                     f"{_named(node)} does not support the request {name}"
                 ) from error
             except errors.UnknownBrokerIdError as error:
-                raise AdminError(f"broker {node} is not a live broker of the cluster") from error
+                raise NoAnswerError(f"broker {node} is not a live broker of the cluster") from error
             except errors.KafkaTimeoutError as error:
                 seconds = self.config.request_timeout_ms / 1000
-                raise AdminError(f"no answer from {_named(node)} within {seconds:g} s") from error
+                raise NoAnswerError(
+                    f"no answer from {_named(node)} within {seconds:g} s"
+                ) from error
             except (errors.KafkaConnectionError, errors.NodeNotReadyError) as error:
                 # The other error only says that the library waits before it tries again.
                 if isinstance(error, errors.KafkaConnectionError):
                     reason = _reason(error)
                 if time.monotonic() > deadline:
-                    raise AdminError(f"no connection to {_named(node)}: {reason}") from error
+                    raise NoAnswerError(f"no connection to {_named(node)}: {reason}") from error
                 time.sleep(RETRY_PAUSE_S)
             except errors.KafkaError as error:
                 raise AdminError(f"{_named(node)}: {_reason(error)}") from error

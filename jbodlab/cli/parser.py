@@ -36,9 +36,11 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         rest: What follows behind `--`, as the usage names it; empty where nothing does.
+        dashed: Options whose values are options of another program, and begin with a dash.
     """
 
     rest = ""
+    dashed: tuple[str, ...] = ()
 
     def __init__(self, prog: str, summary: str, examples: Iterable[str] = ()) -> None:
         super().__init__(
@@ -77,7 +79,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: one is not, or one is missing or wrong.
         """
-        options, unknown = self.parse_known_args(words)
+        options, unknown = self.parse_known_args(self._joined(words))
         if unknown:
             word = unknown[0]
             if word.startswith("-"):
@@ -85,6 +87,15 @@ class Parser(argparse.ArgumentParser):
                 raise UsageError(f"unknown option {name}{suggestion(name, self.option_names())}")
             raise UsageError(f"unexpected argument {word!r}")
         return options
+
+    def _joined(self, words: list[str]) -> list[str]:
+        """Return words with values of `dashed` as `--option=value`, as argparse wants them."""
+        found = list(words)
+        own = self.option_names()
+        for at in reversed(range(len(words) - 1)):
+            if words[at] in self.dashed and words[at + 1].partition("=")[0] not in own:
+                found[at : at + 2] = [f"{words[at]}={words[at + 1]}"]
+        return found
 
     def option_names(self) -> list[str]:
         """Return the names of all options, such as `--output`."""

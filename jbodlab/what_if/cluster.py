@@ -21,7 +21,7 @@ SERVING = "unfenced"
 
 
 class WhatIfError(JbodlabError):
-    """There is no answer: the question names what does not exist, or is offline already."""
+    """There is no answer: the question names what does not exist, or cannot fail again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Directory:
         broker: Its broker.
         path: Empty where the source does not tell it.
         directory_id: Text of its id; empty where the source does not tell it.
-        is_online: Whether it can be lost.
+        is_online: Whether it serves, and so can fail.
         takes: Whether new replicas may come into it.
         is_degraded: Whether others should lead: it is full or slow. Only our brokers tell.
         usable_bytes: What may still be written; None where the source does not tell it.
@@ -61,7 +61,7 @@ class Broker:
     """One broker.
 
     Attributes:
-        state: `unfenced`, `fenced` or `in controlled shutdown`.
+        state: SERVING, or what else it is, as the source tells it.
     """
 
     broker: int
@@ -185,25 +185,37 @@ class Cluster:
         It does without its metadata log, and without any directory.
         """
         directory = self.directories[number]
-        return directory.stops_broker or len(self.online[directory.broker]) == 1
+        is_last = len(self.online[directory.broker]) == 1
+        return directory.is_online and (directory.stops_broker or is_last)
 
-    def found(self, name: DirName) -> int | None:
-        """Return the number of an online directory; None where the name is that of a broker.
+    def check_known(self, broker: int) -> None:
+        """Check that there is a broker.
 
         Raises:
-            WhatIfError: there is no such broker or directory, or it is offline already.
+            WhatIfError: there is none of this id.
         """
-        if name.broker not in self.brokers:
+        if broker not in self.brokers:
             known = ", ".join(map(str, sorted(self.brokers)))
-            raise WhatIfError(f"broker {name.broker} is not registered; known: {known}")
+            raise WhatIfError(f"broker {broker} is unknown; known: {known or 'none'}")
+
+    def found(self, name: DirName) -> int | None:
+        """Return the number of a directory; None where the name is that of a broker.
+
+        Raises:
+            WhatIfError: there is no such broker or directory, or nobody tells of its directories.
+        """
+        self.check_known(name.broker)
         if name.is_broker:
             return None
         own = [at for at, one in enumerate(self.directories) if one.broker == name.broker]
+        state = self.brokers[name.broker].state
+        if not own and state != SERVING:
+            raise WhatIfError(f"broker {name.broker} is {state}: its directories are not known")
         for place, number in enumerate(own, 1):
             directory = self.directories[number]
             wanted = (directory.path, directory.directory_id)
             if place == name.number or (name.path is not None and name.path in wanted):
-                return self._online(number)
+                return number
         known = ", ".join(f"{at}: {self.directories[own[at - 1]].name}" for at in _counted(own))
         raise WhatIfError(
             f"broker {name.broker} has no log directory {name.path or name.number}, "
@@ -219,10 +231,10 @@ class Cluster:
         }
 
     def by_id(self, directory_id: str) -> int:
-        """Return the number of an online directory.
+        """Return the number of a directory.
 
         Raises:
-            WhatIfError: it is no id, no broker has it, or it is offline already.
+            WhatIfError: it is no id, or no broker has it.
         """
         try:
             kafka_uuid.parse(directory_id)
@@ -232,15 +244,8 @@ class Cluster:
             ) from None
         for number, directory in enumerate(self.directories):
             if directory.directory_id == directory_id:
-                return self._online(number)
+                return number
         raise WhatIfError(f"directory {directory_id} is known to no broker")
-
-    def _online(self, number: int) -> int:
-        directory = self.directories[number]
-        if not directory.is_online:
-            name = directory.path or directory.directory_id
-            raise WhatIfError(f"directory {name} of broker {directory.broker} is offline already")
-        return number
 
     @cached_property
     def _degraded(self) -> frozenset[int]:

@@ -171,7 +171,7 @@ def _moves(options: Namespace, output: Output, cluster: Cluster) -> None:
             raise WhatIfError(f"cannot write {options.moves}: {error.strerror}") from error
     output.result(
         {"file": options.moves if planned else None, "moves": told.moves_value(planned)},
-        told.moves_text(planned, losses(cluster), losses(after), options.moves),
+        told.moves_text(cluster, planned, losses(cluster), losses(after), options.moves),
     )
 
 
@@ -186,10 +186,13 @@ def _one(options: Namespace, output: Output, cluster: Cluster, condition: Condit
             raise WhatIfError(str(error)) from error
     else:
         failure = failures.of_directory(cluster, cluster.by_id(asked))
+    if failure.is_offline and options.ok_to_remove is None:
+        raise WhatIfError(f"{failure.name} is offline already")
     loss, found = failures.effects(cluster, failure)
     if options.ok_to_remove is not None:
         output.result(
-            told.removal_value(loss, found), told.removal_text(asked, failure, loss, found)
+            told.removal_value(cluster, loss, found),
+            told.removal_text(cluster, asked, failure, loss, found),
         )
     else:
         output.result(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jbodlab.cli.dir_names import DirName
-from jbodlab.what_if.cluster import SERVING, Cluster, Partition, WhatIfError
+from jbodlab.what_if.cluster import ANYWHERE, SERVING, Cluster, Partition
 from jbodlab.what_if.kinds import NOBODY, Effect
 from jbodlab.what_if.losses import Effects, Loss
 
@@ -18,11 +18,13 @@ class Failure:
     Attributes:
         directory: Its number; None for the whole broker.
         name: What it is called in a sentence.
+        is_offline: Whether it is a directory that has failed already.
     """
 
     broker: int
     directory: int | None
     name: str
+    is_offline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +49,14 @@ def of_broker(cluster: Cluster, broker: int) -> Failure:
     """Return the failure of a broker.
 
     Raises:
-        WhatIfError: it is not registered.
+        WhatIfError: nobody knows it.
     """
-    if broker not in cluster.brokers:
-        raise WhatIfError(f"broker {broker} is not registered")
+    cluster.check_known(broker)
     return Failure(broker=broker, directory=None, name=f"broker {broker}")
 
 
 def of_directory(cluster: Cluster, number: int) -> Failure:
-    """Return the failure of an online directory: that of its broker where it stops without it."""
+    """Return the failure of a directory: that of its broker where it stops without it."""
     directory = cluster.directories[number]
     if cluster.takes_broker(number):
         return of_broker(cluster, directory.broker)
@@ -64,6 +65,7 @@ def of_directory(cluster: Cluster, number: int) -> Failure:
         broker=directory.broker,
         directory=number,
         name=f"directory {text} of broker {directory.broker}",
+        is_offline=not directory.is_online,
     )
 
 
@@ -71,14 +73,17 @@ def named(cluster: Cluster, name: DirName) -> Failure:
     """Return the failure of a directory or a broker by its name on a command line.
 
     Raises:
-        WhatIfError: it does not exist, or is offline already.
+        WhatIfError: it does not exist, or nobody tells of its directories.
     """
     number = cluster.found(name)
     return of_broker(cluster, name.broker) if number is None else of_directory(cluster, number)
 
 
 def effects(cluster: Cluster, failure: Failure) -> tuple[Loss, list[PartitionEffect]]:
-    """Return what a failure does in all, and to each partition that has a replica there."""
+    """Return what a failure does in all, and to each partition that has a replica there.
+
+    Where a directory is offline already, that is what it takes to give up what is in it, or may be.
+    """
     known = Effects()
     numbers = (
         [at for at, one in enumerate(cluster.directories) if one.broker == failure.broker]
@@ -95,8 +100,12 @@ def effects(cluster: Cluster, failure: Failure) -> tuple[Loss, list[PartitionEff
         if failure.broker not in partition.replicas:
             continue
         place = partition.replicas.index(failure.broker)
-        if failure.directory not in (None, partition.directories[place]):
-            continue
+        if failure.directory is not None:
+            own = partition.directories[place]
+            # Brokers do not tell what is in a directory that is offline.
+            may_be_there = failure.is_offline and own == ANYWHERE and not partition.alive[place]
+            if own != failure.directory and not may_be_there:
+                continue
         effect = known.of(cluster.kind(partition), (place,))
         loss.add(partition, (place,), effect)
         found.append(

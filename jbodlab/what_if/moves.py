@@ -91,7 +91,12 @@ class _Planning:
         self._effects = Effects()
         self._why: dict[int, str] = {}
         self._coming: dict[int, int] = defaultdict(int)
-        self._rack = {one.broker: one.rack for one in cluster.brokers.values()}
+        # Of a broker that is not alive the rack may be unknown; it is none.
+        self._rack = {
+            one.broker: one.rack
+            for one in cluster.brokers.values()
+            if one.rack is not None or one.state == SERVING
+        }
         self._held: dict[int, int] = defaultdict(int)
         for partition in self.partitions:
             for number in partition.directories:
@@ -289,7 +294,6 @@ class _Planning:
                 yield number
 
     def _racks_of(self, brokers: Sequence[int]) -> set[str | None]:
-        # A broker that is not alive has no known rack, and is none.
         return {self._rack[broker] for broker in brokers if broker in self._rack}
 
     def _risk(self, partition: Partition) -> _Weight:

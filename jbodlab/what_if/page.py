@@ -10,7 +10,7 @@ from jbodlab.vocabulary.sizes import size_text
 from jbodlab.what_if.cluster import Cluster
 from jbodlab.what_if.figures import copy_seconds
 from jbodlab.what_if.losses import Loss, Losses
-from jbodlab.what_if.told import rate_text
+from jbodlab.what_if.told import rate_text, remarks
 
 ROWS_MAX = 200
 _COUNTED = (
@@ -41,7 +41,7 @@ def losses_page(cluster: Cluster, found: Losses, bytes_per_s: float) -> str:
         sections,
         title="What a loss would take",
         source=cluster.moment,
-        lead=" ".join([f"Copies at {rate_text(bytes_per_s)}.", *cluster.notes]),
+        lead="; ".join([f"Copies at {rate_text(bytes_per_s)}", *remarks(cluster)]),
         generator="jbodlab what-if",
     )
 

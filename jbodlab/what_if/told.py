@@ -31,6 +31,11 @@ def rate_text(bytes_per_s: float) -> str:
     return f"{bytes_per_s / 1_000_000:g} MB/s"
 
 
+def remarks(cluster: Cluster) -> list[str]:
+    """Return what answers assume, and what they leave out."""
+    return [*([f"assumed: {cluster.assumed}"] if cluster.assumed else []), *cluster.notes]
+
+
 def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[str, Any]:
     """Return all losses as JSON has them."""
 
@@ -64,7 +69,7 @@ def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[st
             }
             for pair, loss in found.pairs.items()
         ],
-        "notes": list(cluster.notes),
+        "notes": remarks(cluster),
     }
 
 
@@ -167,7 +172,7 @@ def failure_value(
             }
             for each in found
         ],
-        "notes": list(cluster.notes),
+        "notes": remarks(cluster),
     }
 
 
@@ -208,7 +213,9 @@ def failure_text(
     lines += _listed("led by another replica", moved, _moved)
     if loss.undescribed:
         lines.append(f"  of unknown topics       {counted(loss.undescribed, 'replica')}")
-    lines += [line for line in _closing(cluster) if line]
+    if cluster.assumed:
+        lines.append(f"  assumed                 {cluster.assumed}")
+    lines += cluster.notes
     return "\n".join(lines)
 
 
@@ -229,19 +236,30 @@ def _moved(each: PartitionEffect) -> str:
     return f"leader {each.partition.leader} -> {each.leader}{warning}"
 
 
-def removal_text(asked: str, failure: Failure, loss: Loss, found: Sequence[PartitionEffect]) -> str:
+def removal_text(
+    cluster: Cluster,
+    asked: str,
+    failure: Failure,
+    loss: Loss,
+    found: Sequence[PartitionEffect],
+) -> str:
     """Return whether a directory or a broker may be taken out now: yes, or no and why.
 
     Args:
+        cluster: Where it is.
         asked: What shall be taken out, as the user named it.
         failure: What it comes to: a broker may stop with its directory.
         loss: What that takes.
         found: What becomes of each partition.
     """
-    stops = "/" in asked and failure.directory is None
-    what = f"{asked}, with which broker {failure.broker} stops," if stops else asked
+    what = asked
+    if "/" in asked and failure.directory is None:
+        what += f", with which broker {failure.broker} stops,"
+    elif failure.is_offline:
+        what += ", which is offline already,"
     if loss.is_harmless:
-        return f"yes: without {what} every partition stays available and whole"
+        stays = "nothing more is lost" if failure.is_offline else _ALL_STAYS
+        return "\n".join([f"yes: without {what} {stays}", *remarks(cluster)])
     lines = [f"no: without {what} {counted(sum(map(_harms, found)), 'partition')} would suffer"]
     lines += [
         f"  {each.partition.name}  {'; '.join(_reasons(each))}" for each in found if _harms(each)
@@ -249,10 +267,13 @@ def removal_text(asked: str, failure: Failure, loss: Loss, found: Sequence[Parti
     if loss.undescribed:
         replicas = counted(loss.undescribed, "replica")
         lines.append(f"  it is not known what becomes of {replicas} of topics not described here")
-    return "\n".join(lines)
+    return "\n".join([*lines, *remarks(cluster)])
 
 
-def removal_value(loss: Loss, found: Sequence[PartitionEffect]) -> dict[str, Any]:
+_ALL_STAYS = "every partition stays available and whole"
+
+
+def removal_value(cluster: Cluster, loss: Loss, found: Sequence[PartitionEffect]) -> dict[str, Any]:
     """Return the same as JSON has it."""
     return {
         "ok": loss.is_harmless,
@@ -262,6 +283,7 @@ def removal_value(loss: Loss, found: Sequence[PartitionEffect]) -> dict[str, Any
             for each in found
             if _harms(each)
         ],
+        "notes": remarks(cluster),
     }
 
 
@@ -284,14 +306,18 @@ def _reasons(each: PartitionEffect) -> list[str]:
     return reasons
 
 
-def moves_text(planned: Sequence[Move], before: Losses, after: Losses, file: str) -> str:
+def moves_text(
+    cluster: Cluster, planned: Sequence[Move], before: Losses, after: Losses, file: str
+) -> str:
     """Return what a reassignment would change."""
+    if not planned:
+        return "\n".join(["no move would help", *remarks(cluster)])
     size = _sum(move.size_bytes for move in planned)
     lines = [f"{counted(len(planned), 'move')}, {size_text(size)}, in {file}"]
     rows = [(title, *_worst(one), *_worst(other)) for title, one, other in _compared(before, after)]
     names = ("LAST COPIES", "LEADERLESS", "BELOW MIN ISR")
     heads = ("WORST", *names, *(f"{name} THEN" for name in names))
-    return "\n".join([*lines, "", table(heads, rows)]) if planned else "no move would help"
+    return "\n".join([*lines, "", table(heads, rows), *_closing(cluster)])
 
 
 def _compared(before: Losses, after: Losses) -> list[tuple[str, list[Loss], list[Loss]]]:
@@ -327,5 +353,5 @@ def _sum(sizes: Iterable[int | None]) -> int | None:
 
 
 def _closing(cluster: Cluster) -> list[str]:
-    found = [f"  assumed                 {cluster.assumed}"] if cluster.assumed else []
-    return [*found, *(["", *cluster.notes] if cluster.notes else [])]
+    found = remarks(cluster)
+    return ["", *found] if found else []

@@ -17,8 +17,9 @@ JBODLAB = "jbodlab"
 FORMS = "jbodlab, kafka:RELEASE such as kafka:4.3.1, or kafka:FOLDER of an unpacked distribution"
 RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?")
 SERVER_JAR = re.compile(
-    r"kafka_2\.[0-9]+-([0-9]+\.[0-9]+[0-9A-Za-z.-]*?)(?<!-sources)(?<!-test)(?<!-javadoc)\.jar"
+    r"kafka_2\.[0-9]+-([0-9]+\.[0-9]+(?:[.-][0-9A-Za-z.-]*?)?)(?<!-sources)(?<!-test)(?<!-javadoc)\.jar"
 )
+CLASS_PATH_SEPARATOR = ":"
 JAR_FOLDERS = ("libs", "share/java/kafka")
 """Where Apache's and Confluent's distributions have their jars."""
 CONTROLLERS_MAX = 7
@@ -59,13 +60,7 @@ class Engine:
         kind, colon, rest = text.partition(":")
         if kind != "kafka" or not colon or not rest:
             raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
-        if RELEASE.fullmatch(rest):
-            found = cls(rest)
-        else:
-            folder = Path(rest).expanduser()
-            if "/" not in rest and not folder.is_dir():
-                raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
-            found = cls(_release_in(text, folder), folder.absolute())
+        found = cls(rest) if RELEASE.fullmatch(rest) else cls(*_distribution(text, rest))
         if found.level < OLDEST:
             raise EngineError(
                 f"engine {text}: releases before {'.'.join(map(str, OLDEST))} do not know log "
@@ -158,15 +153,31 @@ def jar_folder(folder: Path) -> Path:
     return next(found, folder / JAR_FOLDERS[0])
 
 
-def _release_in(text: str, folder: Path) -> str:
-    """Return the release of the jars of a distribution."""
-    libs = jar_folder(folder)
-    if not libs.is_dir():
-        raise EngineError(f"engine {text}: there is no folder {libs}")
-    for jar in sorted(libs.iterdir()):
-        if match := SERVER_JAR.fullmatch(jar.name):
-            return match[1]
-    raise EngineError(f"engine {text}: there is no kafka_2.*.jar in {libs}")
+def _distribution(text: str, path: str) -> tuple[str, Path]:
+    """Return the release of the jars of a distribution, and its folder."""
+    try:
+        folder = Path(path).expanduser()
+        if "/" not in path and not folder.is_dir():
+            raise EngineError(f"expected an engine ({FORMS}), got {text!r}")
+        libs = jar_folder(folder)
+        if not libs.is_dir():
+            raise EngineError(f"engine {text}: there is no folder {libs}")
+        names = sorted(jar.name for jar in libs.iterdir())
+    except (OSError, RuntimeError) as error:
+        # Who is no user has no home.
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise EngineError(f"engine {text}: the folder cannot be read: {reason}") from error
+    if CLASS_PATH_SEPARATOR in str(folder.absolute()):
+        raise EngineError(
+            f"engine {text}: Java cannot read jars in a folder with {CLASS_PATH_SEPARATOR!r} in "
+            "its path"
+        )
+    for name in names:
+        if match := SERVER_JAR.fullmatch(name):
+            return match[1], folder.absolute()
+    raise EngineError(
+        f"engine {text}: no jar in {libs} tells the release, as kafka_2.13-4.3.1.jar does"
+    )
 
 
 OWN = Engine()

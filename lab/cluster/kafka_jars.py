@@ -77,7 +77,7 @@ def fetched(
     """
     require("java")
     wanted = release_of(name) if artifacts is None else artifacts
-    return once(cache, f"jars-{name}", lambda folder: _fetch(name, wanted, folder))
+    return once(cache, f"jars-{name}", lambda folder: _fetch(wanted, folder))
 
 
 def release_of(release: str, *artifacts: str) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def _locked(cache: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(name: str, artifacts: Sequence[str], folder: Path) -> None:
+def _fetch(artifacts: Sequence[str], folder: Path) -> None:
     require("mvn")
     dependencies = "".join(
         DEPENDENCY.format(group=group, artifact=artifact, version=version)
@@ -159,8 +159,8 @@ def _fetch(name: str, artifacts: Sequence[str], folder: Path) -> None:
     pom = folder / "pom.xml"
     pom.write_text(POM.format(dependencies=dependencies))
     run(
-        f"Maven cannot fetch Apache Kafka's jars, {name} (once it needs a network; or name a "
-        "folder with them, kafka:FOLDER)",
+        f"Maven cannot fetch {artifacts[0]} (once it needs a network; or name a folder with the "
+        "jars, kafka:FOLDER)",
         *("mvn", "-q", "-B", "-f", str(pom)),
         *("dependency:copy-dependencies", f"-DoutputDirectory={folder}"),
         deadline_s=FETCH_DEADLINE_S,

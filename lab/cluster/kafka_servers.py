@@ -12,8 +12,8 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import kafka_uuid
-from lab.cluster import kafka_metrics, layout, processes
-from lab.cluster.engine import Engine, jar_folder
+from lab.cluster import class_archive, kafka_metrics, layout, processes
+from lab.cluster.engine import CLASS_PATH_SEPARATOR, Engine, jar_folder
 from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
@@ -36,11 +36,12 @@ LOG_OPTIONS = tuple(
     )
 )
 """Lines begin as those of our own servers: time, level, name of the logger."""
+SILENT = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
 FORMAT_DEADLINE_S = 300.0
 STORAGE = "kafka.tools.StorageTool"
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""Compile quickly, not well; map the JDK's own classes."""
+"""Compile quickly, not well; map classes, and go on where they cannot be mapped."""
 COLLECTOR = "-XX:+UseSerialGC"
 """Collect garbage on one thread."""
 OTHER_COLLECTOR = re.compile(r"-XX:\+Use(?!SerialGC)[A-Za-z0-9]+GC")
@@ -94,7 +95,8 @@ class KafkaServers:
         options += [*kafka_metrics.options(node), *self._options]
         if not any(map(OTHER_COLLECTOR.fullmatch, self._options)):
             options.insert(0, COLLECTOR)
-        return [*self._java(*options), "kafka.Kafka", node.properties_file]
+        java = self._java(*options, archive=class_archive.options(self.jars))
+        return [*java, "kafka.Kafka", node.properties_file]
 
     def metrics_command(self, node: NodeState) -> list[str]:
         """Return what prints the states of a broker's directories from its metrics.
@@ -105,7 +107,7 @@ class KafkaServers:
         if not any(kafka_metrics.TOOLS_JAR.fullmatch(jar.name) for jar in self.jars):
             raise NoKafkaError(f"{self.engine} has no kafka-tools jar, whose JmxTool reads metrics")
         java = self._java(
-            COLLECTOR, kafka_metrics.READER_HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+            COLLECTOR, kafka_metrics.READER_HEAP, SILENT, archive=class_archive.options(self.jars)
         )
         return [*java, *kafka_metrics.reader(node)] if node.metrics_port else []
 
@@ -114,13 +116,19 @@ class KafkaServers:
         del directories  # It finds them by itself.
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
         arguments += self._voters(node, cluster_id)
-        run(
-            f"{node.role} {node.node_id} could not be formatted",
-            *self._java(COLLECTOR, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
-            STORAGE,
-            *arguments,
-            deadline_s=FORMAT_DEADLINE_S,
-        )
+
+        def format_with(archive: Sequence[str]) -> None:
+            run(
+                f"{node.role} {node.node_id} could not be formatted",
+                *self._java(COLLECTOR, SILENT, archive=archive),
+                *(STORAGE, *arguments),
+                deadline_s=FORMAT_DEADLINE_S,
+            )
+
+        # Nodes are formatted at once; one of them is enough.
+        if node.node_id == self._controllers[0].node_id:
+            class_archive.write(self.jars, format_with)
+        format_with(class_archive.options(self.jars))
 
     def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:
         """Try, as the servers' user, that Java runs and that the jars can be read.
@@ -170,8 +178,15 @@ class KafkaServers:
             return CONTROLLER_HEAP_MIB
         return BROKER_HEAP_MIB if self._is_small else LARGE_CLUSTER_HEAP_MIB
 
-    def _java(self, *options: str) -> list[str]:
-        return ["java", *QUICK_START, *options, "-cp", ":".join(map(str, self.jars))]
+    def _java(self, *options: str, archive: Sequence[str]) -> list[str]:
+        return [
+            "java",
+            *QUICK_START,
+            *archive,
+            *options,
+            "-cp",
+            CLASS_PATH_SEPARATOR.join(map(str, self.jars)),
+        ]
 
 
 def fetch(engines: Iterable[Engine]) -> None:

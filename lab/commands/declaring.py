@@ -15,6 +15,7 @@ from lab.errors import LabError
 from lab.interrupts import Interrupts
 
 CONTROLLERS_MAX = 7
+JVM_OPTIONS = "--jvm-options"
 
 LAB = __package__.rpartition(".")[0]
 """The package of the lab, which has another name in a wheel."""
@@ -77,8 +78,9 @@ def add_engine(parser: Parser) -> None:
         metavar="KEY=VALUE",
         help="a setting of all nodes, under Kafka's name; may be repeated",
     )
+    parser.dashed = (JVM_OPTIONS,)
     parser.add_argument(
-        "--jvm-options",
+        JVM_OPTIONS,
         default="",
         metavar="OPTIONS",
         help="options of the JVM, such as '-Xmx1g' (kafka engines)",

@@ -10,11 +10,13 @@ from admin_tool.kafka_calls.features import Features
 from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir
 from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription
 from admin_tool.what_if import BrokerSeen, as_model, metadata_dir, needing
+from jbodlab.cli.dir_names import dir_or_broker
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.what_if.cluster import ANYWHERE, Cluster
+from jbodlab.what_if import failure as failures
+from jbodlab.what_if.cluster import ANYWHERE, Cluster, WhatIfError
 from jbodlab.what_if.figures import metrics, named
 from jbodlab.what_if.losses import losses
-from jbodlab.what_if.told import losses_text, losses_value
+from jbodlab.what_if.told import failure_text, losses_text, losses_value, removal_text
 
 NEWEST = Features(finalized={}, supported={"metadata.version": 30})
 
@@ -143,3 +145,83 @@ def test_figures_metrics_and_json_tell_the_same() -> None:
     (first, *_) = losses_value(found, counted, 5.0)["directories"]
     assert (first["log_dir"], first["last_copies"], first["copy_seconds"]) == ("/a", 1, 1.0)
     assert (first["takes_broker"], first["leaders_moved_to"]) == (True, {"2": 1})
+
+
+def asked(found: Cluster, name: str) -> tuple[bool, str]:
+    """Whether a directory or a broker may be taken out, and what is said."""
+    failure = failures.named(found, dir_or_broker(name))
+    loss, of_each = failures.effects(found, failure)
+    return loss.is_harmless, removal_text(found, name, failure, loss, of_each)
+
+
+def test_a_broker_that_does_not_answer_counts_as_failed_and_is_named() -> None:
+    silent = BrokerSeen(
+        broker=Broker(id=2, host="h", port=1, rack="r2"), silence="no connection to broker 2"
+    )
+    found = model(
+        seen(1, log_dir("/a", held(0), held(1)), log_dir("/b")),
+        silent,
+        seen(3, log_dir("/a", held(1)), log_dir("/b")),
+        partitions=(described(0, 1, 2), described(1, 1, 2, 3)),
+    )
+
+    assert losses(found).racks["r2"].replicas == 2
+    assert found.notes == [
+        "broker 2 is unresponsive (no connection to broker 2): it counts as failed, and the "
+        "directories and bytes of its replicas are not known (0 bytes are counted)"
+    ]
+    assert asked(found, "broker-3:/a")[0]
+    is_ok, text = asked(found, "broker-1:/a")
+    assert not is_ok
+    assert text.splitlines() == [
+        "no: without broker-1:/a 1 partition would suffer",
+        "  t-0  no other replica has all of its records; nobody could lead",
+        *found.notes,
+    ]
+    with pytest.raises(WhatIfError, match="broker 2 is unresponsive: its directories are not kn"):
+        asked(found, "broker-2:/a")
+    assert asked(found, "broker-2")[0]
+
+
+def test_a_broker_that_is_not_listed_and_has_replicas_is_no_stranger() -> None:
+    found = model(
+        seen(1, log_dir("/a", held(0)), log_dir("/b")),
+        partitions=(described(0, 1, 2, isr=(1,)), described(1, 2, leader=None, isr=(2,))),
+    )
+
+    is_ok, text = asked(found, "broker-2")
+    assert not is_ok
+    assert text.splitlines() == [
+        "no: without broker-2 1 partition would suffer",
+        "  t-1  no other replica has all of its records",
+        "broker 2 is fenced or unregistered: the directories and bytes of its replicas are not "
+        "known (0 bytes are counted)",
+    ]
+    failure = failures.of_broker(found, 2)
+    shown = failure_text(found, failure, *failures.effects(found, failure), 1e8)
+    assert "  broker 2 is fenced or unregistered already" in shown.splitlines()
+    with pytest.raises(WhatIfError, match="broker 2 is fenced or unregistered: its directories"):
+        asked(found, "broker-2/1")
+    with pytest.raises(WhatIfError, match="broker 3 is unknown; known: 1, 2"):
+        asked(found, "broker-3")
+
+
+@pytest.mark.parametrize(
+    ("isr", "is_ok"),
+    [((1,), True), ((1, 2), True), ((2,), False)],
+    ids=["left the ISR", "not yet taken out of the ISR", "last copy"],
+)
+def test_an_offline_directory_may_be_taken_out_unless_a_last_copy_may_be_in_it(
+    isr: tuple[int, ...], is_ok: bool
+) -> None:
+    leader = 1 if 1 in isr else None
+    found = model(
+        seen(1, log_dir("/a", held(0)), log_dir("/b")),
+        seen(2, log_dir("/a", error=ErrorCode.KAFKA_STORAGE_ERROR), log_dir("/b")),
+        partitions=(described(0, 1, 2, leader=leader, isr=isr, offline=(2,)),),
+    )
+
+    assert asked(found, "broker-2:/a")[0] is is_ok
+    assert asked(found, "broker-2:/a")[1].startswith("yes" if is_ok else "no")
+    # Without the other one the broker stops; all that it serves is there.
+    assert asked(found, "broker-2:/b")[0] is is_ok

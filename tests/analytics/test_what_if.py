@@ -95,10 +95,10 @@ def test_a_count_of_pairs_is_0_where_no_pair_costs_anything(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--fail-broker", "9"], "broker 9 is not registered"),
+        (["--fail-broker", "9"], "broker 9 is unknown; known: 1, 2, 3"),
         (["--fail-dir", kafka_uuid.to_text(uid(99))], "is known to no broker"),
         (["--fail-dir", "x"], "expected a directory such as broker-3:/data2 or its id, got 'x'"),
-        (["--fail-dir", "broker-9/1"], "broker 9 is not registered; known: 1, 2, 3"),
+        (["--fail-dir", "broker-9/1"], "broker 9 is unknown; known: 1, 2, 3"),
         (["--fail-dir", "broker-1/3"], "broker 1 has no log directory 3, it has 1: broker-1:"),
         (["--fail-dir", "broker-1/d"], "expected broker-1/2 or broker-1:/PATH, got 'broker-1/d'"),
     ],
@@ -175,3 +175,44 @@ def test_an_eligible_replica_takes_over_from_the_last_in_sync() -> None:
     assert told(lost(state, 1, {2, 3}, min_isr=2, has_elr=True)) == (2, (2,), (3,), False)
     assert told(lost(state, 1, {3}, min_isr=2, has_elr=True)) == (3, (3,), (2,), False)
     assert told(lost(state, 1, set(), min_isr=2, has_elr=True)) == (NO_LEADER, (), (2, 3), False)
+
+
+def test_to_take_out_what_is_offline_already_loses_nothing_more(
+    log: LogBuilder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.append(
+        broker_change(1, log_dirs=(DirectoryId(FIRST[0]),)),
+        change(2, isr=(1,), leader=-1),
+    )
+    offline = kafka_uuid.to_text(DIRECTORIES[1][1])
+
+    assert ask(log, "--ok-to-remove", offline) == 2
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        f"no: without {offline}, which is offline already, 1 partition would suffer",
+        "  orders-2  no other replica has all of its records",
+    ]
+
+    log.append(partition_record(TOPIC, 2, replicas=(2,), leader=2, directories=[FIRST[1]]))
+    assert ask(log, "--ok-to-remove", offline) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"yes: without {offline}, which is offline already, nothing more is lost"
+    ]
+
+
+def test_what_was_assumed_stands_below_yes_and_no(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(
+        *(register(broker, DIRECTORIES[broker]) for broker in (1, 2, 3)),
+        TopicRecord(name="orders", topic_id=TopicId(TOPIC)),
+        partition_record(TOPIC, 0, directories=FIRST),
+    )
+    assumed = "assumed: min.insync.replicas 1 (Kafka's default) for 1 topic that the log sets none"
+
+    assert ask(log, "--ok-to-remove", kafka_uuid.to_text(FIRST[0])) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith(assumed)
+
+    log.append(change(0, isr=(1,)))
+    assert ask(log, "--ok-to-remove", kafka_uuid.to_text(FIRST[0])) == 2
+    assert capsys.readouterr().out.splitlines()[-1].startswith(assumed)

@@ -135,7 +135,7 @@ def test_combined_nodes_are_as_many_as_brokers(against: Demo) -> None:
 
     (shape,) = against.shapes
     assert shape.is_combined
-    assert shape.controllers_text == "every broker a controller as well"
+    assert shape.nodes_text == "3 brokers (controllers as well)"
 
 
 def test_an_engine_without_such_nodes_is_refused_before_the_first_one_runs(against: Demo) -> None:

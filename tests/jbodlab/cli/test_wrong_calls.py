@@ -46,6 +46,10 @@ def test_wrong_calls_are_answered_with_what_was_meant(shots: Shots) -> None:
         "run -- true",
         "rehearse --repeat 0 slow-disk",
         "rehearse --against kafak slow-disk",
+        "rehearse --jvm-options -Xmx1g slow-disk",
+        "rehearse --controllers 3 slow-disk",
+        "up --controllers 8",
+        "up --jvm-options --combined",
     )
 
     shots.compare("wrong-calls")
@@ -61,6 +65,9 @@ def test_what_fails_is_one_line_and_exit_code_1(shots: Shots, state_dir: Path) -
         "inject eio --path nowhere",
         "inject kill --path nowhere",
         "inject nonsense --path nowhere",
+        "up --controllers 3",
+        "up --combined",
+        "up --jvm-options -Xmx1g",
         "heal",
         "heal 7",
         "start",

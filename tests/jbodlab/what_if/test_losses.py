@@ -13,6 +13,7 @@ from jbodlab.what_if.cluster import ANYWHERE, Cluster, Directory, TopicRules
 from jbodlab.what_if.failure import effects, of_broker, of_directory
 from jbodlab.what_if.kinds import effect
 from jbodlab.what_if.losses import losses
+from jbodlab.what_if.page import losses_page
 from tests.jbodlab.what_if.clusters import a, b, cluster, partition
 
 
@@ -184,3 +185,11 @@ def counted_alone(model: Cluster, pair: list[int]) -> tuple[int, ...]:
             )
             sums = [total + value for total, value in zip(sums, counts, strict=True)]
     return tuple(sums)
+
+
+def test_the_page_says_what_is_assumed_and_left_out() -> None:
+    model = cluster([partition(0, a(1), a(2))], assumed="a setting", notes=["broker 9 is away"])
+
+    page = losses_page(model, losses(model), 1e8)
+
+    assert "Copies at 100 MB/s; assumed: a setting; broker 9 is away" in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,49 @@ def test_a_folder_without_libs_or_without_the_servers_jar_is_refused(tmp_path: P
     with pytest.raises(EngineError, match=f"there is no folder {tmp_path}/libs"):
         Engine.parse(f"kafka:{tmp_path}")
     distribution(tmp_path, "kafka_2.13-3.9.2-sources.jar")
-    with pytest.raises(EngineError, match="no kafka_2"):
+    with pytest.raises(EngineError, match=f"no jar in {tmp_path}/libs tells the release"):
         Engine.parse(f"kafka:{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    "jar",
+    ["kafka_2.13.jar", "kafka_2.13-trunk.jar", "kafka_2.13-4.4x.jar", "kafka-clients-4.0.0.jar"],
+)
+def test_a_folder_whose_release_cannot_be_told_is_refused(tmp_path: Path, jar: str) -> None:
+    with pytest.raises(EngineError, match="tells the release"):
+        Engine.parse(f"kafka:{distribution(tmp_path / 'kafka', jar)}")
+
+
+@pytest.mark.parametrize("name", ["with space", "link", "with:colon"])
+def test_a_folder_may_be_a_link_or_have_spaces_but_no_colon_in_its_path(
+    tmp_path: Path, name: str
+) -> None:
+    folder = distribution(tmp_path / "kafka", "kafka_2.13-3.9.2.jar")
+    (tmp_path / name).symlink_to(folder)
+    if ":" in name:
+        with pytest.raises(EngineError, match="Java cannot read jars in a folder with ':'"):
+            Engine.parse(f"kafka:{tmp_path / name}")
+        return
+    engine = Engine.parse(f"kafka:{tmp_path / name}")
+    assert (engine.release, engine.folder) == ("3.9.2", tmp_path / name)
+    assert Engine.parse(str(engine)) == engine
+
+
+def test_a_folder_that_cannot_be_looked_into_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    folder = distribution(tmp_path / "kafka", "kafka_2.13-3.9.2.jar")
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(EngineError, match="the folder cannot be read: Permission denied"):
+        Engine.parse(f"kafka:{folder}")
+
+
+def test_a_folder_of_nobody_is_refused() -> None:
+    with pytest.raises(EngineError, match="the folder cannot be read: Could not determine home"):
+        Engine.parse("kafka:~no-such-user/kafka")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.vocabulary import properties
-from lab.cluster import kafka_jars, kafka_servers, layout
+from lab.cluster import class_archive, kafka_jars, kafka_servers, layout
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import reason_in
 from lab.cluster.kafka_servers import KafkaServers, directory_of_voter
@@ -18,6 +18,7 @@ from lab.errors import LabError
 
 pytestmark = pytest.mark.unit
 
+MAPPING, WRITING = "-XX:SharedArchiveFile=a", "-XX:ArchiveClassesAtExit=a"
 CLUSTER_ID = "UbD51K15T6amYKCveO_6Iw"
 
 
@@ -47,6 +48,8 @@ def servers(
 ) -> KafkaServers:
     monkeypatch.setattr(kafka_servers, "require", lambda _program: None)
     monkeypatch.setattr(kafka_servers, "_jars", lambda _engine: [Path("/jars/kafka.jar")])
+    monkeypatch.setattr(class_archive, "options", lambda _jars: [MAPPING])
+    monkeypatch.setattr(class_archive, "write", lambda _jars, run: run([WRITING]))
     return KafkaServers(
         Engine.parse(state.engine),
         brokers=len(state.brokers),
@@ -65,7 +68,9 @@ def formatted(state: ClusterState, number: int, monkeypatch: pytest.MonkeyPatch)
     made = servers(state, monkeypatch)
     monkeypatch.setattr(kafka_servers, "run", run)
     made.format(state.nodes[number], CLUSTER_ID, [])
-    (command,) = commands
+    *before, command = commands
+    assert [WRITING in one for one in before] == [True] * (number == 0)
+    assert MAPPING in command
     return command[command.index("format") :]
 
 
@@ -137,6 +142,7 @@ def test_heaps_of_a_small_cluster_are_larger_than_those_of_a_large_one(
 ) -> None:
     small, large = planned("kafka:4.3.1"), planned("kafka:4.3.1", brokers=6)
     assert "-Xmx384m" in servers(small, monkeypatch).command(small.nodes[1])
+    assert MAPPING in servers(small, monkeypatch).command(small.nodes[1])
     assert "-Xmx192m" in servers(small, monkeypatch).command(small.nodes[0])
     assert "-Xmx256m" in servers(large, monkeypatch).command(large.nodes[1])
 
