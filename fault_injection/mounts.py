@@ -43,6 +43,11 @@ def all_mounts() -> list[Mount]:
     return found
 
 
+def is_mounted(place: Path) -> bool:
+    """Return whether something is mounted at a place, also a folder of the disk it lies on."""
+    return any(mount.point == place for mount in all_mounts())
+
+
 def own_disk(directory: Path) -> Mount | None:
     """Return the mount that a directory has to itself: it is one, or it lies right in one."""
     for place in (directory, directory.parent):

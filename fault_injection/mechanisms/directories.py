@@ -33,7 +33,7 @@ class Directories:
         path, broker = target.path, target.broker
         if broker is None:
             return f"the broker of {path} is unknown: name the broker too"
-        if spec.kind == "emptied" and path.is_mount():
+        if spec.kind == "emptied" and mounts.is_mounted(path):
             return f"{path} is a mount point; name a folder inside it"
         if spec.other is not None:
             other = Path(os.path.realpath(spec.other))
@@ -143,7 +143,8 @@ class Directories:
 
 
 def _must_mount(path: Path, other: Path) -> bool:
-    return path.stat().st_dev != other.stat().st_dev or path.is_mount() or other.is_mount()
+    places = (path, other)
+    return path.stat().st_dev != other.stat().st_dev or any(map(mounts.is_mounted, places))
 
 
 def _swap(path: Path, other: Path, undo: dict[str, Any]) -> None:
@@ -165,7 +166,7 @@ def _swap_back(path: Path, other: Path, undo: dict[str, Any]) -> None:
             # Its own disk is seen again once what lies over it is gone.
             if place.stat().st_dev != device:
                 mounts.unmount(place)
-        if aside.is_mount():
+        if mounts.is_mounted(aside):
             mounts.unmount(aside)
         with suppress(FileNotFoundError):
             aside.rmdir()

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fault_injection import check
+from fault_injection import check, mounts
 from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
@@ -63,7 +63,7 @@ class FileOperations:
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
         path = target.path
-        if spec.kind in _MOVING and path.is_mount():
+        if spec.kind in _MOVING and mounts.is_mounted(path):
             return (
                 f"{path} is a mount point, which cannot be renamed or deleted; name a folder "
                 "inside it"

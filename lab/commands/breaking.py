@@ -23,7 +23,7 @@ from fault_injection.mechanism import Target
 from jbodlab.cli.choice import machine_cluster
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from lab.cluster import Cluster, Fault, NotInTimeError, programs
+from lab.cluster import Broker, Cluster, Fault, NotInTimeError, programs
 from lab.cluster.faults import Faults
 from lab.cluster.log_dir_states import offline
 from lab.cluster.revival import revive
@@ -103,26 +103,36 @@ def described(
     told = dict(words)
     broker, directory = clusters.target(cluster, word)
     other = told.get("with")
-    if isinstance(other, str) and other.isdecimal():
-        told["with"] = str(clusters.target(cluster, f"{broker.id}/{other}")[1].path)  # type: ignore[union-attr]
+    if isinstance(other, str) and (other.isdecimal() or other.startswith("broker-")):
+        told["with"] = str(_other_path(cluster, broker, other))
     spec = kinds.spec(kind, told)
     return spec, broker.target() if directory is None else directory.target()
 
 
+def _other_path(cluster: Cluster, broker: Broker, word: str) -> Path:
+    """Return the path of a second directory of a broker: 3, or broker-1/3."""
+    owner, directory = clusters.target(cluster, f"{broker.id}/{word}" if word.isdecimal() else word)
+    if directory is None:
+        raise LabError(f"expected a directory such as broker-{broker.id}/2, got {word!r}")
+    if owner.id != broker.id:
+        raise LabError(f"expected a directory of broker-{broker.id}, got {word!r}")
+    return directory.path
+
+
 def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
     spec, target = wanted(options, cluster, options.target)
-    detecting = Detecting(cluster, target)
-    with interrupts.deferred():
-        fault = cluster.faults.inject(spec, target)
-    text = _injected_line(fault, options.target, spec)
-    data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
-    if not options.no_wait:
-        seen = detecting.wait(spec, fault.injected_ns)
-        data["noticed"] = None if seen is None else asdict(seen)
-        text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected(spec)}"
-        broken = fault.broken
-        data["broken"] = asdict(broken)
-        text += f"\nbroken so far: {broken}"
+    with Detecting(cluster, target) as detecting:
+        with interrupts.deferred():
+            fault = cluster.faults.inject(spec, target)
+        text = _injected_line(fault, options.target, spec)
+        data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
+        if not options.no_wait:
+            seen = detecting.wait(spec, fault.injected_ns)
+            data["noticed"] = None if seen is None else asdict(seen)
+            text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected(spec)}"
+            broken = fault.broken
+            data["broken"] = asdict(broken)
+            text += f"\nbroken so far: {broken}"
     output.result(data, text)
     return 0
 

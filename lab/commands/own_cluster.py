@@ -32,18 +32,21 @@ class Chosen:
     stays: bool
 
 
-def cluster_name(options: Namespace, files: StateFiles, output: Output) -> str:
-    """Return the name of the cluster that a command takes or starts.
-
-    Without `--cluster` it is the only one, and the default one where the command starts it.
+def chosen_name(options: Namespace, files: StateFiles, output: Output) -> str:
+    """Return the name of the cluster of a command; otherwise as `chosen_cluster`.
 
     Raises:
-        NoClusterError: there is none to take, or several are.
+        NoClusterError: none is named or up, or several are.
     """
-    starts = nodes.first_given(options) or (_engine_of_environment() and not files.names())
-    if options.cluster is None and starts:
+    if options.cluster is None and _may_start(options, files):
         return DEFAULT_CLUSTER
     return machine_cluster(options.cluster, output)
+
+
+def _may_start(options: Namespace, files: StateFiles) -> bool:
+    if nodes.first_given(options):
+        return True
+    return not files.names() and bool(os.environ.get(ENGINE_VARIABLE, "").strip())
 
 
 @contextlib.contextmanager
@@ -73,7 +76,7 @@ def chosen_cluster(
             )
         yield Chosen(clusters.opened(files, name, interrupts), stays=True)
         return
-    if not given and not _engine_of_environment():
+    if not given and not os.environ.get(ENGINE_VARIABLE, "").strip():
         # It says that there is none.
         clusters.read(files, name)
     try:
@@ -88,7 +91,3 @@ def chosen_cluster(
         with interrupts.deferred():
             for problem in up_and_down.down(name, files):
                 tell(problem)
-
-
-def _engine_of_environment() -> str:
-    return os.environ.get(ENGINE_VARIABLE, "").strip()

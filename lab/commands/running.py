@@ -27,7 +27,7 @@ from jbodlab.cli.output import Output
 from jbodlab.vocabulary.durations import duration_s, duration_text
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
-from lab.commands.own_cluster import chosen_cluster, cluster_name
+from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.rehearsal import actions, targets
@@ -82,7 +82,7 @@ def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     if shutil.which(options.rest[0]) is None:
         raise WrongCallError(f"program {options.rest[0]} not found")
     files = StateFiles.open()
-    options.cluster = cluster_name(options, files, output)
+    options.cluster = chosen_name(options, files, output)
     screen = Screen(sys.stderr)
     with (
         files.lock(options.cluster),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
@@ -13,6 +14,7 @@ from jbodlab.cli.output import counted
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
+from lab.cluster.questions import PartitionView
 from lab.cluster.server_log import LOG, last_words
 from lab.rehearsal.facts import Event
 from lab.rehearsal.noticed import ANSWERS, METADATA, SILENCE
@@ -56,7 +58,7 @@ class Detected:
 
 
 class Detecting:
-    """Watches a cluster from before a fault on one of its brokers."""
+    """Watches a cluster from before a fault on one of its brokers, to the end of a `with` block."""
 
     def __init__(self, cluster: Cluster, target: Target) -> None:
         assert target.broker is not None
@@ -76,7 +78,15 @@ class Detecting:
         self._observer.begin()
         self._look()
         self._before = self._observer.view
+        self._state_before = self._state_of_directory()
         self._name = target.broker.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Whoever ends while it reads a file gets the error of a thread that cannot go on.
+        self._observer.stop()
 
     def not_detected(self, wanted: FaultSpec) -> str:
         """Return what to say when nobody detected a fault."""
@@ -88,23 +98,20 @@ class Detecting:
         return self._start_deadline_s if wanted.kind in STARTS_AGAIN else DEADLINE_S
 
     def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:
-        """Wait until it is detected; None if nobody did in time. It watches no longer then."""
+        """Wait until it is detected; None if nobody did in time."""
         end = time.monotonic() + self._deadline_s(wanted)
-        try:
-            while time.monotonic() < end:
-                is_last = time.monotonic() > end - LAST_LOOK_S
-                if found := self._found(wanted, since_ns, is_last=is_last):
-                    what, by, at_ns = found
-                    return Detected(
-                        what=what,
-                        by=by,
-                        after_ms=max(0.0, (at_ns - since_ns) / 1e6),
-                        leaders_moved=self._moved(end),
-                    )
-                time.sleep(POLL_S)
-            return None
-        finally:
-            self._observer.end_soon()
+        while time.monotonic() < end:
+            is_last = time.monotonic() > end - LAST_LOOK_S
+            if found := self._found(wanted, since_ns, is_last=is_last):
+                what, by, at_ns = found
+                return Detected(
+                    what=what,
+                    by=by,
+                    after_ms=max(0.0, (at_ns - since_ns) / 1e6),
+                    leaders_moved=self._moved(end),
+                )
+            time.sleep(POLL_S)
+        return None
 
     def _look(self) -> None:
         """Wait for the first answers, of those that give one."""
@@ -161,7 +168,8 @@ class Detecting:
 
     def _found_of_directory(self, since_ns: int, *, is_last: bool) -> Found | None:
         state = self._state_of_directory()
-        if not state:
+        if not state or (state == self._state_before and not is_last):
+            # It was SLOW or FULL before: no news, also where the log tells more than the answers.
             return None
         assert self._directory is not None
         place = Place(self._broker.id, self._broker.paths.index(self._directory) + 1)
@@ -218,16 +226,22 @@ class Detecting:
         )
 
     def _moved(self, end: float) -> int:
-        """Count leaders that changed, once those of a dead broker have all found others."""
+        """Count leaders that changed, once partitions that can find another one have done so."""
         since_ns = time.monotonic_ns()
         while True:
             view, samples = self._observer.view, self._observer.samples
             now = {} if view is None else view.partitions
             before = {} if self._before is None else self._before.partitions
             is_new = bool(samples) and samples[-1].t_ns > since_ns
-            is_settled = is_new and all(found.leader >= 0 for found in now.values())
+            is_settled = is_new and not any(
+                key in now and was.leader >= 0 and self._awaits_leader(now[key])
+                for key, was in before.items()
+            )
             if is_settled or time.monotonic() > end:
                 return sum(
                     key in now and now[key].leader != found.leader for key, found in before.items()
                 )
             time.sleep(POLL_S)
+
+    def _awaits_leader(self, found: PartitionView) -> bool:
+        return found.leader < 0 and any(member != self._broker.id for member in found.isr)

@@ -32,9 +32,11 @@ def test_a_broker_that_is_cut_off_is_fenced_and_comes_back(cluster_root: Path) -
         cluster.create_topic("orders", partitions=6, replicas=3)
         cluster.wait_isr("orders")
         leader = cluster.leader("orders", 0)
-        detecting = Detecting(cluster, leader.target())
 
-        with leader.fails("cut", from_="controller,brokers") as fault:
+        with (
+            Detecting(cluster, leader.target()) as detecting,
+            leader.fails("cut", from_="controller,brokers") as fault,
+        ):
             seen = detecting.wait(spec("cut"), fault.injected_ns)
             assert seen is not None
             assert seen.what == "the controller has fenced the broker"

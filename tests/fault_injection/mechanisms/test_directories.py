@@ -125,13 +125,15 @@ def test_swapped_directories_are_back_in_their_places_after_healing(bed: Bed) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
-def test_directories_on_two_disks_are_swapped_too(bed: Bed) -> None:
-    d1, d2 = bed.log_dirs
-    for path in bed.log_dirs:
-        number = (path / "meta.properties").read_text()
+@pytest.mark.parametrize("folder", ["", "data"], ids=["the-disk-itself", "a-folder-of-the-disk"])
+def test_directories_on_two_disks_are_swapped_too(bed: Bed, folder: str) -> None:
+    numbers = [(path / "meta.properties").read_text() for path in bed.log_dirs]
+    for path, number in zip(bed.log_dirs, numbers, strict=True):
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(path)], check=True)
-        (path / "meta.properties").write_text(number)
-        os.chown(path, SERVER_UID, SERVER_UID)
+        (path / folder).mkdir(exist_ok=True)
+        (path / folder / "meta.properties").write_text(number)
+        os.chown(path / folder, SERVER_UID, SERVER_UID)
+    d1, d2 = (path / folder for path in bed.log_dirs)
     try:
         before = bed.content()
         fault = bed.inject("swapped", bed.target(d1), with_=str(d2))
@@ -140,7 +142,7 @@ def test_directories_on_two_disks_are_swapped_too(bed: Bed) -> None:
         assert bed.content() == before
     finally:
         for path in bed.log_dirs:
-            subprocess.run(["umount", str(path)], check=True)
+            subprocess.run(["umount", "--recursive", str(path)], check=True)
 
 
 def test_an_emptied_directory_has_all_back_and_what_came_meanwhile_is_kept(bed: Bed) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from jbodlab.cli import program
+from jbodlab.cli.choice import NoClusterError
 from jbodlab.cli.lab_state import ClusterState
+from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab import up_and_down
 from lab.cluster import layout, processes
 from lab.cluster.engine import ENGINE_VARIABLE
 from lab.commands.fault_nouns import RUN
-from lab.commands.own_cluster import chosen_cluster
-from lab.commands.running import NOT_KNOWN
+from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -30,8 +31,6 @@ class Run:
         monkeypatch.setenv("JBODLAB_STATE_DIR", str(folder / "state"))
         self.files = StateFiles.open()
         self.shapes: list[Shape] = []
-        self.started: list[str] = []
-        self.is_refused = False
         monkeypatch.delenv(ENGINE_VARIABLE, raising=False)
         monkeypatch.setattr(up_and_down, "up", self._up)
         self.state = layout.plan(
@@ -39,23 +38,22 @@ class Run:
         )
 
     def __call__(self, *words: str) -> bool:
-        parser = Parser("jbodlab run", RUN.help)
-        RUN.arguments(parser)
-        parser.add_argument("--cluster", default="x")
-        options = parser.parse_args(["--fail", "broker-1/1", *words])
+        options = self._options("--cluster", "x", *words)
         with chosen_cluster(options, self.files, Interrupts(), lambda _: None) as found:
             return found.stays
 
-    def command(self, *words: str) -> tuple[int, list[str]]:
-        """Call the whole command; returns its exit code, and the names of what it started."""
-        code = program.main(["run", *words, "--fail", "broker-1/1", "--", "true"])
-        return code, self.started
+    def name(self, *words: str) -> str:
+        """The name of the cluster that is chosen."""
+        return chosen_name(self._options(*words), self.files, Output(is_json=False))
 
-    def _up(self, name: str, _user: object, shape: Shape, *_: object) -> ClusterState:
+    def _options(self, *words: str) -> Namespace:
+        parser = Parser("jbodlab run", RUN.help)
+        RUN.arguments(parser)
+        parser.add_argument("--cluster")
+        return parser.parse_args(["--fail", "broker-1/1", *words])
+
+    def _up(self, _name: str, _user: object, shape: Shape, *_: object) -> ClusterState:
         self.shapes.append(shape)
-        self.started.append(name)
-        if self.is_refused:
-            raise LabError("no room")
         return self.state
 
 
@@ -113,32 +111,19 @@ def test_without_a_cluster_and_without_options_there_is_none(run: Run) -> None:
         run()
 
 
-@pytest.mark.parametrize(
-    ("words", "variable"), [(("--engine", KAFKA), ""), (("--config", "a=b"), ""), ((), KAFKA)]
-)
-def test_what_it_starts_needs_no_name(
-    run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str
-) -> None:
-    monkeypatch.setenv(ENGINE_VARIABLE, variable)
-    run.is_refused = True
-
-    assert run.command(*words) == (NOT_KNOWN, ["default"])
+def test_a_cluster_of_its_own_needs_no_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoClusterError, match="no cluster runs on this machine"):
+        run.name()
+    assert run.name("--engine", KAFKA) == run.name("--controllers", "3") == "default"
+    monkeypatch.setenv(ENGINE_VARIABLE, KAFKA)
+    assert run.name() == "default"
+    assert run.name("--cluster", "five") == "five"
 
 
-def test_a_cluster_that_is_up_needs_no_name_though_the_variable_is_set(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_variable_names_what_to_start_only_while_no_cluster_is_up(
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.files.write(run.state)
     monkeypatch.setenv(ENGINE_VARIABLE, KAFKA)
-
-    _, started = run.command("--after", "never")
-
-    assert not started
-    assert "cluster x at" in capsys.readouterr().err
-
-
-def test_without_a_cluster_the_command_tells_how_to_start_one(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run.command() == (1, [])
-    assert "no cluster runs on this machine; start one with `jbodlab up`" in capsys.readouterr().err
+    assert run.name() == "x"
+    assert run.name("--engine", KAFKA) == "default"
