@@ -23,9 +23,9 @@ from jbodlab.metadata.records.topic_records import (
     PartitionChangeRecord,
     TopicRecord,
 )
-from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED
+from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId
-from tests.builders import brokers, named_uuid
+from tests.builders import brokers, directory, named_uuid, partition
 from tests.cluster.eligible_replicas import NOTHING, Step, Story, read_stories, rewrite_story
 from tests.cluster.metadata_changes import MetadataChanges
 from tests.metadata_batches import data_batch
@@ -87,12 +87,13 @@ def write(tmp_path: Path) -> Write:
             file.write(data_batch(versions, base_offset=0, epoch=1, timestamp_ms=0))
 
     append(TopicRecord(name="foo", topic_id=FOO), NoOpRecord())
+    append(partition((1, 2), "A1,B1").state.to_record(FOO, 0))
     return append
 
 
 def test_a_line_has_what_a_record_changes(tmp_path: Path, write: Write) -> None:
     changes = MetadataChanges([], tmp_path)
-    assert list(changes.read_on()) == [("foo", "created")]
+    assert list(changes.read_on()) == [("foo", "created"), ("foo", "partition 0")]
 
     write(
         PartitionChangeRecord(
@@ -103,7 +104,7 @@ def test_a_line_has_what_a_record_changes(tmp_path: Path, write: Write) -> None:
             partition_id=0,
             leader=BrokerId(2),
             leader_recovery_state=RECOVERING,
-            directories=(LOST, UNASSIGNED),
+            directories=(LOST, directory("B2")),
         ),
         ClearElrRecord(topic_name=""),
         ClearElrRecord(topic_name="foo"),
@@ -112,7 +113,7 @@ def test_a_line_has_what_a_record_changes(tmp_path: Path, write: Write) -> None:
 
     assert list(changes.read_on()) == [
         ("foo", "isr 1,3 elr -"),
-        ("foo", "leader 2 recovering dirs lost,none"),
+        ("foo", "leader 2 recovering lost 1 assigned 2"),
         ("cluster", "clear elr"),
         ("foo", "clear elr"),
         ("cluster", "x=1"),
