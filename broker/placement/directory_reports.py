@@ -266,19 +266,23 @@ class DirectoryReports:
         earlier process made anew, and told the controller of, is found empty and is LOST there.
         """
         registration, presence = partition.registration, _presence(partition)
+        was_reported = False
         if presence is Presence.IN_CREATION:
             is_made_anew = partition.data_loss is DataLoss.SUSPECTED or (
                 self._is_first and not self._is_new(_key(partition))
             )
         else:
+            was_reported = self._is_first and self._was_made_anew(partition)
             is_made_anew = presence is Presence.ONLINE and (
-                partition.data_loss is DataLoss.SUSPECTED
-                or (self._is_first and self._was_made_anew(partition))
+                partition.data_loss is DataLoss.SUSPECTED or was_reported
             )
+        is_counted_on = partition.is_last_in_sync or (
+            was_reported and partition.awaits_another_leader
+        )
         if (
             is_made_anew
             and partition.data_loss is not DataLoss.REPORTED
-            and partition.is_last_in_sync
+            and is_counted_on
             and len(registration.replicas) > 1
             and registration.partition_epoch > 0
             and registration.directory(self._broker_id) != UNASSIGNED

@@ -12,8 +12,9 @@ there is no directory to name:
 
 LOST means "in no directory that can be named": the controller then removes the replica from ISR and
 leadership. A recreated replica that is the last member of its ISR has none of the records that the
-ISR promises. If it led, the other replicas would truncate their logs to its empty one. A replica
-without others serves its empty log.
+ISR promises. If it led, the other replicas would truncate their logs to its empty one. The same
+holds for an eligible leader replica and for the last known leader. A replica without others serves
+its empty log.
 """
 
 from __future__ import annotations

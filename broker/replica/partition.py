@@ -37,9 +37,10 @@ from broker.replica.succession import Succession
 from broker.replica.topic_settings import TopicSettings
 from broker.replica.waiters import Waiters
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId, TopicId, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -171,6 +172,18 @@ class Partition:
         )
 
     @property
+    def awaits_another_leader(self) -> bool:
+        """Whether nobody leads or is in sync, and another replica may have what this one lost.
+
+        An election by hand would choose among them. Whose log is lost as well has nothing more.
+        """
+        registration = self.registration
+        if registration.leader != NO_LEADER or registration.isr:
+            return False
+        replicas = zip(registration.replicas, registration.directories, strict=True)
+        return any(replica != self.broker_id and held_in != LOST for replica, held_in in replicas)
+
+    @property
     def hint(self) -> LeaderHint | None:
         """Who leads instead; None if nobody does."""
         return refusals.leader_hint(self.registration)
@@ -265,7 +278,8 @@ class Partition:
         if registration.partition_epoch < old.partition_epoch:
             return False
         self.registration = registration
-        if not self.is_last_in_sync:
+        is_reported = self.data_loss is DataLoss.REPORTED
+        if not (self.is_last_in_sync or (is_reported and self.awaits_another_leader)):
             self.data_loss = DataLoss.NO
         new_epoch = registration.leader_epoch > old.leader_epoch
         if self.leader is not None and self.leads_by_metadata:

@@ -131,7 +131,8 @@ class DataLoss(Enum):
     """Whether an empty log replaced one that the ISR relied on.
 
     The old log may be on a disk that is gone. The state ends as soon as the ISR names another
-    replica, or another log is opened.
+    replica, or another log is opened. Where no replica is in sync, what was reported stays so until
+    another one leads, unless all others are lost as well.
     """
 
     NO = auto()

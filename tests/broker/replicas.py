@@ -166,6 +166,7 @@ def change(
     index: int = 0,
     elr: Sequence[int] | None = None,
     last_known_elr: Sequence[int] | None = None,
+    directories: tuple[DirectoryId, ...] | None = None,
 ) -> Record:
     return PartitionChangeRecord(
         partition_id=index,
@@ -174,6 +175,7 @@ def change(
         leader=BrokerId(-2) if leader is None else BrokerId(leader),
         eligible_leader_replicas=None if elr is None else tuple(map(BrokerId, elr)),
         last_known_elr=None if last_known_elr is None else tuple(map(BrokerId, last_known_elr)),
+        directories=directories,
     )
 
 

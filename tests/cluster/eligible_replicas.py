@@ -55,7 +55,9 @@ DEADLINE_S = 120.0
 QUIET_S, QUIET_OF_KAFKA_S = 5.0, 10.0
 """After that nothing more comes of a step."""
 
-LINE = re.compile(r"    (?P<kafka>kafka )?(?P<subject>[^:\[]+?)(?: \[(?P<reason>[^]]*)\])?: (?P<what>.*)")
+LINE = re.compile(
+    r"    (?P<kafka>kafka )?(?P<subject>[^:\[]+?)(?: \[(?P<reason>[^]]*)\])?: (?P<what>.*)"
+)
 
 Written = dict[str, str]
 """What was written in one step, by what it is about."""
@@ -206,7 +208,7 @@ class Player:
         slug = re.sub(r"[^a-z0-9]+", "-", story.title.lower()).strip("-")
         self._names = {each.topic: f"{slug}.{each.topic}" for each in story.situations}
         folder = cluster.controller.metadata_dir / METADATA_DIR_NAME
-        self._changes = MetadataChanges(cluster, folder)
+        self._changes = MetadataChanges(cluster.brokers, folder)
         self._written: dict[str, list[str]] = defaultdict(list)
         self._states: dict[str, str] = {}
         self._faults: dict[int, Fault] = {}
@@ -479,9 +481,7 @@ class Player:
         def told() -> dict[str, str]:
             pattern = "|".join(map(re.escape, self._names.values()))
             assert self._tools is not None
-            done = self._tools.run(
-                TOPICS, *self._bootstrap(), "--describe", "--topic", pattern
-            )
+            done = self._tools.run(TOPICS, *self._bootstrap(), "--describe", "--topic", pattern)
             return dict(map(_told_by_tool, re.findall(r"Topic: .*Partition: 0.*", done.out)))
 
         wait_for("the tool to say so", lambda: told() == wanted, DEADLINE_S, last_seen=told)

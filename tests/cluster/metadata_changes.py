@@ -1,27 +1,30 @@
 """What a controller writes, as short lines by what they are about, to be compared between engines.
 
-A line has only what a record changes: `isr 1 elr 2`, `fenced`, `dirs 1/1,2/1`. Ids that are random
-are normalised: a directory is BROKER/DISK, and `BROKER/DISK'` after its disk was replaced. Lists are
-sorted, as Kafka writes them in the order of a hash set. A record that changes nothing is left out.
+A line has only what a record changes: `isr 1 elr 2`, `fenced`, `dirs 1/1,1/2`. Ids that are
+random are normalised: a directory of a broker is BROKER/DISK, and `BROKER/DISK'` after its disk was
+replaced. Which of them a replica gets is up to its broker: `assigned 2` says that replica 2 has
+another one, `lost 2` that it has none. Lists are sorted, as Kafka writes them in the order of a
+hash set. What changes nothing is left out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from pathlib import Path
 
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.records import cluster_records as cluster
 from jbodlab.metadata.records import config_records as settings
 from jbodlab.metadata.records import topic_records as topics
 from jbodlab.metadata.records.schema import Record
 from jbodlab.record_batch.record_batch import iterate_headers
-from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.ids import DirectoryId, TopicId
+from lab.cluster.node import Broker
 from tests.cluster.harness import directory_id
-from tests.cluster.lab_cluster import Cluster
 
 CLUSTER = "cluster"
 RECOVERY_STATES = ("recovered", "recovering")
@@ -32,24 +35,21 @@ LEFT_OUT = (
 
 
 class MetadataChanges:
-    """The records of a cluster's first controller, read on from where the last look ended."""
+    """The records of a controller, read on from where the last look ended."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, brokers: Sequence[Broker], folder: Path) -> None:
         """Take what is read.
 
         Args:
-            cluster: Whose directories have which ids.
+            brokers: Whose directories have which ids.
             folder: The partition folder of the controller's log.
         """
-        self._cluster, self._folder = cluster, folder
+        self._nodes, self._folder = brokers, folder
         self._read: dict[Path, int] = {}
         self._topics: dict[TopicId, str] = {}
+        self._partitions: dict[tuple[TopicId, int], PartitionRegistration] = {}
         self._brokers: dict[int, dict[str, str]] = defaultdict(dict)
-        self._disks: dict[DirectoryId, str] = {
-            LOST: "lost",
-            MIGRATING: "somewhere",
-            UNASSIGNED: "none",
-        }
+        self._disks: dict[DirectoryId, str] = {}
 
     def read_on(self) -> Iterator[tuple[str, str]]:
         """Yield what each new record is about (a topic, `broker N`, `cluster`), and its line."""
@@ -86,6 +86,8 @@ class MetadataChanges:
 
     @_described.register
     def _(self, record: topics.PartitionRecord) -> tuple[str, list[str]]:
+        key = record.topic_id, record.partition_id
+        self._partitions[key] = PartitionRegistration.from_record(record)
         return self._topics[record.topic_id], [f"partition {record.partition_id}"]
 
     @_described.register
@@ -105,8 +107,13 @@ class MetadataChanges:
                 words.append(f"{name} {listed(members)}")
         if record.leader_recovery_state != topics.NO_RECOVERY_STATE_CHANGE:
             words.append(RECOVERY_STATES[record.leader_recovery_state])
-        if record.directories is not None:
-            words.append("dirs " + ",".join(map(self._disk, record.directories)))
+        key = record.topic_id, record.partition_id
+        before, after = self._partitions[key], self._partitions[key].merge(record)
+        self._partitions[key] = after
+        for replica in after.replicas:
+            if replica in before.replicas and after.directory(replica) != before.directory(replica):
+                is_lost = after.directory(replica) == LOST
+                words.append(f"{'lost' if is_lost else 'assigned'} {replica}")
         return self._topics[record.topic_id], words
 
     @_described.register
@@ -127,8 +134,8 @@ class MetadataChanges:
     def _(self, record: cluster.RegisterBrokerRecord) -> tuple[str, list[str]]:
         self._brokers[record.broker_id] = known = {
             "fenced": "fenced" if record.fenced else "unfenced",
-            "dirs": self._disks_of(record.log_dirs),
-            "cordoned": self._disks_of(record.cordoned_log_dirs or ()),
+            "dirs": f"dirs {self._disks_of(record.log_dirs)}",
+            "cordoned": f"cordoned {self._disks_of(record.cordoned_log_dirs or ())}",
         }
         return f"broker {record.broker_id}", ["registered", known["fenced"], known["dirs"]]
 
@@ -140,16 +147,16 @@ class MetadataChanges:
         if record.in_controlled_shutdown:
             new["shutdown"] = "shutting-down"
         if record.log_dirs:
-            new["dirs"] = self._disks_of(record.log_dirs)
+            new["dirs"] = "dirs " + self._disks_of(record.log_dirs)
         if record.cordoned_log_dirs is not None:
-            new["cordoned"] = self._disks_of(record.cordoned_log_dirs)
+            new["cordoned"] = "cordoned " + self._disks_of(record.cordoned_log_dirs)
         known = self._brokers[record.broker_id]
         words = [value for key, value in new.items() if known.get(key) != value]
         known.update(new)
         return f"broker {record.broker_id}", words
 
     def _disks_of(self, directories: Iterable[DirectoryId]) -> str:
-        return "dirs " + (",".join(sorted(map(self._disk, directories))) or "-")
+        return ",".join(sorted(map(self._disk, directories))) or "-"
 
     def _disk(self, directory: DirectoryId) -> str:
         if directory not in self._disks:
@@ -158,7 +165,7 @@ class MetadataChanges:
         return self._disks.get(directory, "gone")
 
     def _look_for_disks(self) -> None:
-        for broker in self._cluster.brokers:
+        for broker in self._nodes:
             for number, path in enumerate(broker.paths, 1):
                 found = directory_id(path)
                 if found not in self._disks:

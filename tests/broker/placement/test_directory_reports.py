@@ -211,6 +211,38 @@ async def test_empty_replacement_of_an_eligible_replica_is_lost(reported: Report
     assert dict(reported.sender.reports)[0] in reported.host.directories
 
 
+async def test_empty_replacement_waits_for_another_replica_to_lead_where_nobody_is_eligible(
+    reported: Reported,
+) -> None:
+    reported.begin(
+        *(partition_record((1, 2), (UNKNOWN, directory_id(20)), index=each) for each in range(2)),
+        change(isr=(), leader=-1, last_known_elr=(1,), index=0),
+        change(isr=(), leader=-1, elr=(1, 2), last_known_elr=(1,), index=1),
+    )
+    for index in range(2):
+        await reported.host.online(TP._replace(partition=index))
+    reported.reports.review()
+    assert dict(reported.sender.reports) == {0: LOST, 1: LOST}
+
+    # The controller counts on nobody any more. An election by hand must not find the empty one.
+    lost, both_lost = (LOST, directory_id(20)), (LOST, LOST)
+    reported.metadata.apply(
+        change(last_known_elr=(), directories=lost, index=0),
+        change(elr=(2,), last_known_elr=(), directories=lost, index=1),
+    )
+    reported.reports.review()
+    assert dict(reported.sender.reports) == {0: LOST, 1: LOST}
+
+    # One may follow the other, and the other has nobody to wait for.
+    reported.metadata.apply(
+        change(isr=(2,), leader=2, index=0), change(elr=(), directories=both_lost, index=1)
+    )
+    reported.reports.review()
+    told = dict(reported.sender.reports)
+    assert told[0] in reported.host.directories
+    assert told[1] in reported.host.directories
+
+
 async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(
     reported: Reported,
 ) -> None:
@@ -247,7 +279,7 @@ async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after
 ) -> None:
     host = reported.host
     log_dir, lost = host.dirs[0], (LOST, directory_id(20))
-    for index in range(4):
+    for index in range(5):
         loaded = create_log(
             log_dir.fs,
             log_dir.path,
@@ -262,16 +294,19 @@ async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after
         partition_record((1, 2), (host.directory(0), directory_id(20)), index=1),
         partition_record((1, 2), lost, index=2),
         partition_record((1,), (LOST,), index=3),
+        partition_record((1, 2), lost, index=4),
         change(isr=(1,), leader=-1, index=0),
         change(isr=(1,), leader=1, index=1),
         change(isr=(2,), leader=2, index=2),
         change(leader=-1, index=3),
+        change(isr=(), leader=-1, index=4),
     )
     reported.reports.review()
 
-    # The first is told to be lost already; one that never had a record was never lost.
-    first = await host.online()
-    assert first.data_loss is DataLoss.REPORTED
+    # Two are told to be lost already; one that never had a record was never lost.
+    for index in (0, 4):
+        found = await host.online(TP._replace(partition=index))
+        assert found.data_loss is DataLoss.REPORTED
     assert dict(reported.sender.reports) == {2: host.directory(0), 3: host.directory(0)}
 
 
