@@ -319,7 +319,8 @@ def test_all_brokers_fenced_cannot_hold_a_new_topic() -> None:
 
     assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert answer.topics[0].error_message == (
-        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log directories cordoned."
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have "
+        "all their log directories cordoned."
     )
 
 
