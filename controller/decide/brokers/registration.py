@@ -77,9 +77,7 @@ def register_broker(
         # Kafka refuses who was stopped in order until its session has ended, and writes that.
         records.add(fence_record(state, old))
     epoch = (
-        old.epoch
-        if is_same and old is not None
-        else BrokerEpoch(state.next_offset + len(records))
+        old.epoch if is_same and old is not None else BrokerEpoch(state.next_offset + len(records))
     )
     for change in _left_behind(request, state, old):
         records.add(change)
@@ -93,9 +91,7 @@ def register_broker(
         heartbeats = heartbeats.touched(request.broker_id, offset, now_ms)
     else:
         # What this process reports offline and has not registered is not its own.
-        contact = Contact(
-            last_contact_ms=now_ms, offline_log_dirs=frozenset(), has_session=False
-        )
+        contact = Contact(last_contact_ms=now_ms, offline_log_dirs=frozenset(), has_session=False)
         heartbeats = heartbeats.with_contact(request.broker_id, contact)
     return ControllerResult(
         response=BrokerRegistrationResponse(broker_epoch=epoch),
