@@ -28,12 +28,6 @@ def takes_new_replicas(registration: BrokerRegistration) -> bool:
     )
 
 
-def cordoned_brokers(state: ControllerState) -> list[BrokerId]:
-    """Return the brokers that get no new replicas."""
-    known = state.image.cluster.brokers
-    return [each for each in sorted(known) if not takes_new_replicas(known[each])]
-
-
 def cordoned_problem(brokers: Iterable[BrokerId], state: ControllerState) -> str | None:
     """Return why brokers cannot get new replicas, as the rest of a sentence; None if they can."""
     known = state.image.cluster.brokers

@@ -8,12 +8,13 @@ Source: `org.apache.kafka.controller.BrokerHeartbeatManager`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from controller.decide.degraded import HEALTHY, Degraded, DegradedDirs
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, Offset
 
@@ -35,6 +36,8 @@ class Contact(msgspec.Struct, frozen=True, kw_only=True):
         end_offset: End of the metadata log when it was heard of; -1 if that was not looked at.
         caught_up_ms: When it had last all that there was; None if it was not since this controller
             began.
+        has_session: Whether the end of its session is still to be written; a session begins with
+            the first heartbeat.
     """
 
     last_contact_ms: int
@@ -45,6 +48,7 @@ class Contact(msgspec.Struct, frozen=True, kw_only=True):
     metadata_log_dir: DirectoryId | None = None
     end_offset: Offset = UNKNOWN_OFFSET
     caught_up_ms: int | None = None
+    has_session: bool = True
 
     def caught_up_at(self, metadata_offset: Offset) -> int | None:
         """Return when a broker that is now so far had all that there was, as known by this contact.
@@ -65,10 +69,16 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def at_activation(
-        cls, broker_ids: Iterable[BrokerId], session_timeout_ms: int, now_ms: int
+        cls,
+        brokers: Mapping[BrokerId, BrokerRegistration],
+        session_timeout_ms: int,
+        now_ms: int,
     ) -> Heartbeats:
         """Return the state with which a controller begins: everybody was heard of just now."""
-        contacts = {broker_id: Contact(last_contact_ms=now_ms) for broker_id in broker_ids}
+        contacts = {
+            broker_id: Contact(last_contact_ms=now_ms, has_session=not registration.fenced)
+            for broker_id, registration in brokers.items()
+        }
         return cls(session_timeout_ms=session_timeout_ms, contacts=contacts)
 
     def with_contact(self, broker_id: BrokerId, contact: Contact) -> Heartbeats:
@@ -91,6 +101,7 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
                 metadata_offset=metadata_offset,
                 end_offset=UNKNOWN_OFFSET,
                 caught_up_ms=old.caught_up_at(metadata_offset),
+                has_session=True,
             ),
         )
 
@@ -115,16 +126,16 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
         return contact is not None and contact.controlled_shutdown_offset is not None
 
     def longest_silent(self, cluster: ClusterImage) -> BrokerId | None:
-        """Return the unfenced broker with the oldest contact; None if all are fenced."""
-        unfenced = [
+        """Return the broker with a session that has the oldest contact; None without any."""
+        with_session = [
             (contact.last_contact_ms, broker_id)
             for broker_id, contact in self.contacts.items()
-            if broker_id in cluster.brokers and not cluster.brokers[broker_id].fenced
+            if contact.has_session and broker_id in cluster.brokers
         ]
-        return min(unfenced)[1] if unfenced else None
+        return min(with_session)[1] if with_session else None
 
     def next_expiry_ms(self, cluster: ClusterImage) -> int | None:
-        """Return when the next session ends if nothing is heard; None if all are fenced."""
+        """Return when the next session ends if nothing is heard; None without any."""
         broker_id = self.longest_silent(cluster)
         if broker_id is None:
             return None

@@ -50,15 +50,30 @@ DESCRIPTIONS = ("--offsets", "--members --verbose", "--state --verbose")
 class Directories:
     """One broker and one controller, which are ours or Kafka's, on the same directories."""
 
-    def __init__(self, root: Path, tools: KafkaTools) -> None:
-        self._ours = made(root, brokers=1, dirs=2, settings=SETTINGS)
-        self._theirs = Cluster(
-            self._ours.state, servers=KafkaServers(tools, SHORT_LIVED), ports=None
-        )
+    def __init__(self, root: Path, tools: KafkaTools, *, of_kafka: bool = False) -> None:
+        """Make them.
+
+        Args:
+            root: The folder of everything.
+            tools: Kafka's tools, and its jars.
+            of_kafka: Whether Kafka's own tool formats the directories.
+        """
+        theirs = KafkaServers(tools, SHORT_LIVED)
+        servers = {"servers": theirs} if of_kafka else {}
+        self._formatted = made(root, brokers=1, dirs=2, settings=SETTINGS, **servers)
+        state = self._formatted.state
+        if of_kafka:
+            self._ours, self._theirs = Cluster(state, ports=None), self._formatted
+        else:
+            self._ours, self._theirs = self._formatted, Cluster(state, servers=theirs, ports=None)
         self._tools = tools
 
     def close(self) -> None:
-        self._ours.close()
+        self._formatted.close()
+
+    def levels(self) -> dict[str, int]:
+        """The finalized levels of all features, as the controller's disk has them."""
+        return dict(self._formatted.image().features.levels)
 
     @contextmanager
     def served(self, *, by_kafka: bool) -> Iterator[Cluster]:
@@ -75,7 +90,9 @@ class Directories:
 
     def dumped(self) -> tuple[list[str], list[str]]:
         """What both dump tools print of all segments of the groups: Kafka's, and ours."""
-        found = sorted(self._ours.root.glob(f"broker-*/disk-*/data/{GROUP_METADATA_TOPIC}-0/*.log"))
+        found = sorted(
+            self._formatted.root.glob(f"broker-*/disk-*/data/{GROUP_METADATA_TOPIC}-0/*.log")
+        )
         theirs = ("--offsets-decoder", "--files", ",".join(map(str, found)))
         return self._tools.run(DUMP_LOG, *theirs).lines, dump("--offsets-decoder", *found).lines
 
@@ -219,6 +236,32 @@ def directories(cluster_root: Path, kafka_tools: KafkaTools) -> Iterator[Directo
     found = Directories(cluster_root, kafka_tools)
     yield found
     found.close()
+
+
+@pytest.mark.parametrize("of_kafka", [True, False], ids=["formatted by Kafka", "formatted here"])
+def test_no_level_of_a_feature_changes_with_the_hands(
+    cluster_root: Path, kafka_tools: KafkaTools, of_kafka: bool
+) -> None:
+    found = Directories(cluster_root, kafka_tools, of_kafka=of_kafka)
+    try:
+        told = []
+        for by_kafka in (of_kafka, not of_kafka, of_kafka):
+            with found.served(by_kafka=by_kafka) as cluster:
+                topic = f"{TOPIC}{len(told)}"
+                cluster.create_topic(topic, 1, 1)
+                producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+                for number in range(len(told) + 1):
+                    producer.produce(f"{TOPIC}{number}", "x", partition=0)
+                assert producer.flush(30) == 0
+            told.append(found.levels())
+    finally:
+        found.close()
+
+    expected = {"eligible.leader.replicas.version": 1, "transaction.version": 2}
+    if of_kafka:
+        expected |= {"share.version": 1, "streams.version": 1}
+    assert expected.items() <= told[0].items()
+    assert told[1:] == [told[0], told[0]]
 
 
 def test_groups_and_compacted_logs_change_hands_and_come_back(directories: Directories) -> None:

@@ -47,6 +47,7 @@ FETCH = {"max_wait": timedelta(milliseconds=10), "min_bytes": 1, "max_bytes": 1 
 REQUEST_S = 4.0
 BROKER = 4
 PREFERRED, UNCLEAN = 0, 1
+UPGRADE, SAFE_DOWNGRADE = 1, 2
 RESULTS = ("topics", "responses", "results", "partitions")
 """Names of what an operator's answer has its error codes in, from the outside in."""
 WAIT = timedelta(seconds=3)
@@ -448,8 +449,10 @@ class Admin(Client):
         broker = int(name) if kind == BROKER else 0
         return await self._ask(44, 1, broker, resources=[resource], validate_only=False)
 
-    async def upgrade(self, level: int) -> int | None:
-        update = {"feature": "metadata.version", "max_version_level": level}
+    async def set_level(self, feature: str, level: int, *, is_lower: bool = False) -> int | None:
+        """Raise the level of a feature, or lower it."""
+        kind = SAFE_DOWNGRADE if is_lower else UPGRADE
+        update = {"feature": feature, "max_version_level": level, "upgrade_type": kind}
         return await self._ask(57, 1, timeout=WAIT, feature_updates=[update])
 
     async def delete_records(self, broker: int, partition: TopicPartition, to: int) -> int | None:

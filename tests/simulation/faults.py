@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
+from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.metadata.records.metadata_version import LATEST
 from jbodlab.vocabulary.directory_id import is_reserved
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
@@ -30,6 +31,8 @@ OFFSETS_SHARE = 0.7
 PROBE_DEADLINE_S = 2.0
 STOP_S = 4.0
 """For a broker that ends itself."""
+STOPPED_S = 15.0
+"""For a broker that is asked to stop in order."""
 CORDONED = "cordoned.log.dirs"
 HANGS = (KINDS, ("write", "sync"), ("sync",), ("name", "create"))
 LOST_ANSWERS = ("BrokerHeartbeat", "AlterPartition", "AssignReplicasToDirs", "BrokerRegistration")
@@ -286,7 +289,7 @@ async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
 
 
 async def restart_when_down(hit: Hit, node: Node) -> None:
-    await hit.world.until_down([node], 15.0)
+    await hit.world.until_down([node], STOPPED_S)
     await restart_later(hit, node)
 
 
@@ -411,9 +414,19 @@ async def full(hit: Hit, path: Path) -> None:
 
 @fault("hands", 2, a_broker)
 async def emptied(hit: Hit, node: Node) -> None:
-    """A broker stops, one of its disks is replaced by a fresh one, and it starts again."""
+    """A broker stops, one of its disks loses all, and it starts again.
+
+    The disk is replaced by a fresh one, or after a stop in order its replicas are removed.
+    """
     path = hit.random.choice(node.log_dirs)
-    if may_lose(hit, node, path):
+    if hit.random.random() < 0.3:
+        node.is_wanted = False
+        hit.world.ask_to_stop(node)
+        await hit.world.until_down([node], STOPPED_S)
+        if not node.is_up and may_lose(hit, node, path):
+            hit.world.remove_replicas(path)
+        await restart_later(hit, node)
+    elif may_lose(hit, node, path):
         hit.world.replace(node, path, is_formatted=hit.random.random() < 0.7)
         await restart_later(hit, node)
 
@@ -673,8 +686,11 @@ async def configure(hit: Hit, setting: tuple[str, str]) -> None:
 
 @fault("admin", 2)
 async def upgrade(hit: Hit) -> None:
-    """The cluster goes to the newest features."""
-    await hit.admin.upgrade(LATEST)
+    """The cluster goes to the newest features, or after that leaves its eligible replicas."""
+    await hit.admin.set_level("metadata.version", LATEST)
+    level = hit.random.choice((None, 0, 1))
+    if level is not None:
+        await hit.admin.set_level(ELR_VERSION, level, is_lower=level == 0)
 
 
 # Troubles that meet

@@ -363,6 +363,8 @@ class _Metadata:
                 was = former.cluster.brokers.get(broker_id, broker)
                 if was.fenced != broker.fenced:
                     self._fenced(broker) if broker.fenced else self._unfenced(broker, image)
+                    if not broker.fenced:
+                        self._is_eligible(broker_id, image)
                 if broker.in_controlled_shutdown and not was.in_controlled_shutdown:
                     self._leaves(broker_id, image)
         # One commit later: what the last one left wrong must be right now.
@@ -422,6 +424,22 @@ class _Metadata:
                 has_it = me in known.replicas and state is not None and me in state.replicas
                 if has_it and state.directory(me) == UNASSIGNED:
                     self._report("S17", f"{topic.name}-{index}", f"{me} is unfenced without it")
+
+    def _is_eligible(self, me: int, image: MetadataImage) -> None:
+        """S4: who comes back as eligible has all that was ever shown."""
+        world = self._world
+        for partition, state in partitions_of(image):
+            if me not in state.elr or partition in world.tainted:
+                continue
+            topic_id = image.topics.by_name[partition.topic].topic_id
+            replica = replica_of(world, me, partition)
+            is_its = replica is not None and replica.topic_id == topic_id
+            log, shown = (
+                replica.log if is_its else None,
+                world.shown.get((topic_id, partition[1]), 0),
+            )
+            if log is not None and not log.failed and log.written_end < shown:
+                self._report("S4", partition, f"{me} is eligible with {log.written_end} of {shown}")
 
     def _changed_partition(
         self, partition: TopicPartition, former: PartitionRegistration, state: PartitionRegistration
@@ -503,7 +521,6 @@ class _Appends:
     def __init__(self, world: World) -> None:
         self._world, self._report = world, world.report
         self._leaders: dict[tuple[Any, int, int], int] = {}
-        self.high: dict[tuple[Any, int], int] = {}
         self.shown_in: dict[tuple[Any, int], int] = {}
 
         before(leader_appends, "check_append", self._appends)
@@ -546,7 +563,7 @@ class _Appends:
         if now > log.written_end:
             self._report("S2", name, f"high watermark {now} beyond {log.written_end}")
         key = (partition.topic_id, name.partition)
-        self.high[key] = max(self.high.get(key, 0), now)
+        self._world.shown[key] = max(self._world.shown.get(key, 0), now)
         if now > was:
             epoch = partition.leader.leader_epoch
             self.shown_in[key] = max(self.shown_in.get(key, 0), epoch)
@@ -555,7 +572,7 @@ class _Appends:
     def _begins(self, partition: Any, _event: Any, log: Any) -> None:
         """S2: who begins to lead has all that was ever shown, but for what its successors did."""
         key = (partition.topic_id, partition.topic_partition.partition)
-        shown = self.high.get(key, 0)
+        shown = self._world.shown.get(key, 0)
         name = partition.topic_partition
         if partition.high_watermark > shown and name not in self._world.tainted:
             self._report("S2", name, f"{partition.high_watermark} counts as committed, {shown} is")
@@ -565,7 +582,7 @@ class _Appends:
         if is_replaced and shown > log.end_offset == 0:
             self._report("S2", name, f"{partition.broker_id} leads, and has nothing of it")
         if name in self._world.tainted:
-            self.high[key] = min(shown, log.end_offset)
+            self._world.shown[key] = min(shown, log.end_offset)
         elif log.end_offset < shown:
             self._report("S2", name, f"its leader has {log.end_offset}, {shown} was shown")
 

@@ -59,7 +59,7 @@ class History(World):
         self.build()
         self.groups = Groups(self)
         self.asked: dict[Any, Any] = {}
-        self.shown, self.shown_in = 9, dict[Any, int]()
+        self.shown, self.shown_in = {(T0_ID, 0): 9}, dict[Any, int]()
         self.topics("t0", GROUP_METADATA_TOPIC)
 
     def image_has(self, **parts: Any) -> History:
@@ -120,7 +120,6 @@ class History(World):
     def leads(self, step: str, *args: Any) -> None:
         """Let a leader of t0 come to a step of the checkers of what it does."""
         checker = taps._Appends(self)
-        checker.high = {(T0_ID, 0): self.shown}
         checker.shown_in = self.shown_in
         log = Values(written_end=5, end_offset=5)
         values = {"topic_id": T0_ID, "topic_partition": T0, "broker_id": 2, "high_watermark": 3}
@@ -371,7 +370,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S2", lambda h: h.leads("_advance", partial(shows, 6), "replica")),
     ("S2", lambda h: h.leads("_begins", "replica", None, "log")),
     ("S2", lambda h: h.heirless.update({T0: 2}) or h.leads("_begins", "replica", None, FRESH)),
-    ("S2", lambda h: setattr(h, "shown", 2) or h.leads("_begins", "replica", None, "log")),
+    ("S2", lambda h: h.shown.update({(T0_ID, 0): 2}) or h.leads("_begins", "replica", None, "log")),
     ("S2", lambda h: h.follows(10)),
     ("S3", lambda h: h.follows(9, (0, 0), (1, 4))),
     ("S3", lambda h: h.log(1, batch(A, 3), batch(B, 2)).logs()),
@@ -382,6 +381,14 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S3", lambda h: h.log(1, batch(A), batch(B, 1)).log(2, batch(A)).logs()),
     ("S4", lambda h: taps.in_sync_have(h.serves(2, written_end=4), T0, 5)),
     ("S4", lambda h: h.asks_from(10)),
+    (
+        "S4",
+        lambda h: (
+            h.topics("t0", isr=(), leader=-1, elr=(2,))
+            .serves(2, written_end=4)
+            .commits("_is_eligible", 2, "image")
+        ),
+    ),
     ("S4", lambda h: h.image_has(configs=BY_TWO).leads("_accepted", "replica", ALONE, -1, None)),
     ("S5", lambda h: h.log(1, batch(A)).told(A, acknowledged={A: 7}).logs()),
     ("S6", lambda h: h.log(1, *TWICE).logs()),

@@ -164,6 +164,8 @@ class World:
         """Values that may be there once at most."""
         self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         """What consumers have seen at each offset."""
+        self.shown: dict[tuple[Any, int], int] = {}
+        """By topic id and number of a partition: up to where consumers could ever read it."""
         self.tainted: set[TopicPartition] = set()
         self.gone_topics: set[str] = set()
         self.heirless: dict[TopicPartition, int] = {}
@@ -314,6 +316,15 @@ class World:
         self.note(f"{path} is replaced")
         if is_formatted:
             self.format(node, [path])
+
+    def remove_replicas(self, path: Path) -> None:
+        """Remove the folders of all replicas from a directory of a broker that does not run."""
+        medium = self.disks[path].medium
+        found = [name for name, each in medium.root.names.items() if isinstance(each, Folder)]
+        medium.change(*((medium.root, name, None) for name in found))
+        medium.sync_all()
+        self.disks[path].cause = "its replicas are removed"
+        self.note(f"{path} loses its replicas")
 
     def copy_identity(self, source: Path, target: Path) -> None:
         """Give a directory the id of another one."""

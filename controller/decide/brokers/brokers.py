@@ -158,17 +158,26 @@ def late_heartbeat(
 def fence_stale_broker(state: ControllerState, now_ms: int) -> ControllerResult[BrokerId | None]:
     """Fence the broker that was silent for longest, if its session has ended.
 
-    One at a time, so that each fencing sees the result of the one before.
+    One at a time, so that each fencing sees the result of the one before. Of a broker that was
+    stopped in order, and is fenced, the end of its session is written as well, as Kafka does.
+
+    Returns:
+        The broker; None if none was unfenced before.
     """
     broker_id = state.heartbeats.longest_silent(state.image.cluster)
     if broker_id is None or state.heartbeats.session_is_valid(broker_id, now_ms):
         return ControllerResult(response=None)
     records = RecordList(state.metadata_version)
-    _add_fencing(records, state, state.image.cluster.brokers[broker_id])
-    old = state.heartbeats.contacts[broker_id]
-    silent = replace(old, controlled_shutdown_offset=None, degraded_log_dirs=HEALTHY)
+    registration = state.image.cluster.brokers[broker_id]
+    _add_fencing(records, state, registration)
+    silent = replace(
+        state.heartbeats.contacts[broker_id],
+        controlled_shutdown_offset=None,
+        degraded_log_dirs=HEALTHY,
+        has_session=False,
+    )
     return ControllerResult(
-        response=broker_id,
+        response=None if registration.fenced else broker_id,
         records=records.as_tuple(),
         heartbeats=state.heartbeats.with_contact(broker_id, silent),
     )
@@ -271,15 +280,19 @@ def _add_fencing(
     registration: BrokerRegistration,
     failed: tuple[DirectoryId, ...] = (),
 ) -> None:
-    broker_id, epoch = registration.broker_id, registration.epoch
-    for change in _left(state, broker_id, failed):
+    for change in _left(state, registration.broker_id, failed):
         records.add(change)
+    records.add(fence_record(state, registration))
+
+
+def fence_record(
+    state: ControllerState, registration: BrokerRegistration
+) -> FenceBrokerRecord | BrokerRegistrationChangeRecord:
+    """Return the record that fences a broker, as the metadata.version has it."""
+    broker_id, epoch = registration.broker_id, registration.epoch
     if state.metadata_version < REGISTRATION_CHANGE_LEVEL:
-        records.add(FenceBrokerRecord(id=broker_id, epoch=epoch))
-    else:
-        records.add(
-            BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=FENCE)
-        )
+        return FenceBrokerRecord(id=broker_id, epoch=epoch)
+    return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=FENCE)
 
 
 def _shutdown_offset(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from controller.decide.brokers.brokers import fence_record
 from controller.decide.brokers.registration_checks import checked_registration
 from controller.decide.cordon import registered_cordons
 from controller.decide.heartbeats import Contact
@@ -71,8 +72,13 @@ def register_broker(
             response=BrokerRegistrationResponse(error_code=error.code, error_message=error.message)
         )
     is_same = old is not None and old.incarnation_id == request.incarnation_id
-    epoch = old.epoch if is_same and old is not None else BrokerEpoch(state.next_offset)
     records = RecordList(state.metadata_version)
+    if old is not None and not is_same and old.fenced and _has_session(state, old):
+        # Kafka refuses who was stopped in order until its session has ended, and writes that.
+        records.add(fence_record(state, old))
+    epoch = (
+        old.epoch if is_same and old is not None else BrokerEpoch(state.next_offset + len(records))
+    )
     for change in _left_behind(request, state, old):
         records.add(change)
     records.add(_registration(request, state, old, epoch, features))
@@ -85,7 +91,7 @@ def register_broker(
         heartbeats = heartbeats.touched(request.broker_id, offset, now_ms)
     else:
         # What this process reports offline and has not registered is not its own.
-        contact = Contact(last_contact_ms=now_ms, offline_log_dirs=frozenset())
+        contact = Contact(last_contact_ms=now_ms, offline_log_dirs=frozenset(), has_session=False)
         heartbeats = heartbeats.with_contact(request.broker_id, contact)
     return ControllerResult(
         response=BrokerRegistrationResponse(broker_epoch=epoch),
@@ -128,6 +134,11 @@ def unregister_broker(
         records=records.as_tuple(),
         heartbeats=state.heartbeats.without(request.broker_id),
     )
+
+
+def _has_session(state: ControllerState, registration: BrokerRegistration) -> bool:
+    contact = state.heartbeats.contacts.get(registration.broker_id)
+    return contact is not None and contact.has_session
 
 
 def _registration(

@@ -58,7 +58,7 @@ def _check_identity(
         )
     if (
         old is not None
-        # A fenced broker has no session, so one that was stopped can come back at once.
+        # A broker that was stopped can come back at once.
         and not old.fenced
         and old.incarnation_id != request.incarnation_id
         and state.heartbeats.session_is_valid(request.broker_id, now_ms)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from controller.decide.cordon import cordoned_brokers, cordoned_problem, takes_new_replicas
+from controller.decide.cordon import cordoned_problem, takes_new_replicas
 from controller.decide.partitions.placement import UsableBroker, place
 from controller.decide.state import ControllerState, Randomness, default_directory
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
@@ -97,15 +97,7 @@ def placed_partitions(
         KafkaError: INVALID_REPLICATION_FACTOR: placement is impossible, or nobody is active.
     """
     records = []
-    try:
-        placed = place(usable_brokers(state), count, replication_factor, randomness)
-    except KafkaError as error:
-        cordoned = cordoned_brokers(state)
-        if not cordoned:
-            raise
-        ids = ", ".join(map(str, cordoned))
-        text = f"{error.message} All log directories of broker(s) {ids} are cordoned."
-        raise KafkaError(error.code, text) from error
+    placed = place(usable_brokers(state), count, replication_factor, randomness)
     for index, replicas in enumerate(placed, start=first_index):
         record = _partition(topic_id, index, replicas, state)
         if record is None:

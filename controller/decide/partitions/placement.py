@@ -57,7 +57,7 @@ def _check(brokers: Sequence[UsableBroker], replication_factor: int) -> None:
             "positive."
         )
     elif all(broker.fenced for broker in brokers):
-        problem = "All brokers are currently fenced."
+        problem = "All brokers are currently fenced, or have all their log directories cordoned."
     elif replication_factor > len(brokers):
         problem = (
             f"The target replication factor of {replication_factor} cannot be reached because "

@@ -31,22 +31,24 @@ def heartbeats(**contacts: Contact) -> Heartbeats:
 
 
 def test_at_activation_everybody_was_heard_of_just_now() -> None:
-    state = Heartbeats.at_activation((ONE, TWO), 100, 5_000)
+    state = Heartbeats.at_activation(cluster(3).brokers, 100, 5_000)
 
     assert state.contacts == {
         ONE: Contact(last_contact_ms=5_000),
         TWO: Contact(last_contact_ms=5_000),
+        THREE: Contact(last_contact_ms=5_000, has_session=False),
     }
     assert state.next_expiry_ms(cluster()) == 5_101
 
 
-def test_fenced_brokers_have_no_session_to_lose() -> None:
-    state = heartbeats(b1=Contact(last_contact_ms=10), b2=Contact(last_contact_ms=20))
+def test_a_session_whose_end_was_written_does_not_end_again() -> None:
+    one, two = (Contact(last_contact_ms=at, has_session=at > 5) for at in (10, 20))
+    over = Contact(last_contact_ms=5, has_session=False)
 
-    assert state.longest_silent(cluster()) == ONE
-    assert state.longest_silent(cluster(1)) == TWO
-    assert state.longest_silent(cluster(1, 2)) is None
-    assert state.next_expiry_ms(cluster(1, 2)) is None
+    assert heartbeats(b1=one, b2=two).longest_silent(cluster()) == ONE
+    assert heartbeats(b1=over, b2=two).longest_silent(cluster()) == TWO
+    assert heartbeats(b1=over, b2=over).longest_silent(cluster()) is None
+    assert heartbeats(b1=over, b2=over).next_expiry_ms(cluster()) is None
 
 
 def test_a_session_is_valid_up_to_and_with_its_timeout() -> None:

@@ -74,8 +74,12 @@ def test_a_rack_without_unfenced_brokers_does_not_lead() -> None:
             0,
             "Invalid replication factor 0: the replication factor must be positive.",
         ),
-        ([], 1, "All brokers are currently fenced."),
-        (usable(1, fenced=True), 1, "All brokers are currently fenced."),
+        ([], 1, "All brokers are currently fenced, or have all their log directories cordoned."),
+        (
+            usable(1, fenced=True),
+            1,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        ),
         (
             usable(1, 2),
             3,

@@ -319,7 +319,8 @@ def test_all_brokers_fenced_cannot_hold_a_new_topic() -> None:
 
     assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert answer.topics[0].error_message == (
-        "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have "
+        "all their log directories cordoned."
     )
 
 
@@ -454,7 +455,10 @@ def test_too_few_brokers_for_new_partitions_have_the_bare_text() -> None:
 
     answer = grow(controller, PartitionsToAdd(name="foo", count=2))
 
-    assert answer.results[0].error_message == "All brokers are currently fenced."
+    assert (
+        answer.results[0].error_message
+        == "All brokers are currently fenced, or have all their log directories cordoned."
+    )
 
 
 def test_deleting_is_one_record_per_topic_and_takes_its_configs_along() -> None:
