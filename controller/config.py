@@ -10,10 +10,12 @@ from collections.abc import Mapping
 import msgspec
 
 from jbodlab.config import node_config
+from jbodlab.config.authorizer import authorizer_settings
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api.requests import Listener
 from jbodlab.metadata.log.settings import MetadataLogSettings, metadata_log_settings
 from jbodlab.runtime.metrics_endpoint import Address, metrics_address
+from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.vocabulary.errors import ConfigError
 
 
@@ -25,6 +27,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         metrics: Where to show metrics, if at all.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
         mutations_kept_s: How many seconds' worth of changes a client may make at once.
+        authorizer: Whose rights count; None without an authorizer.
         static_configs: The whole file; it is what topic configs fall back to.
     """
 
@@ -43,6 +46,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     probe_interval_ms: int
     metadata_log: MetadataLogSettings
     metrics: Address | None = None
+    authorizer: AuthorizerSettings | None = None
     static_configs: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -81,6 +85,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
         metadata_log=metadata_log_settings(values),
         metrics=metrics_address(values),
+        authorizer=authorizer_settings(values),
         static_configs=dict(properties),
     )
     return config, unknown

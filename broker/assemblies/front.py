@@ -33,6 +33,7 @@ from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
+from jbodlab.server.rights import AllRights, EnforcedRights, Rights
 
 APPENDS_LOOK_S = 0.005
 DECOY_SECRET_BYTES = 32
@@ -92,6 +93,7 @@ class Front:
                 log_dirs=lambda: disks.log_dirs.all,
                 traffic=replicas.traffic,
                 telemetry=telemetry,
+                rights=_rights(config, link.cache, environment),
             )
         )
         self._open_files = open_files
@@ -198,6 +200,12 @@ def _bounds(
         queued_max_request_bytes=config.queued_max_request_bytes,
         max_request_bytes=config.socket_request_max_bytes,
     )
+
+
+def _rights(config: BrokerConfig, cache: MetadataCache, environment: Environment) -> Rights:
+    if config.authorizer is None:
+        return AllRights()
+    return EnforcedRights(lambda: cache.image, config.authorizer, environment.monotonic_s)
 
 
 def _sasl(

@@ -18,6 +18,7 @@ class Refusal(Enum):
     INVALID_ARGUMENT = auto()
     FAILED_PRECONDITION = auto()
     RESOURCE_EXHAUSTED = auto()
+    PERMISSION_DENIED = auto()
 
 
 class RpcRefusedError(JbodlabError):

@@ -56,13 +56,13 @@ class Authorizing:
             refusals += (self._refused_elements(part, context, error) for part, error in denied)
             request = kept
             if denied and not getattr(kept, each.field):
-                return _joined(*refusals)
+                return joined(*refusals)
             if denied and each.is_atomic:
-                return _joined(*refusals, self._refused_elements(kept, context, NOT_ATTEMPTED))
+                return joined(*refusals, self._refused_elements(kept, context, NOT_ATTEMPTED))
         answer = self._handler.answer(request, context)
         if not refusals:
             return answer
-        return changed(answer, lambda response: _joined(response, *refusals))
+        return changed(answer, lambda response: joined(response, *refusals))
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails."""
@@ -105,8 +105,8 @@ def _is_absent(resource: Resource, each: Each, rights: Rights, client: Client) -
     )
 
 
-def _joined(response: Any, *refusals: Any) -> Response:
-    """Return a response with the elements of others as well."""
+def joined(response: Any, *refusals: Any) -> Response:
+    """Return a response with the elements of others as well; of an array that both have."""
     for refusal in refusals:
         if isinstance(refusal, NoAnswer):
             return NoAnswer(failure=refusal.failure)

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from broker.api.services.callers import caller_of
 from broker.client_quotas import muted
 from broker.controller_link.channel import ControllerChannel
 from broker.limits import FORWARDED_TIMEOUT_S_MAX
@@ -35,6 +36,7 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.response import Response
+from jbodlab.server.rights import Rights, client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 
@@ -91,14 +93,20 @@ class ForwardedApi(FailsBySchema):
         row: The API.
         controller: Decides.
         cache: Metadata of this broker.
+        rights: The controller is told for whom it is asked where rights are enforced.
     """
 
     def __init__(
-        self, row: Forwarded[Any, Any], controller: ControllerChannel, cache: MetadataCache
+        self,
+        row: Forwarded[Any, Any],
+        controller: ControllerChannel,
+        cache: MetadataCache,
+        rights: Rights,
     ) -> None:
         self._row = row
         self._controller = controller
         self._cache = cache
+        self._rights = rights
 
     def answer(self, request: Any, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows what it decided."""
@@ -158,6 +166,8 @@ class ForwardedApi(FailsBySchema):
                 client_id=header.client_id or "",
                 is_strict=header.api_version >= STRICT_FROM[header.api_key],
             )
+        if self._rights.is_enforced and "caller" in self._row.request.__struct_fields__:
+            given["caller"] = caller_of(client_of(context.session))
         return value_of(self._row.request, request, given)
 
     def _told(self, request: Any, response: msgspec.Struct, context: RequestContext) -> Response:

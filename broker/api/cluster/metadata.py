@@ -12,6 +12,7 @@ import msgspec
 
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.parts import ApiParts
+from broker.api.services.callers import caller_of
 from broker.api.services.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
@@ -220,7 +221,8 @@ class MetadataApi:
                 client, cluster(AclOperation.CREATE), is_asked_for=False
             ) and not self._may(client, AclOperation.CREATE, name, is_asked_for=True):
                 return HIDDEN
-            return self._topic_creator.create(name, context.header.client_id).code
+            caller = caller_of(client) if self._rights.is_enforced else None
+            return self._topic_creator.create(name, context.header.client_id, caller).code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _may(
