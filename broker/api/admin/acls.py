@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.admin.forwarding import NO_AUTHORIZER
 from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -24,8 +25,6 @@ from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
-
-NO_AUTHORIZER = "No Authorizer is configured."
 
 
 class DescribeAclsResource(msgspec.Struct, frozen=True, kw_only=True):

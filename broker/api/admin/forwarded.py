@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +15,7 @@ from jbodlab.controller_api.requests import (
     AlterClientQuotasResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -34,8 +35,10 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.api import Api
 from jbodlab.server.forwarded import FORWARDED
+from jbodlab.server.resources import Resource
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset
@@ -61,6 +64,22 @@ def _are_created(
     now: MetadataImage,
 ) -> bool:
     return all(topic.topic_id in now.topics.by_id for topic in _accepted(response.topics))
+
+
+def _without_configs(response: CreateTopicsResponse, may: Callable[[Resource], bool]) -> Given:
+    def shown(topic: CreatedTopic) -> object:
+        configs = Resource(ResourceType.TOPIC, topic.name, AclOperation.DESCRIBE_CONFIGS)
+        if topic.error_code is not ErrorCode.NONE or may(configs):
+            return topic
+        return SimpleNamespace(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_code=topic.error_code,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            configs=(),
+        )
+
+    return {"topics": tuple(map(shown, response.topics))}
 
 
 def _to_delete(request: Any) -> Given:
@@ -335,7 +354,12 @@ APIS = (
         ApiKey.CREATE_TOPICS,
         (2, 7),
         # A topic and its first partition are a record each.
-        Forwarded(request=CreateTopicsRequest, arrived=_are_created, records_each=2),
+        Forwarded(
+            request=CreateTopicsRequest,
+            arrived=_are_created,
+            hidden=_without_configs,
+            records_each=2,
+        ),
         MAX_CHANGED_ITEMS,
     ),
     _api(
@@ -398,13 +422,20 @@ APIS = (
     _api(
         ApiKey.CREATE_ACLS,
         (1, 3),
-        Forwarded(request=requests.CreateAclsRequest, arrived=_reaches_offset, records_each=1),
+        Forwarded(
+            request=requests.CreateAclsRequest,
+            arrived=_reaches_offset,
+            records_each=1,
+            needs_authorizer=True,
+        ),
         MAX_CHANGED_ITEMS,
     ),
     _api(
         ApiKey.DELETE_ACLS,
         (1, 3),
-        Forwarded(request=requests.DeleteAclsRequest, arrived=_reaches_offset),
+        Forwarded(
+            request=requests.DeleteAclsRequest, arrived=_reaches_offset, needs_authorizer=True
+        ),
         MAX_CHANGED_ITEMS,
     ),
     _api(

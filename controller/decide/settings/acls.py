@@ -29,7 +29,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import Offset
 
-NO_AUTHORIZER = "No authorizer is configured."
+NO_AUTHORIZER = "No Authorizer is configured on the controller"
 
 
 def create_acls(
