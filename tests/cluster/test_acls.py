@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from functools import cached_property
@@ -25,6 +26,7 @@ from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.harness import made
 from tests.cluster.lab_cluster import set_property
+from tests.command_lines import CommandLines
 from tests.kafka.tools import KafkaTools
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("acls")]
@@ -284,3 +286,43 @@ def test_kafka_acls_adds_lists_and_removes(
     run("--remove", "--force", *topic)
     assert "tools" not in run("--list", "--topic", "tools-1", "--resource-pattern-type", "match")
     assert "Cluster authorization failed" in run("--list", user="bob", code=1)
+
+
+def test_our_own_commands_add_list_and_remove(closed: Closed) -> None:
+    """By the listener of the brokers, whose clients may do everything."""
+    here = CommandLines(closed.cluster.bootstrap)
+
+    def rows(line: str) -> list[dict[str, str]]:
+        done = here.run(f"{line} --output json")
+        assert done.code == 0, done.err
+        found: list[dict[str, str]] = json.loads(done.out)
+        return found
+
+    closed.create("own-1")
+    assert rows("acls list --topic own-1") == []
+    assert here.run("acls add User:bob read write --topic own --prefixed").code == 0
+    assert here.run("acls add User:bob all --deny --topic own-1 --host 10.0.0.1").code == 0
+    found = rows("acls list --topic own-1")
+    assert {(each["permission"], each["operation"], each["pattern"]) for each in found} == {
+        ("allow", "read", "prefixed"),
+        ("allow", "write", "prefixed"),
+        ("deny", "all", "literal"),
+    }
+    assert sent(closed.client("bob"), "own-1") == 0
+    assert here.run("acls remove --topic own --prefixed --yes").out.endswith("removed 2\n")
+    assert [each["operation"] for each in rows("acls list --principal User:bob")] == ["all"]
+    assert here.run("acls remove --principal User:bob --yes").code == 0
+
+    done = here.run("acls add alice read --topic own")
+    assert (done.code, "Could not parse principal" in done.err) == (1, True)
+    assert here.run("acls add User:bob read").code == 2
+    assert here.run("acls remove").code == 2
+
+    assert here.run("users add dora", text="dora-secret\n").code == 0
+    assert rows("users list") == [
+        {"user": "dora", "mechanism": "SCRAM-SHA-512", "iterations": 4096}
+    ]
+    assert here.run("users remove dora --yes").code == 0
+    assert rows("users list") == []
+    assert here.run("users remove dora --yes").code == 1
+    assert here.run("users add dora", text="").code == 1

@@ -292,7 +292,11 @@ APIS: tuple[Api[ApiParts], ...] = (
         # It names what one broker leads.
         max_items=10_000,
         has_records=True,
-        resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
+        # A broker forwards batches of clients that may write.
+        resources=all_of(
+            _transactional_id,
+            on_topics(AclOperation.WRITE, "topic_data", instead=AclOperation.CLUSTER_ACTION),
+        ),
         handler=lambda parts: ProduceApi(
             parts.produce_forwarder, parts.cache, parts.broker_id, parts.traffic, parts.quotas
         ),
