@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -400,3 +401,14 @@ async def test_g04_an_auto_created_topic_is_created_for_the_client() -> None:
     assert cluster.controller.calls == []
     assert await code(allow(A.DESCRIBE), allow(A.CREATE)) == 3
     assert [call.caller for call in cluster.controller.calls] == [ALICE]
+
+
+async def test_a_broker_forwards_what_clients_may_write() -> None:
+    cluster = Cluster()
+    cluster.publish_topic("t")
+    cluster.replicas.results["append"] = [AppendResult(topic_partition=TopicPartition("t", 0))]
+    request = replace(produced("t"), transactional_id="x")
+    broker = allow(A.CLUSTER_ACTION, CLUSTER_NAME, ON_CLUSTER)
+
+    assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster)) == TRANSACTION
+    assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster, broker)) == NO_ERROR
