@@ -15,6 +15,7 @@ from broker.groups.settings import GroupSettings, group_settings
 from broker.transactions.settings import TransactionSettings, transaction_settings
 from jbodlab.cli.command_line import read_properties
 from jbodlab.config import connection_keys, dynamic_keys, kafka_configs, key_table
+from jbodlab.config.authorizer import SUPER_USERS, authorizer_settings
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import (
@@ -36,6 +37,9 @@ from jbodlab.config.node_config import (
 )
 from jbodlab.config.tls_keys import listener_tls
 from jbodlab.controller_api.requests import Listener
+from jbodlab.runtime.client_quota import ANONYMOUS
+from jbodlab.security.acl import USER
+from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
@@ -56,6 +60,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
         tls: How connections are encrypted, by the listeners where they are.
         peers: How this broker connects to the others.
         controller_tls: How it reaches the controller; None where that is not encrypted.
+        authorizer: What counts besides access control entries; None without an authorizer.
         log_dirs: In configured order.
         metadata_log_dir: One of them, or a separate directory.
     """
@@ -71,6 +76,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls: Mapping[str, TlsSettings]
     peers: PeerSecurity
     controller_tls: TlsSettings | None
+    authorizer: AuthorizerSettings | None
     socket_request_max_bytes: int
     queued_max_request_bytes: int | None
     connections_max_idle_ms: int
@@ -174,6 +180,7 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         },
         peers=_peers(values, node),
         controller_tls=controller_tls(values, node),
+        authorizer=authorizer_settings(values),
         queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
         log_dirs=tuple(map(Path, node.log_dirs)),
         metadata_log_dir=Path(node.metadata_log_dir),
@@ -204,7 +211,24 @@ def _check_connections(values: Values) -> None:
         raise ConfigError(connection_keys.PER_IP, 0, f"may be 0 only where {key} is set")
 
 
+def _check_brokers(config: BrokerConfig) -> None:
+    """Raise ConfigError where brokers could not follow each other, as nobody knows them."""
+    name, nobody = config.inter_broker_listener_name, f"{USER}:{ANONYMOUS}"
+    protocols = {each.name: each.security_protocol for each in config.listeners}
+    if (
+        config.authorizer is not None
+        and protocols[name] == PROTOCOLS["PLAINTEXT"]
+        and nobody not in config.authorizer.super_users
+    ):
+        raise ConfigError(
+            SUPER_USERS,
+            ";".join(sorted(config.authorizer.super_users)),
+            f"listener {name} of the brokers is PLAINTEXT, so they are {nobody}, which must be one",
+        )
+
+
 def _check(config: BrokerConfig) -> None:
+    _check_brokers(config)
     _check_connections(config.values)
     queued_bytes = config.queued_max_request_bytes
     if (

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from jbodlab.config import node_config, tls_keys
+from jbodlab.config.authorizer import authorizer_settings
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import prefix_of
 from jbodlab.config.node_config import NodeConfig
@@ -17,6 +18,7 @@ from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.metadata.log.settings import MetadataLogSettings, metadata_log_settings
 from jbodlab.runtime.metrics_endpoint import Address, metrics_address
+from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 
@@ -32,6 +34,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         tls: Keys of this controller; None where brokers reach it without.
         principals: Which certificate is which broker's.
         reload_interval_ms: Time between two looks for new certificates.
+        authorizer: Whose rights count; None without an authorizer.
         static_configs: The whole file; it is what topic configs fall back to.
     """
 
@@ -53,6 +56,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     principals: BrokerPrincipals
     reload_interval_ms: int
     metrics: Address | None = None
+    authorizer: AuthorizerSettings | None = None
     static_configs: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -94,6 +98,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         tls=node_config.controller_tls(values, node),
         principals=_principals(values, node),
         reload_interval_ms=values.integer("jbodlab.ssl.reload.interval.ms"),
+        authorizer=authorizer_settings(values),
         static_configs=dict(properties),
     )
     return config, unknown

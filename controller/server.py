@@ -122,6 +122,7 @@ class ControllerServer:
             heartbeat_interval_ms=config.heartbeat_interval_ms,
             randomness=environment.random,
             new_id=environment.new_id,
+            monotonic_s=environment.monotonic_s,
         )
         rpc_server.bind(service)
         metrics = None

@@ -13,6 +13,7 @@ from broker.api.services.topic_creator import TopicCreator
 from broker.api.table import APIS
 from broker.client_quotas import ClientQuotas
 from broker.produce.produce_forwarder import ProduceForwarder
+from jbodlab.controller_api.requests import BROKER, Caller
 from jbodlab.server.api import Filter, with_handlers
 from jbodlab.server.authorizing import Authorizing
 from jbodlab.server.dispatch import Dispatcher
@@ -31,7 +32,15 @@ class ClientApis:
         self.produce_forwarder = ProduceForwarder(
             parts.appends, parts.cache, parts.broker_id, parts.monotonic_s, parts.peers
         )
-        self._topic_creator = TopicCreator(parts.controller, parts.internal_topic)
+        self._topic_creator = TopicCreator(
+            parts.controller,
+            parts.internal_topic,
+            (
+                Caller(principal=f"{BROKER}:{parts.broker_id}", host="")
+                if parts.rights.is_enforced
+                else None
+            ),
+        )
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         shared = ApiParts(
             **asdict(parts),

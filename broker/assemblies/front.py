@@ -34,6 +34,7 @@ from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
+from jbodlab.server.rights import AllRights, EnforcedRights, Rights
 
 APPENDS_LOOK_S = 0.005
 DECOY_SECRET_BYTES = 32
@@ -95,6 +96,7 @@ class Front:
                 traffic=replicas.traffic,
                 telemetry=telemetry,
                 peers=encryption.peers,
+                rights=_rights(config, link.cache, environment),
             )
         )
         self._open_files = open_files
@@ -204,6 +206,12 @@ def _bounds(
         queued_max_request_bytes=config.queued_max_request_bytes,
         max_request_bytes=config.socket_request_max_bytes,
     )
+
+
+def _rights(config: BrokerConfig, cache: MetadataCache, environment: Environment) -> Rights:
+    if config.authorizer is None:
+        return AllRights()
+    return EnforcedRights(lambda: cache.image, config.authorizer, environment.monotonic_s)
 
 
 def _sasl(

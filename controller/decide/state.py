@@ -28,6 +28,7 @@ from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import ELR_LEVEL, JBOD_LEVEL, versioned
 from jbodlab.metadata.records.schema import Record
+from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -59,6 +60,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         static_configs: Values of the configuration file for keys that have one there.
+        authorizer: Whose rights count; None without an authorizer.
     """
 
     cluster_id: str
@@ -67,6 +69,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
     static_configs: Mapping[str, str] = msgspec.field(default_factory=dict)
+    authorizer: AuthorizerSettings | None = None
 
 
 class ControllerState(msgspec.Struct, frozen=True, kw_only=True):

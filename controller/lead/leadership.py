@@ -250,6 +250,7 @@ class Leadership:
                 default_replication_factor=config.default_replication_factor,
                 delete_topic_enable=config.delete_topic_enable,
                 static_configs=config.static_configs,
+                authorizer=config.authorizer,
             ),
             next_offset=self._log.high_watermark,
             mutations=MutationQuotas(kept_s=config.mutations_kept_s),

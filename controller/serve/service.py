@@ -25,6 +25,7 @@ from controller.decide.partitions.reassignments import (
     list_partition_reassignments,
 )
 from controller.decide.partitions.topics import create_topics, delete_topics
+from controller.decide.settings.acls import create_acls, delete_acls
 from controller.decide.settings.client_quotas import alter_client_quotas
 from controller.decide.settings.configs import alter_configs, incremental_alter_configs
 from controller.decide.settings.feature_updates import update_features
@@ -35,9 +36,11 @@ from controller.lead.active_controller import ActiveController, Decision
 from controller.lead.leadership import Term
 from controller.limits import STREAMS_MAX
 from controller.quorum.description import describe_quorum
+from controller.serve.authorized import Authorized, check_caller
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
+from jbodlab.server.forwarded import FORWARDED
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 RequestT = TypeVar("RequestT", bound=requests.Request[Any])
@@ -109,6 +112,12 @@ def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Qu
         Call(r.AlterConfigsRequest, r.AlterConfigsResponse, alter_configs),
         Call(r.AlterClientQuotasRequest, r.AlterClientQuotasResponse, alter_client_quotas),
         Call(
+            r.CreateAclsRequest,
+            r.CreateAclsResponse,
+            partial(create_acls, new_id=new_id),
+        ),
+        Call(r.DeleteAclsRequest, r.DeleteAclsResponse, delete_acls),
+        Call(
             r.AlterUserScramCredentialsRequest,
             r.AlterUserScramCredentialsResponse,
             alter_user_scram_credentials,
@@ -145,7 +154,8 @@ class ControllerService:
             has the committed metadata; raises `NotLeaderError`, a refusal, while there is none.
         heartbeat_interval_ms: Half of it is the longest that a heartbeat may wait in the queue.
         randomness: Where placement begins.
-        new_id: Draws topic ids.
+        new_id: Draws ids of topics and of access control entries.
+        monotonic_s: Clock for the log.
     """
 
     def __init__(
@@ -155,7 +165,9 @@ class ControllerService:
         heartbeat_interval_ms: int,
         randomness: Randomness,
         new_id: IdSource,
+        monotonic_s: Callable[[], float],
     ) -> None:
+        self._authorized = Authorized(monotonic_s)
         self._term = term
         self._heartbeat_deadline_ms = heartbeat_interval_ms // 2
         self._calls = {each.request.method(): each for each in calls(randomness, new_id)}
@@ -171,6 +183,16 @@ class ControllerService:
         request = _translated(message)
         if isinstance(call, Query):
             return to_proto(call.answer(request, self._controller))
+        decide: Decision[Any] = partial(call.decide, request)
+        is_secured = self._controller.state.settings.authorizer is not None
+        if is_secured and call.request.method() in FORWARDED:
+            check_caller(request)
+            decide = partial(
+                self._authorized.decide,
+                call.decide,
+                lambda part, error: failed(part, call.response, error),
+                request,
+            )
         late: Decision[Any] | None = None
         deadline_ms = _queue_deadline_ms(request)
         if call.late is not None:
@@ -178,7 +200,7 @@ class ControllerService:
             deadline_ms = self._heartbeat_deadline_ms
         try:
             response = await self._controller.submit(
-                partial(call.decide, request),
+                decide,
                 deadline_ms=deadline_ms,
                 late=late,
                 size_bytes=message.ByteSize(),

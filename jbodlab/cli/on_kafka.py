@@ -77,6 +77,8 @@ COMMANDS: Mapping[str, OnKafka] = MappingProxyType(
         "transactions": _WORKS,
         "configs": _WORKS,
         "offsets": _WORKS,
+        "acls": _WORKS,
+        "users": _WORKS,
         "storage": _WORKS,
         "replay": _WORKS,
         "why": _WORKS,

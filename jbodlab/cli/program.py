@@ -85,6 +85,10 @@ GROUPS: dict[str, dict[str, Noun]] = {
         "configs": Noun("describe and alter configs", "admin_tool.configs"),
         "offsets": Noun("show the offsets of partitions", "admin_tool.offsets"),
     },
+    "Users and rights": {
+        "acls": Noun("list, add and remove access control entries", "admin_tool.acls"),
+        "users": Noun("list, add and remove users with passwords", "admin_tool.users"),
+    },
     "Files": {
         "storage": Noun(
             "format, verify, repair and dump log directories",

@@ -44,6 +44,22 @@ class Request(msgspec.Struct, Generic[ResponseT], frozen=True, kw_only=True):
         return cls.__name__.removesuffix("Request")
 
 
+BROKER = "Broker"
+"""The type of the principal of a broker that wants something for itself; no client has it."""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """The client for whom a broker asks; the controller decides for its rights.
+
+    Attributes:
+        principal: As `User:alice`, or `Broker:1`.
+        host: The address that it connects from.
+    """
+
+    principal: str
+    host: str
+
+
 class Listener(msgspec.Struct, frozen=True, kw_only=True):
     """One address at which a broker is reached."""
 
@@ -133,6 +149,7 @@ class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], frozen=True, 
     """An operator removes a broker from the cluster."""
 
     broker_id: BrokerId
+    caller: Caller | None = None
 
 
 class UnregisterBrokerResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,6 +272,7 @@ class CreateTopicsRequest(Request["CreateTopicsResponse"], frozen=True, kw_only=
     validate_only: bool = False
     mutator: Mutator | None = None
     """None for a broker that asks on its own account."""
+    caller: Caller | None = None
 
 
 class TopicConfigEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,6 +320,7 @@ class DeleteTopicsRequest(Request["DeleteTopicsResponse"], frozen=True, kw_only=
     topics: tuple[TopicToDelete, ...]
     timeout_ms: int = 60_000
     mutator: Mutator | None = None
+    caller: Caller | None = None
 
 
 class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -338,6 +357,7 @@ class CreatePartitionsRequest(Request["CreatePartitionsResponse"], frozen=True, 
     timeout_ms: int = 60_000
     validate_only: bool = False
     mutator: Mutator | None = None
+    caller: Caller | None = None
 
 
 class CreatePartitionsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -365,6 +385,7 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], frozen=True, kw_only=
     topic_partitions: tuple[tuple[str, int], ...] | None
     """None asks for every partition."""
     timeout_ms: int = 60_000
+    caller: Caller | None = None
 
 
 class ElectionResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -405,6 +426,7 @@ class AlterPartitionReassignmentsRequest(
     partitions: tuple[PartitionToReassign, ...]
     allow_replication_factor_change: bool = True
     timeout_ms: int = 60_000
+    caller: Caller | None = None
 
 
 class ReassignmentResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -496,6 +518,7 @@ class IncrementalAlterConfigsRequest(Request["AlterConfigsResponse"], frozen=Tru
 
     resources: tuple[ConfigResource, ...]
     validate_only: bool = False
+    caller: Caller | None = None
 
 
 class AlterConfigsRequest(Request["AlterConfigsResponse"], frozen=True, kw_only=True):
@@ -503,6 +526,7 @@ class AlterConfigsRequest(Request["AlterConfigsResponse"], frozen=True, kw_only=
 
     resources: tuple[ConfigResource, ...]
     validate_only: bool = False
+    caller: Caller | None = None
 
 
 class AlteredResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -555,6 +579,7 @@ class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], frozen=True
 
     entries: tuple[QuotaEntry, ...]
     validate_only: bool = False
+    caller: Caller | None = None
 
 
 class AlteredQuota(msgspec.Struct, frozen=True, kw_only=True):
@@ -606,6 +631,7 @@ class AlterUserScramCredentialsRequest(
 
     deletions: tuple[ScramCredentialDeletion, ...] = ()
     upsertions: tuple[ScramCredentialUpsertion, ...] = ()
+    caller: Caller | None = None
 
 
 class AlteredUserScramCredentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -630,6 +656,98 @@ class AlterUserScramCredentialsResponse(msgspec.Struct, frozen=True, kw_only=Tru
     metadata_offset: Offset = Offset(-1)
 
 
+# CreateAcls and DeleteAcls, APIs 30 and 31, version 3
+
+
+class AclCreation(msgspec.Struct, frozen=True, kw_only=True):
+    """An access control entry to be written; codes are those of `jbodlab.security.acl`."""
+
+    resource_type: int
+    resource_name: str
+    resource_pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class CreateAclsRequest(Request["CreateAclsResponse"], frozen=True, kw_only=True):
+    """Access control entries to be written."""
+
+    creations: tuple[AclCreation, ...]
+    caller: Caller | None = None
+
+
+class AclCreationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one entry."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class CreateAclsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One result for each entry, in their order.
+
+    Attributes:
+        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
+    """
+
+    results: tuple[AclCreationResult, ...] = ()
+    metadata_offset: Offset = Offset(-1)
+
+
+class DeleteAclsFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries to remove; None is anything."""
+
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
+class DeleteAclsRequest(Request["DeleteAclsResponse"], frozen=True, kw_only=True):
+    """Access control entries to be removed."""
+
+    filters: tuple[DeleteAclsFilter, ...]
+    caller: Caller | None = None
+
+
+class DeletedAcl(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that a filter has matched, and that is removed."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class DeleteAclsFilterResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one filter, with every entry that it has matched."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+    matching_acls: tuple[DeletedAcl, ...] = ()
+
+
+class DeleteAclsResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One result for each filter, in their order.
+
+    Attributes:
+        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
+    """
+
+    filter_results: tuple[DeleteAclsFilterResult, ...] = ()
+    metadata_offset: Offset = Offset(-1)
+
+
 # UpdateFeatures, API 57, version 2
 
 
@@ -647,6 +765,7 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], frozen=True, kw_o
     feature_updates: tuple[FeatureUpdate, ...]
     timeout_ms: int = 60_000
     validate_only: bool = False
+    caller: Caller | None = None
 
 
 class UpdateFeaturesResponse(msgspec.Struct, frozen=True, kw_only=True):

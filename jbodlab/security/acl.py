@@ -5,6 +5,7 @@ Source: `org.apache.kafka.common.resource`, `org.apache.kafka.common.acl`, KIP-2
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -13,6 +14,12 @@ CLUSTER_NAME = "kafka-cluster"
 
 WILDCARD = "*"
 """As the name of a resource all of its type, as a host every host."""
+
+NAME_MAX, PRINCIPAL_MAX, HOST_MAX = 249, 1_024, 64
+"""Most characters of an entry's texts; beyond Kafka."""
+
+ENTRIES_MAX = 10_000
+"""Most entries of a cluster; beyond Kafka."""
 
 USER = "User"
 """The type of principals."""
@@ -91,3 +98,83 @@ class AccessControlEntry(NamedTuple):
 def entry_of(record: Any) -> AccessControlEntry:
     """Return the entry in a record, or in another value with the same fields."""
     return AccessControlEntry(*(getattr(record, name) for name in AccessControlEntry._fields))
+
+
+class AclFilter(NamedTuple):
+    """What is wanted of entries; None, and the code ANY, is anything.
+
+    Attributes:
+        pattern_type: MATCH is every pattern that covers `resource_name`.
+    """
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission_type: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every code of the filter means something."""
+        return (
+            _is_code(ResourceType, self.resource_type, ANY)
+            and _is_code(PatternType, self.pattern_type, ANY, MATCH)
+            and _is_code(AclOperation, self.operation, ANY)
+            and _is_code(Permission, self.permission_type, ANY)
+        )
+
+    def matches(self, entry: AccessControlEntry) -> bool:
+        """Return whether an entry is wanted."""
+        return (
+            self.resource_type in (ANY, entry.resource_type)
+            and self.pattern_type in (ANY, MATCH, entry.pattern_type)
+            and self._names(entry)
+            and self.principal in (None, entry.principal)
+            and self.host in (None, entry.host)
+            and self.operation in (ANY, entry.operation)
+            and self.permission_type in (ANY, entry.permission_type)
+        )
+
+    def _names(self, entry: AccessControlEntry) -> bool:
+        name = self.resource_name
+        if name is None or name == entry.resource_name:
+            return True
+        if self.pattern_type != MATCH:
+            return False
+        if entry.pattern_type == PatternType.PREFIXED:
+            return name.startswith(entry.resource_name)
+        return entry.resource_name == WILDCARD
+
+
+def _is_code(kind: type[IntEnum], code: int, *others: int) -> bool:
+    return code in others or code in kind._value2member_map_
+
+
+def doubts(entry: AccessControlEntry) -> Iterator[str]:
+    """Yield what is wrong with an entry that a client wants to be written."""
+    codes = (
+        (ResourceType, "resourceType", entry.resource_type),
+        (PatternType, "patternType", entry.pattern_type),
+        (AclOperation, "operation", entry.operation),
+        (Permission, "permissionType", entry.permission_type),
+    )
+    for kind, word, code in codes:
+        if not _is_code(kind, code):
+            yield f"Invalid {word} {code}"
+    if not entry.resource_name:
+        yield "Resource name should not be empty"
+    if entry.resource_type == ResourceType.CLUSTER and entry.resource_name != CLUSTER_NAME:
+        yield f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if ":" not in entry.principal:
+        yield f"Could not parse principal from `{entry.principal}`: expected type:name"
+    if not entry.host:
+        yield "Host should not be empty"
+    for word, text, limit in (
+        ("resource name", entry.resource_name, NAME_MAX),
+        ("principal", entry.principal, PRINCIPAL_MAX),
+        ("host", entry.host, HOST_MAX),
+    ):
+        if len(text) > limit:
+            yield f"a {word} of {len(text)} characters, expected at most {limit}"

@@ -13,7 +13,15 @@ from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, Handler, NoAnswer, RequestContext, changed
 from jbodlab.server.api import Api
 from jbodlab.server.failures import refused_elements
-from jbodlab.server.resources import Each, Elsewhere, Resource, parts_of, replaced
+from jbodlab.server.resources import (
+    Each,
+    Elsewhere,
+    Resource,
+    Resources,
+    Whole,
+    parts_of,
+    replaced,
+)
 from jbodlab.server.response import Response
 from jbodlab.server.rights import Client, DeniedError, Rights, client_of, cluster
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -48,7 +56,9 @@ class Authorizing:
         client = client_of(context.session)
         for part in self._whole:
             for resource in part(request):
-                if not self._rights.allows(client, resource):
+                if not self._rights.allows(client, resource) and not may_instead(
+                    part, self._rights, client
+                ):
                     raise DeniedError(resource.kind)
         refusals: list[Response] = []
         for each in self._each:
@@ -56,13 +66,13 @@ class Authorizing:
             refusals += (self._refused_elements(part, context, error) for part, error in denied)
             request = kept
             if denied and not getattr(kept, each.field):
-                return _joined(*refusals)
+                return joined(*refusals)
             if denied and each.is_atomic:
-                return _joined(*refusals, self._refused_elements(kept, context, NOT_ATTEMPTED))
+                return joined(*refusals, self._refused_elements(kept, context, NOT_ATTEMPTED))
         answer = self._handler.answer(request, context)
         if not refusals:
             return answer
-        return changed(answer, lambda response: _joined(response, *refusals))
+        return changed(answer, lambda response: joined(response, *refusals))
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails."""
@@ -80,20 +90,22 @@ def split(
         What is allowed of it, and what is not, by the error.
     """
     wanted = set(each(request))
-    if each.instead is not None and rights.allows(
-        client, cluster(each.instead), is_asked_for=False
-    ):
-        return request, []
     denied: dict[ResourceType, set[Resource]] = {}
     for resource in wanted:
         if not rights.allows(client, resource) and not _is_absent(resource, each, rights, client):
             denied.setdefault(resource.kind, set()).add(resource)
-    if not denied:
+    if not denied or may_instead(each, rights, client):
         return request, []
     kept = wanted.difference(*denied.values())
     return each.part(request, kept), [
         (each.part(request, some), DeniedError(kind)) for kind, some in sorted(denied.items())
     ]
+
+
+def may_instead(part: Resources, rights: Rights, client: Client) -> bool:
+    """Return whether a client has the right to the cluster that makes others needless."""
+    operation = part.instead if isinstance(part, Each | Whole) else None
+    return operation is not None and rights.allows(client, cluster(operation), is_asked_for=False)
 
 
 def _is_absent(resource: Resource, each: Each, rights: Rights, client: Client) -> bool:
@@ -105,8 +117,8 @@ def _is_absent(resource: Resource, each: Each, rights: Rights, client: Client) -
     )
 
 
-def _joined(response: Any, *refusals: Any) -> Response:
-    """Return a response with the elements of others as well."""
+def joined(response: Any, *refusals: Any) -> Response:
+    """Return a response with the elements of others as well; of an array that both have."""
     for refusal in refusals:
         if isinstance(refusal, NoAnswer):
             return NoAnswer(failure=refusal.failure)

@@ -1,38 +1,91 @@
-"""ACLs: the broker keeps none and refuses each request, as Kafka without an authorizer does.
+"""DescribeAcls: the access control entries that a filter matches.
 
 Source: `kafka.server.AclApis`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from broker.api.admin.forwarding import NO_AUTHORIZER
 from broker.api.parts import ApiParts
+from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.security.acl import AclOperation
+from jbodlab.security.acl import AccessControlEntry, AclFilter, AclOperation, entry_of
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
+from jbodlab.server.response import Response
+from jbodlab.server.rights import Rights
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
-NO_AUTHORIZER = "No Authorizer is configured on the broker"
+if TYPE_CHECKING:
+    from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
 
-class AclsApi(FailsBySchema):
-    """Keeps no ACLs."""
+class DescribeAclsResource(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries with one pattern."""
 
-    def answer(self, request: Any, context: RequestContext) -> NoReturn:
-        """Refuse."""
-        raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    acls: tuple[AccessControlEntry, ...]
 
 
-APIS: tuple[Api[ApiParts], ...] = tuple(
-    Api(key=key, versions=(1, 3), resources=on_cluster(operation), handler=lambda _: AclsApi())
-    for key, operation in (
-        (ApiKey.DESCRIBE_ACLS, AclOperation.DESCRIBE),
-        (ApiKey.CREATE_ACLS, AclOperation.ALTER),
-        (ApiKey.DELETE_ACLS, AclOperation.ALTER),
-    )
+class DescribeAclsResponse(Response, frozen=True, kw_only=True):
+    """All that the filter matches."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    resources: tuple[DescribeAclsResource, ...] = ()
+
+
+class DescribeAclsApi(FailsBySchema):
+    """Answers from the metadata."""
+
+    def __init__(self, cache: MetadataCache, rights: Rights) -> None:
+        self._cache = cache
+        self._rights = rights
+
+    def answer(self, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+        """List entries by their patterns."""
+        if not self._rights.is_enforced:
+            raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        wanted = AclFilter(
+            resource_type=request.resource_type_filter,
+            resource_name=request.resource_name_filter,
+            pattern_type=request.pattern_type_filter,
+            principal=request.principal_filter,
+            host=request.host_filter,
+            operation=request.operation,
+            permission_type=request.permission_type,
+        )
+        if not wanted.is_known:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a code of the filter means nothing")
+        by_pattern: dict[tuple[int, str, int], list[AccessControlEntry]] = {}
+        for record in self._cache.image.security.acls.values():
+            entry = entry_of(record)
+            if wanted.matches(entry):
+                by_pattern.setdefault(entry[:3], []).append(entry)
+        return DescribeAclsResponse(
+            resources=tuple(
+                DescribeAclsResource(
+                    resource_type=kind, resource_name=name, pattern_type=pattern, acls=tuple(acls)
+                )
+                for (kind, name, pattern), acls in sorted(by_pattern.items())
+            )
+        )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.DESCRIBE_ACLS,
+        versions=(1, 3),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: DescribeAclsApi(parts.cache, parts.rights),
+    ),
 )

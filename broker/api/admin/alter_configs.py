@@ -35,9 +35,9 @@ from jbodlab.metadata.records.config_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
 )
-from jbodlab.security.acl import AclOperation
 from jbodlab.server.api import Api
-from jbodlab.server.resources import on_configs
+from jbodlab.server.forwarded import FORWARDED
+from jbodlab.server.rights import Rights
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId
@@ -67,11 +67,12 @@ class AlterConfigsApi(ForwardedApi):
         request: type[Request[AlterConfigsResponse]],
         controller: ControllerChannel,
         cache: MetadataCache,
+        rights: Rights,
         broker_id: BrokerId,
         configs: OwnConfigs,
         is_settled: Callable[[], bool],
     ) -> None:
-        super().__init__(Forwarded(request=request), controller, cache)
+        super().__init__(Forwarded(request=request), controller, cache, rights)
         self._broker_id = broker_id
         self._configs = configs
         self._is_settled = is_settled
@@ -177,9 +178,15 @@ def _api(
         key=key,
         versions=versions,
         max_items=MAX_CHANGED_ITEMS,
-        resources=on_configs(AclOperation.ALTER_CONFIGS),
+        resources=FORWARDED[request.method()],
         handler=lambda parts: AlterConfigsApi(
-            request, parts.controller, parts.cache, parts.broker_id, parts.configs, parts.is_settled
+            request,
+            parts.controller,
+            parts.cache,
+            parts.rights,
+            parts.broker_id,
+            parts.configs,
+            parts.is_settled,
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +15,7 @@ from jbodlab.controller_api.requests import (
     AlterClientQuotasResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -34,9 +35,10 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.security.acl import AclOperation
+from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.api import Api
-from jbodlab.server.resources import Resources, all_of, on_cluster, on_topics
+from jbodlab.server.forwarded import FORWARDED
+from jbodlab.server.resources import Resource
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset
@@ -62,6 +64,22 @@ def _are_created(
     now: MetadataImage,
 ) -> bool:
     return all(topic.topic_id in now.topics.by_id for topic in _accepted(response.topics))
+
+
+def _without_configs(response: CreateTopicsResponse, may: Callable[[Resource], bool]) -> Given:
+    def shown(topic: CreatedTopic) -> object:
+        configs = Resource(ResourceType.TOPIC, topic.name, AclOperation.DESCRIBE_CONFIGS)
+        if topic.error_code is not ErrorCode.NONE or may(configs):
+            return topic
+        return SimpleNamespace(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_code=topic.error_code,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            configs=(),
+        )
+
+    return {"topics": tuple(map(shown, response.topics))}
 
 
 def _to_delete(request: Any) -> Given:
@@ -199,7 +217,10 @@ def _listed(_: object, response: ListPartitionReassignmentsResponse, image: Meta
 
 def _reaches_offset(
     _: object,
-    response: AlterClientQuotasResponse | requests.AlterUserScramCredentialsResponse,
+    response: AlterClientQuotasResponse
+    | requests.AlterUserScramCredentialsResponse
+    | requests.CreateAclsResponse
+    | requests.DeleteAclsResponse,
     before: MetadataImage,
     now: MetadataImage,
 ) -> bool:
@@ -316,7 +337,6 @@ def _by_topic(results: Iterable[Any], name: str, partitions: str, index: str) ->
 def _api(
     key: ApiKey,
     versions: tuple[int, int],
-    resources: Resources,
     row: Forwarded[Any, Any],
     max_items: int = MAX_REQUEST_ITEMS,
 ) -> Api[ApiParts]:
@@ -324,8 +344,8 @@ def _api(
         key=key,
         versions=versions,
         max_items=max_items,
-        resources=resources,
-        handler=lambda parts: ForwardedApi(row, parts.controller, parts.cache),
+        resources=FORWARDED[row.request.method()],
+        handler=lambda parts: ForwardedApi(row, parts.controller, parts.cache, parts.rights),
     )
 
 
@@ -333,23 +353,18 @@ APIS = (
     _api(
         ApiKey.CREATE_TOPICS,
         (2, 7),
-        on_topics(AclOperation.CREATE, instead=AclOperation.CREATE),
         # A topic and its first partition are a record each.
-        Forwarded(request=CreateTopicsRequest, arrived=_are_created, records_each=2),
+        Forwarded(
+            request=CreateTopicsRequest,
+            arrived=_are_created,
+            hidden=_without_configs,
+            records_each=2,
+        ),
         MAX_CHANGED_ITEMS,
     ),
     _api(
         ApiKey.DELETE_TOPICS,
         (1, 6),
-        # Versions before 6 have an array of names.
-        all_of(
-            *(
-                on_topics(
-                    AclOperation.DELETE, field, instead=AclOperation.DELETE, tells_absent=True
-                )
-                for field in ("topics", "topic_names")
-            )
-        ),
         Forwarded(
             request=requests.DeleteTopicsRequest,
             arrived=_are_deleted,
@@ -361,14 +376,12 @@ APIS = (
     _api(
         ApiKey.CREATE_PARTITIONS,
         (0, 3),
-        on_topics(AclOperation.ALTER),
         Forwarded(request=CreatePartitionsRequest, arrived=_have_grown),
         MAX_CHANGED_ITEMS,
     ),
     _api(
         ApiKey.ELECT_LEADERS,
         (0, 2),
-        on_cluster(AclOperation.ALTER),
         Forwarded(
             request=ElectLeadersRequest,
             arrived=_are_elected,
@@ -380,7 +393,6 @@ APIS = (
     _api(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         (0, 1),
-        on_cluster(AclOperation.ALTER),
         Forwarded(
             request=AlterPartitionReassignmentsRequest,
             arrived=_are_reassigned,
@@ -391,19 +403,16 @@ APIS = (
     _api(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         (0, 0),
-        on_cluster(AclOperation.DESCRIBE),
         Forwarded(request=requests.ListPartitionReassignmentsRequest, asked=_to_list, told=_listed),
     ),
     _api(
         ApiKey.ALTER_CLIENT_QUOTAS,
         (0, 1),
-        on_cluster(AclOperation.ALTER_CONFIGS),
         Forwarded(request=requests.AlterClientQuotasRequest, arrived=_reaches_offset),
     ),
     _api(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         (0, 0),
-        on_cluster(AclOperation.ALTER),
         Forwarded(
             request=requests.AlterUserScramCredentialsRequest,
             arrived=_reaches_offset,
@@ -411,21 +420,37 @@ APIS = (
         ),
     ),
     _api(
+        ApiKey.CREATE_ACLS,
+        (1, 3),
+        Forwarded(
+            request=requests.CreateAclsRequest,
+            arrived=_reaches_offset,
+            records_each=1,
+            needs_authorizer=True,
+        ),
+        MAX_CHANGED_ITEMS,
+    ),
+    _api(
+        ApiKey.DELETE_ACLS,
+        (1, 3),
+        Forwarded(
+            request=requests.DeleteAclsRequest, arrived=_reaches_offset, needs_authorizer=True
+        ),
+        MAX_CHANGED_ITEMS,
+    ),
+    _api(
         ApiKey.UPDATE_FEATURES,
         (0, 2),
-        on_cluster(AclOperation.ALTER),
         Forwarded(request=UpdateFeaturesRequest, arrived=_are_levels, asked=_levels, told=_updated),
     ),
     _api(
         ApiKey.UNREGISTER_BROKER,
         (0, 0),
-        on_cluster(AclOperation.ALTER),
         Forwarded(request=UnregisterBrokerRequest, arrived=_is_unregistered),
     ),
     _api(
         ApiKey.DESCRIBE_QUORUM,
         (0, 2),
-        on_cluster(AclOperation.DESCRIBE),
         Forwarded(request=requests.DescribeQuorumRequest, told=_quorum),
     ),
 )

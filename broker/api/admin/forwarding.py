@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from broker.api.services.callers import caller_of
 from broker.client_quotas import muted
 from broker.controller_link.channel import ControllerChannel
 from broker.limits import FORWARDED_TIMEOUT_S_MAX
@@ -34,7 +35,9 @@ from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
+from jbodlab.server.rights import Rights, client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 
@@ -46,6 +49,8 @@ TIMEOUT = datetime.timedelta(seconds=20)
 
 IMMEDIATE_TIMEOUT_S = 5.0
 """Deadline of a call whose client does not want to wait for the effect (timeout 0)."""
+
+NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 POLL_S = 0.005
 RETRY_S = 0.1
@@ -73,7 +78,10 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
         told: Fields of the response to the client, by `(client's request, response, image)`.
         failed: The response of the controller in place of which an error came, where clients expect
             another failure than that of the schema.
+        hidden: Fields of the response in place of what the client may not know, by
+            `(response, may)`, where rights are enforced.
         records_each: Fewest records that an element of the first array causes.
+        needs_authorizer: Whether it means nothing where everybody may do everything.
     """
 
     request: type[RequestT]
@@ -81,7 +89,9 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     asked: Callable[[Any], Given] = lambda _: {}
     told: Callable[[Any, ResponseT, MetadataImage], Given] = lambda _asked, _response, _image: {}
     failed: Callable[[RequestT, KafkaError], ResponseT] | None = None
+    hidden: Callable[[ResponseT, Callable[[Resource], bool]], Given] = lambda _response, _may: {}
     records_each: int = 0
+    needs_authorizer: bool = False
 
 
 class ForwardedApi(FailsBySchema):
@@ -91,17 +101,25 @@ class ForwardedApi(FailsBySchema):
         row: The API.
         controller: Decides.
         cache: Metadata of this broker.
+        rights: The controller is told for whom it is asked where rights are enforced.
     """
 
     def __init__(
-        self, row: Forwarded[Any, Any], controller: ControllerChannel, cache: MetadataCache
+        self,
+        row: Forwarded[Any, Any],
+        controller: ControllerChannel,
+        cache: MetadataCache,
+        rights: Rights,
     ) -> None:
         self._row = row
         self._controller = controller
         self._cache = cache
+        self._rights = rights
 
     def answer(self, request: Any, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows what it decided."""
+        if self._row.needs_authorizer and not self._rights.is_enforced:
+            raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         asked = self._asked(request, context)
         if self._row.records_each:
             count = len(getattr(asked, asked.__struct_fields__[0]))
@@ -158,10 +176,17 @@ class ForwardedApi(FailsBySchema):
                 client_id=header.client_id or "",
                 is_strict=header.api_version >= STRICT_FROM[header.api_key],
             )
+        if self._rights.is_enforced and "caller" in self._row.request.__struct_fields__:
+            given["caller"] = caller_of(client_of(context.session))
         return value_of(self._row.request, request, given)
 
     def _told(self, request: Any, response: msgspec.Struct, context: RequestContext) -> Response:
         given = dict(self._row.told(request, response, self._cache.image))
+        if self._rights.is_enforced:
+            client = client_of(context.session)
+            given |= self._row.hidden(
+                response, lambda each: self._rights.allows(client, each, is_asked_for=False)
+            )
         if throttle_ms := getattr(response, "throttle_time_ms", 0):
             muted_ms = muted(context.session, throttle_ms)
             given["throttle_time"] = datetime.timedelta(milliseconds=muted_ms)

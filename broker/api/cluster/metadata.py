@@ -12,6 +12,7 @@ import msgspec
 
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.parts import ApiParts
+from broker.api.services.callers import caller_of
 from broker.api.services.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
@@ -147,7 +148,7 @@ class MetadataApi:
             not request.topics and context.version < NULL_MEANS_ALL_FROM
         )
         return InParts(
-            describe.all_topics(may_see)
+            describe.all_topics(may_see if self._rights.is_enforced else None)
             if asks_for_all
             else self._asked_for(request, context, describe),
             lambda topics: MetadataResponse(
@@ -220,12 +221,15 @@ class MetadataApi:
                 client, cluster(AclOperation.CREATE), is_asked_for=False
             ) and not self._may(client, AclOperation.CREATE, name, is_asked_for=True):
                 return HIDDEN
-            return self._topic_creator.create(name, context.header.client_id).code
+            caller = caller_of(client) if self._rights.is_enforced else None
+            return self._topic_creator.create(name, context.header.client_id, caller).code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _may(
         self, client: Client, operation: AclOperation, name: str, *, is_asked_for: bool = False
     ) -> bool:
+        if not self._rights.is_enforced:
+            return True
         resource = Resource(ResourceType.TOPIC, name, operation)
         return self._rights.allows(client, resource, is_asked_for=is_asked_for)
 
@@ -256,9 +260,9 @@ class _Describe:
         self._live = live
         self._known = known
 
-    def all_topics(self, may_see: Callable[[str], bool]) -> Iterator[Part]:
+    def all_topics(self, may_see: Callable[[str], bool] | None) -> Iterator[Part]:
         for name, topic in self.cache.image.topics.by_name.items():
-            if may_see(name):
+            if may_see is None or may_see(name):
                 yield from self.topic(topic)
             else:
                 yield None

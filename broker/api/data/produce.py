@@ -38,7 +38,7 @@ from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import Resource, all_of, on_topics
+from jbodlab.server.resources import Resource, Whole, all_of, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -292,7 +292,11 @@ APIS: tuple[Api[ApiParts], ...] = (
         # It names what one broker leads.
         max_items=10_000,
         has_records=True,
-        resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
+        # A broker forwards batches of clients that may write.
+        resources=all_of(
+            Whole(_transactional_id, AclOperation.CLUSTER_ACTION),
+            on_topics(AclOperation.WRITE, "topic_data", instead=AclOperation.CLUSTER_ACTION),
+        ),
         handler=lambda parts: ProduceApi(
             parts.produce_forwarder, parts.cache, parts.broker_id, parts.traffic, parts.quotas
         ),

@@ -11,10 +11,11 @@ import logging
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from broker.controller_link.channel import ControllerChannel
 from broker.limits import CREATE_TIMEOUT_S, CREATION_FAILURES_MAX, CREATIONS_MAX
-from jbodlab.controller_api.requests import CreateTopicsRequest, Mutator, NewTopic
+from jbodlab.controller_api.requests import Caller, CreateTopicsRequest, Mutator, NewTopic
 from jbodlab.runtime.supervised import supervised
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
@@ -26,29 +27,44 @@ TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 """What a topic may be called."""
 
 
+class Wish(NamedTuple):
+    """A topic to be created, and for whom; None where everybody may do everything."""
+
+    name: str
+    caller: Caller | None
+
+
 class TopicCreator:
     """Asks the controller in the background; clients meanwhile ask again.
 
     Args:
         controller: Who creates topics.
         internal_topic: How one of the brokers' own is to be; None for one that is not used.
+        broker: For whom those are created.
     """
 
     def __init__(
-        self, controller: ControllerChannel, internal_topic: Callable[[str], NewTopic | None]
+        self,
+        controller: ControllerChannel,
+        internal_topic: Callable[[str], NewTopic | None],
+        broker: Caller | None,
     ) -> None:
+        self._broker = broker
         self._controller = controller
         self._internal_topic = internal_topic
-        self._in_progress: dict[str, asyncio.Task[None]] = {}
-        self._failures: dict[str, KafkaError] = {}
+        self._in_progress: dict[Wish, asyncio.Task[None]] = {}
+        self._failures: dict[Wish, KafkaError] = {}
         """Why the last attempt failed, until a client has been told."""
 
-    def create(self, name: str, client_id: str | None = None) -> KafkaError:
+    def create(
+        self, name: str, client_id: str | None = None, caller: Caller | None = None
+    ) -> KafkaError:
         """Start to create a topic; one of clients gets the cluster's defaults.
 
         Args:
             name: The topic's.
             client_id: Who pays for one of clients with its `controller_mutation_rate`.
+            caller: By whose rights one of clients is created; nobody else hears why it is not.
 
         Returns:
             What to answer for the topic now: UNKNOWN_TOPIC_OR_PARTITION while it is being created,
@@ -56,13 +72,14 @@ class TopicCreator:
         """
         if TOPIC_NAME.fullmatch(name) is None or name == METADATA_TOPIC:
             return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if name in self._failures:
-            return self._failures.pop(name)
-        if name not in self._in_progress and len(self._in_progress) < CREATIONS_MAX:
+        wish = Wish(name, self._broker if name in INTERNAL_TOPICS else caller)
+        if wish in self._failures:
+            return self._failures.pop(wish)
+        if wish not in self._in_progress and len(self._in_progress) < CREATIONS_MAX:
             topic = self._internal_topic(name) if name in INTERNAL_TOPICS else NewTopic(name=name)
             if topic is not None:
-                self._in_progress[name] = supervised(
-                    partial(self._create, topic, _payer(name, client_id)),
+                self._in_progress[wish] = supervised(
+                    partial(self._create, topic, wish, _payer(name, client_id)),
                     name=f"create topic {name}",
                     # The next request for it tries again.
                     on_end=lambda _line: None,
@@ -76,10 +93,13 @@ class TopicCreator:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _create(self, topic: NewTopic, payer: Mutator | None) -> None:
+    async def _create(self, topic: NewTopic, wish: Wish, payer: Mutator | None) -> None:
         name = topic.name
         request = CreateTopicsRequest(
-            topics=(topic,), timeout_ms=int(CREATE_TIMEOUT_S * 1000), mutator=payer
+            topics=(topic,),
+            timeout_ms=int(CREATE_TIMEOUT_S * 1000),
+            mutator=payer,
+            caller=wish.caller,
         )
         try:
             response = await self._controller.call(request, CREATE_TIMEOUT_S)
@@ -89,11 +109,12 @@ class TopicCreator:
             )
         else:
             for created in response.topics:
-                self._created(created.name, KafkaError(created.error_code, created.error_message))
+                self._created(wish, KafkaError(created.error_code, created.error_message))
         finally:
-            del self._in_progress[name]
+            del self._in_progress[wish]
 
-    def _created(self, name: str, error: KafkaError) -> None:
+    def _created(self, wish: Wish, error: KafkaError) -> None:
+        name = wish.name
         if error.code == ErrorCode.NONE:
             logger.info("created a topic that a client asked for", extra={"topic": name})
         elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -105,7 +126,7 @@ class TopicCreator:
             # Who has used up its quota asks again, and is served when its time has come.
             is_final = error.code != ErrorCode.THROTTLING_QUOTA_EXCEEDED
             if is_final and len(self._failures) < CREATION_FAILURES_MAX:
-                self._failures[name] = error
+                self._failures[wish] = error
 
 
 def _payer(name: str, client_id: str | None) -> Mutator | None:

@@ -27,6 +27,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.headers import RequestHeader
 from jbodlab.runtime.machine import system_environment
 from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.rights import AllRights
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
@@ -45,7 +46,9 @@ async def test_answer_in_parts_shows_one_state_of_the_cluster(cluster: Any, clie
     for name in "ab":
         cluster.publish_topic(name, cluster.partition(2, (2,)))
     asked = messages("metadata", VERSION).MetadataRequest(topics=None)
-    answer = MetadataApi(cluster.cache, "c", None).answer(asked, RequestContext(HEADER, WHO))
+    answer = MetadataApi(cluster.cache, "c", None, AllRights()).answer(
+        asked, RequestContext(HEADER, WHO)
+    )
     parts = iter(answer.parts)
     first = next(parts)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,7 +13,14 @@ import pytest
 from broker.api.table import APIS
 from broker.groups import requests, responses
 from broker.replica.client_requests import AppendResult
-from jbodlab.controller_api.requests import DeletedTopic, DeleteTopicsResponse
+from jbodlab.controller_api.requests import (
+    Caller,
+    CreatedTopic,
+    CreateTopicsResponse,
+    DeletedTopic,
+    DeleteTopicsResponse,
+    TopicConfigEntry,
+)
 from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
@@ -46,6 +55,7 @@ from tests.broker.api.test_every_api import (
 OTHER_ID = UUID(int=8)
 NO_ERROR, TOPIC, GROUP, CLUSTER, TRANSACTION = {0}, {29}, {30}, {31}, {53}
 A = AclOperation
+ALICE = Caller(principal="User:alice", host="10.0.0.1")
 
 TOPICS = {
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS,
@@ -90,12 +100,17 @@ def refused(key: ApiKey, version: int) -> set[int]:
 
 
 async def told(
-    key: ApiKey, version: int, request: Any, cluster: Cluster, *acls: AccessControlEntry
+    key: ApiKey,
+    version: int,
+    request: Any,
+    cluster: Cluster,
+    *acls: AccessControlEntry,
+    auto_create_topics: bool = False,
 ) -> Any:
     """The answer to alice."""
     cluster.publish_acls(*acls)
     rights = EnforcedRights(lambda: cluster.cache.image, AuthorizerSettings(), lambda: 0.0)
-    apis = client_apis(cluster, auto_create_topics=False, rights=rights)
+    apis = client_apis(cluster, auto_create_topics=auto_create_topics, rights=rights)
     session = Session(listener_name="CLIENTS", peer="10.0.0.1:1", principal="alice")
     body = encode(api_table.request_class(key, version), request)
     frame = memoryview(request_header(key, version, 42, "client") + body)
@@ -107,6 +122,7 @@ async def told(
     message = b"".join(answer)[4:]
     _, position = read_response_header(message, key, version)
     response, _ = api_table.response_reader(key, version)(message, position)
+    await asyncio.sleep(0)
     await apis.close()
     return response
 
@@ -325,3 +341,74 @@ def produced(*topics: str, acks: int = -1) -> Any:
             for name in topics
         ),
     )
+
+
+async def test_the_configs_of_a_new_topic_are_told_to_who_may_describe_them() -> None:
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+
+    request = CreateTopicsRequest(
+        topics=(
+            CreatableTopic(
+                name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
+            ),
+        ),
+        timeout=timedelta(0),
+        validate_only=True,
+    )
+    cluster = Cluster()
+    cluster.controller.results["CreateTopics"] = CreateTopicsResponse(
+        topics=(
+            CreatedTopic(
+                name="t",
+                num_partitions=1,
+                replication_factor=1,
+                configs=(TopicConfigEntry(name="segment.ms", value="1"),),
+            ),
+        )
+    )
+
+    async def created(*acls: AccessControlEntry) -> tuple[int, int, int]:
+        response = await told(ApiKey.CREATE_TOPICS, 7, request, cluster, allow(A.CREATE), *acls)
+        (topic,) = response.topics
+        assert int(topic.error_code) == 0
+        return topic.topic_config_error_code, topic.num_partitions, len(topic.configs)
+
+    assert await created() == (29, -1, 0)
+    assert await created(allow(A.DESCRIBE_CONFIGS)) == (0, 1, 1)
+    assert [call.caller for call in cluster.controller.calls] == [ALICE, ALICE]
+
+
+async def test_g04_an_auto_created_topic_is_created_for_the_client() -> None:
+    from kio.schema.metadata.v8.request import MetadataRequest, MetadataRequestTopic
+
+    request = MetadataRequest(
+        topics=(MetadataRequestTopic(name="t"),),
+        allow_auto_topic_creation=True,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    cluster = Cluster()
+    cluster.controller.results["CreateTopics"] = CreateTopicsResponse(
+        topics=(CreatedTopic(name="t"),)
+    )
+
+    async def code(*acls: AccessControlEntry) -> int:
+        response = await told(ApiKey.METADATA, 8, request, cluster, *acls, auto_create_topics=True)
+        return int(response.topics[0].error_code)
+
+    assert await code() == 29
+    assert await code(allow(A.DESCRIBE)) == 29
+    assert cluster.controller.calls == []
+    assert await code(allow(A.DESCRIBE), allow(A.CREATE)) == 3
+    assert [call.caller for call in cluster.controller.calls] == [ALICE]
+
+
+async def test_a_broker_forwards_what_clients_may_write() -> None:
+    cluster = Cluster()
+    cluster.publish_topic("t")
+    cluster.replicas.results["append"] = [AppendResult(topic_partition=TopicPartition("t", 0))]
+    request = replace(produced("t"), transactional_id="x")
+    broker = allow(A.CLUSTER_ACTION, CLUSTER_NAME, ON_CLUSTER)
+
+    assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster)) == TRANSACTION
+    assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster, broker)) == NO_ERROR

@@ -74,6 +74,7 @@ async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: P
         heartbeat_interval_ms=2_000,
         randomness=None,  # type: ignore[arg-type]
         new_id=lambda: UUID(int=1),
+        monotonic_s=lambda: 0.0,
     )
     refused = []
     for call in (

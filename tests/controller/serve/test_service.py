@@ -27,6 +27,7 @@ from controller.decide.partitions import (
     topics,
 )
 from controller.decide.settings import (
+    acls,
     client_quotas,
     configs,
     feature_updates,
@@ -68,6 +69,8 @@ DECIDED: dict[str, tuple[Callable[..., Any], int | str | None]] = {
     "IncrementalAlterConfigs": (configs.incremental_alter_configs, None),
     "AlterConfigs": (configs.alter_configs, None),
     "AlterClientQuotas": (client_quotas.alter_client_quotas, None),
+    "CreateAcls": (acls.create_acls, None),
+    "DeleteAcls": (acls.delete_acls, None),
     "AlterUserScramCredentials": (scram_credentials.alter_user_scram_credentials, None),
     "UpdateFeatures": (feature_updates.update_features, "timeout_ms"),
 }
@@ -129,6 +132,7 @@ def it(runner: asyncio.Runner) -> Iterator[SimpleNamespace]:
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         randomness=Random(1),
         new_id=lambda: UUID(int=1),
+        monotonic_s=lambda: 0.0,
     )
 
     async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel]:
@@ -191,7 +195,7 @@ def codes_of(response: Any) -> tuple[list[object], list[tuple[int, str]]]:
         return [], [(response.error_code, response.error_message)]
     (elements,) = (
         getattr(response, field)
-        for field in ("topics", "responses", "results", "entries")
+        for field in ("topics", "responses", "results", "entries", "filter_results")
         if hasattr(response, field)
     )
     return [name_of(each) for each in elements], [
@@ -212,9 +216,10 @@ async def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_
 
     names, codes = codes_of(response)
     assert codes == [(error.code, error.message)] * max(len(names), 1)
-    lists = ("topics", "resources", "entries")
+    lists = ("topics", "resources", "entries", "creations", "filters")
     elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
-    assert names == [name_of(each) for each in elements]
+    # Results of access control entries are known by their places.
+    assert names == [None if name == "CreateAcls" else name_of(each) for each in elements]
     if name == "DeleteTopics":
         assert [each.topic_id for each in response.responses] == [
             each.topic_id for each in request.topics

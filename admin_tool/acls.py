@@ -1,0 +1,182 @@
+"""jbodlab acls: who may do what: list, add and remove access control entries."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any
+
+from admin_tool.errors import RequestError
+from admin_tool.kafka_calls.connection import Connection, connected
+from jbodlab.cli.command import servers_command
+from jbodlab.cli.output import Output, rows_text
+from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.security import acl
+
+KINDS = {
+    "topic": acl.ResourceType.TOPIC,
+    "group": acl.ResourceType.GROUP,
+    "transactional-id": acl.ResourceType.TRANSACTIONAL_ID,
+}
+
+
+def _word(code: IntEnum) -> str:
+    return code.name.lower().replace("_", "-")
+
+
+def _operation(text: str) -> acl.AclOperation:
+    known = {_word(each): each for each in acl.AclOperation}
+    if text.lower() not in known:
+        raise ArgumentTypeError(f"expected one of {', '.join(known)}, got {text!r}")
+    return known[text.lower()]
+
+
+def _resource(parser: Parser) -> None:
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", metavar="NAME", help=f"a {kind}, or * for all")
+    parser.add_argument("--cluster-itself", action="store_true", help="the cluster as a whole")
+    parser.add_argument("--prefixed", action="store_true", help="all names that begin with NAME")
+
+
+def _list_arguments(parser: Parser) -> None:
+    _resource(parser)
+    parser.add_argument("--principal", metavar="TYPE:NAME", help="only of this principal")
+
+
+def _add_arguments(parser: Parser) -> None:
+    parser.add_argument("principal", metavar="TYPE:NAME", help="who, such as User:alice")
+    text = f"what: {', '.join(map(_word, acl.AclOperation))}"
+    parser.add_argument("operations", metavar="OPERATION", nargs="+", type=_operation, help=text)
+    _resource(parser)
+    parser.add_argument("--deny", action="store_true", help="deny it, whatever else allows it")
+    text = "only from this address (default: from everywhere)"
+    parser.add_argument("--host", metavar="ADDRESS", default=acl.WILDCARD, help=text)
+
+
+def _list(options: Namespace, output: Output) -> int:
+    with connected(options) as connection:
+        found = _described(connection, _wanted(options, acl.MATCH))
+    output.rows(_rows(found), "no access control entries")
+    return 0
+
+
+def _add(options: Namespace, output: Output) -> int:
+    from kafka.protocol.admin import CreateAclsRequest  # type: ignore[import-untyped]
+
+    named = _named(options)
+    if named is None:
+        raise UsageError("missing --topic, --group, --transactional-id or --cluster-itself")
+    pattern = acl.PatternType.PREFIXED if options.prefixed else acl.PatternType.LITERAL
+    permission = acl.Permission.DENY if options.deny else acl.Permission.ALLOW
+    who = (options.principal, options.host)
+    entries = [
+        acl.AccessControlEntry(*named, pattern, *who, operation, permission)
+        for operation in dict.fromkeys(options.operations)
+    ]
+    with connected(options) as connection:
+        for result in connection.call(CreateAclsRequest(creations=[*map(tuple, entries)])).results:
+            check(result)
+    output.line(rows_text(_rows(entries)))
+    return 0
+
+
+def _remove(options: Namespace, output: Output) -> int:
+    from kafka.protocol.admin import DeleteAclsRequest
+
+    wanted = _wanted(options, acl.ANY)
+    if wanted.resource_name is None and wanted.principal is None:
+        raise UsageError("missing a resource or --principal")
+    with connected(options) as connection:
+        found = _described(connection, wanted)
+        output.line(rows_text(_rows(found)) or "no access control entries")
+        if found:
+            output.confirm("remove these entries?", yes=options.yes)
+        for result in connection.call(DeleteAclsRequest(filters=[tuple(wanted)])).filter_results:
+            check(result)
+    output.line(f"removed {len(found)}")
+    return 0
+
+
+def check(result: Any) -> None:
+    """Raise RequestError where a broker answers with an error."""
+    if result.error_code:
+        raise RequestError(result.error_code, result.error_message)
+
+
+def _described(connection: Connection, wanted: acl.AclFilter) -> list[acl.AccessControlEntry]:
+    from kafka.protocol.admin import DescribeAclsRequest
+
+    response = connection.call(DescribeAclsRequest(*wanted))
+    check(response)
+    names = acl.AccessControlEntry._fields
+    return sorted(
+        acl.AccessControlEntry(
+            *(getattr(one if name in names[:3] else entry, name) for name in names)
+        )
+        for one in response.resources
+        for entry in one.acls
+    )
+
+
+def _named(options: Namespace) -> tuple[acl.ResourceType, str] | None:
+    """Return the resource of a command line; None without one."""
+    found = [
+        (kind, name)
+        for word, kind in KINDS.items()
+        if (name := getattr(options, word.replace("-", "_"))) is not None
+    ]
+    if options.cluster_itself:
+        found.append((acl.ResourceType.CLUSTER, acl.CLUSTER_NAME))
+    if len(found) > 1:
+        raise UsageError("expected one resource")
+    return found[0] if found else None
+
+
+def _wanted(options: Namespace, pattern: int) -> acl.AclFilter:
+    """Return a filter; without --prefixed the pattern of a resource is `pattern`."""
+    kind, name = _named(options) or (acl.ANY, None)
+    pattern = acl.PatternType.PREFIXED if options.prefixed else pattern
+    return acl.AclFilter(kind, name, pattern, options.principal, None, acl.ANY, acl.ANY)
+
+
+def _rows(entries: Iterable[acl.AccessControlEntry]) -> list[dict[str, str]]:
+    return [
+        {
+            "principal": each.principal,
+            "permission": _word(acl.Permission(each.permission_type)),
+            "operation": _word(acl.AclOperation(each.operation)),
+            "resource": _word(acl.ResourceType(each.resource_type)),
+            "name": each.resource_name,
+            "pattern": _word(acl.PatternType(each.pattern_type)),
+            "host": each.host,
+        }
+        for each in entries
+    ]
+
+
+VERBS = {
+    "list": servers_command(
+        "list access control entries, or those that count for a resource",
+        _list,
+        _list_arguments,
+        ("acls list", "acls list --topic orders", "acls list --principal User:alice"),
+        reads=True,
+    ),
+    "add": servers_command(
+        "allow or deny operations to a principal",
+        _add,
+        _add_arguments,
+        (
+            "acls add User:alice read write --topic orders",
+            "acls add User:bob read --group app- --prefixed",
+        ),
+    ),
+    "remove": servers_command(
+        "remove access control entries",
+        _remove,
+        _list_arguments,
+        ("acls remove --topic orders --principal User:alice",),
+        asks=True,
+    ),
+}
