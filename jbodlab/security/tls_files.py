@@ -182,14 +182,16 @@ def _set_up(context: ssl.SSLContext, settings: TlsSettings, pem: Pem) -> None:
             # Without a function OpenSSL would ask the terminal.
             context.load_cert_chain(path, password=lambda: password.reveal() if password else "")
         except (ssl.SSLError, ValueError) as error:
-            raise _unusable(settings.key_store, _reason(error)) from None
+            is_encrypted = b"ENCRYPTED" in pem.key.reveal()
+            raise _unusable(settings.key_store, _reason(error, is_encrypted=is_encrypted)) from None
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, *, is_encrypted: bool = False) -> str:
     reason = getattr(error, "reason", None)
     if reason == "KEY_VALUES_MISMATCH":
         return "the private key is not that of the certificate"
-    if reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "PKCS12_CIPHERFINAL_ERROR"):
+    if is_encrypted:
+        # OpenSSL has a reason of its own for each kind of encryption, and none for some.
         return "the password of the private key is wrong"
     return f"OpenSSL refuses it ({reason or error})"
 

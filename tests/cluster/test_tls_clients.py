@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,6 +117,37 @@ def test_openssl_verifies_the_broker_and_gets_no_old_version(secured: Secured) -
     again = openssl(secured, "-reconnect", "-tls1_2")
     assert again.count("drop connection and then reconnect") == 5
     assert "Reused" not in again
+
+
+@pytest.mark.parametrize(
+    ("version", "command", "is_served"),
+    [("-tls1_2", b"R\n", False), ("-tls1_3", b"k\n", True), ("-tls1_3", b"K\n", True)],
+)
+def test_t18_keys_may_be_updated_and_nothing_is_negotiated_again(
+    secured: Secured, version: str, command: bytes, is_served: bool
+) -> None:
+    words = ["openssl", "s_client", "-connect", secured.addresses("CLIENT").split(",")[0], version]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        try:
+            shown = b""
+            while b"Verify return code" not in shown:
+                shown += client.stdout.readline()
+            client.stdin.write(command)
+            client.stdin.flush()
+            # ApiVersions 0, whose bytes are none of the program's commands.
+            time.sleep(0.5)
+            client.stdin.write(struct.pack(">ihhih", 10, 18, 0, 1, 0))
+            client.stdin.flush()
+            time.sleep(0.5)
+            client.stdin.close()
+            rest = client.stdout.read()
+        finally:
+            client.kill()
+    assert (b"no renegotiation" not in rest and b"\x00\x00\x00\x01\x00\x00" in rest) == is_served
 
 
 def test_a_client_that_does_not_know_the_authority_names_the_reason(secured: Secured) -> None:
