@@ -17,6 +17,7 @@ from admin_tool.kafka_calls.connection import bootstrap_servers, first_of, reach
 from admin_tool.waiting import wait_until_empty
 from jbodlab.cli.command_line import read_properties
 from jbodlab.cli.output import counted
+from jbodlab.peers.client_properties import client_properties
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""
@@ -30,6 +31,9 @@ _PASSING = (
     "_DESTROY_BROKER",
 )
 """A coordinator moves, or a broker comes back; the library gives up at once."""
+
+OF_JAVA = frozenset({"default.api.timeout.ms", "receive.buffer.bytes", "send.buffer.bytes"})
+"""Properties of files of Java clients that librdkafka would refuse."""
 
 T = TypeVar("T")
 Topics = Mapping[str, Sequence[int]]
@@ -47,7 +51,8 @@ def connected(
 
     Args:
         kind: `AdminClient`, `Consumer` or `Producer`.
-        options: With `bootstrap_server`, `client_config` and, where the command has it, `property`.
+        options: With `bootstrap_server`, `command_config` and, where the command has it,
+            `property`.
         defaults: Properties that the user may override.
         lost: Called while the client waits when the last broker is gone.
 
@@ -64,7 +69,7 @@ def connected(
 
     config = {
         **(defaults or {}),
-        **({} if options.client_config is None else read_properties(Path(options.client_config))),
+        **_from_file(options.command_config),
         **dict(getattr(options, "property", ())),
         "bootstrap.servers": options.bootstrap_server,
         # What it would log becomes our one line.
@@ -85,6 +90,14 @@ def connected(
                 client.close()
     except confluent_kafka.KafkaException as error:
         raise AdminError(reason(error)) from error
+
+
+def _from_file(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    found = client_properties(read_properties(Path(path)))
+    others = {key: value for key, value in found.others.items() if key not in OF_JAVA}
+    return {**others, **found.librdkafka()}
 
 
 def reason(error: Any) -> str:

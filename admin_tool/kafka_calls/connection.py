@@ -152,14 +152,14 @@ def connected(options: Namespace) -> Iterator[Connection]:
     """Connect to the cluster of a command line.
 
     Args:
-        options: With `bootstrap_server` and `client_config`.
+        options: With `bootstrap_server` and `command_config`.
 
     Raises:
         AdminError: no broker answers.
         ConfigError: the client's properties are wrong.
         FormatError: the file with them cannot be read.
     """
-    path = options.client_config
+    path = options.command_config
     config = client_config({} if path is None else read_properties(Path(path)))
     for key in config.unknown:
         print(f"{path}: unknown property {key} has no effect", file=sys.stderr)
