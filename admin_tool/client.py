@@ -9,11 +9,12 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from admin_tool.errors import AdminError, unknown
-from admin_tool.kafka_calls.connection import bootstrap_servers, first_of, reach
+from admin_tool.kafka_calls.connection import bootstrap_servers, first_of, reach_as
 from admin_tool.waiting import wait_until_empty
 from jbodlab.cli.command_line import read_properties
 from jbodlab.cli.output import counted
@@ -67,37 +68,32 @@ def connected(
         if error.name() == "_ALL_BROKERS_DOWN":
             lost()
 
+    path = options.command_config
+    client = client_properties({} if path is None else read_properties(Path(path)))
     config = {
         **(defaults or {}),
-        **_from_file(options.command_config),
+        **{key: value for key, value in client.others.items() if key not in OF_JAVA},
+        **client.librdkafka(),
         **dict(getattr(options, "property", ())),
         "bootstrap.servers": options.bootstrap_server,
         # What it would log becomes our one line.
         "log_level": 0,
         "error_cb": failed,
     }
-    first_of(bootstrap_servers(options.bootstrap_server), reach)
+    first_of(bootstrap_servers(options.bootstrap_server), partial(reach_as, client))
     import confluent_kafka
     from confluent_kafka import admin
 
     try:
-        client = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
+        made = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
         try:
-            yield client, _topics(client, options.bootstrap_server, problems)
+            yield made, _topics(made, options.bootstrap_server, problems)
         finally:
             if kind == "Consumer":
                 # Leaves the group.
-                client.close()
+                made.close()
     except confluent_kafka.KafkaException as error:
         raise AdminError(reason(error)) from error
-
-
-def _from_file(path: str | None) -> dict[str, str]:
-    if path is None:
-        return {}
-    found = client_properties(read_properties(Path(path)))
-    others = {key: value for key, value in found.others.items() if key not in OF_JAVA}
-    return {**others, **found.librdkafka()}
 
 
 def reason(error: Any) -> str:

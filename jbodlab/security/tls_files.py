@@ -101,7 +101,9 @@ def server_context(settings: TlsSettings, pem: Pem) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_up(context, settings, pem)
-    # A session that is taken up again would skip a trust store that has changed.
+    # A session that is taken up again skips the trust store. Without tickets there is none in TLS
+    # 1.3, and one of TLS 1.2 only as long as this context is used: a new trust store makes a new
+    # one, which knows no session. `ssl` cannot switch off the sessions of TLS 1.2.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = 0
     context.verify_mode = {

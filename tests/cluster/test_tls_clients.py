@@ -13,11 +13,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from jbodlab.vocabulary.properties import render
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from tests.certificates import DAY, Authority
 from tests.cluster.lab_cluster import run_to_end
 from tests.cluster.secured import DEADLINE_S, USERS, Secured
+from tests.command_lines import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("tls-clients")]
 
@@ -114,7 +116,7 @@ def test_openssl_verifies_the_broker_and_gets_no_old_version(secured: Secured) -
     old = openssl(secured, "-tls1_1", "-cipher", "ALL:@SECLEVEL=0")
     assert "alert protocol version" in old
     assert "No client certificate CA names sent" in openssl(secured)
-    again = openssl(secured, "-reconnect", "-tls1_2")
+    again = openssl(secured, "-reconnect", "-tls1_3")
     assert again.count("drop connection and then reconnect") == 5
     assert "Reused" not in again
 
@@ -127,27 +129,30 @@ def test_t18_keys_may_be_updated_and_nothing_is_negotiated_again(
     secured: Secured, version: str, command: bytes, is_served: bool
 ) -> None:
     words = ["openssl", "s_client", "-connect", secured.addresses("CLIENT").split(",")[0], version]
-    with subprocess.Popen(
+    client = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as client:
-        assert client.stdin is not None
-        assert client.stdout is not None
-        try:
-            shown = b""
-            while b"Verify return code" not in shown:
-                shown += client.stdout.readline()
-            client.stdin.write(command)
-            client.stdin.flush()
-            # ApiVersions 0, whose bytes are none of the program's commands.
-            time.sleep(0.5)
-            client.stdin.write(struct.pack(">ihhih", 10, 18, 0, 1, 0))
-            client.stdin.flush()
-            time.sleep(0.5)
+    )
+    assert client.stdin is not None
+    assert client.stdout is not None
+    try:
+        while b"Verify return code" not in client.stdout.readline():
+            pass
+        rest = b""
+        with contextlib.suppress(BrokenPipeError):
+            # Then ApiVersions 0, whose bytes are none of the program's commands.
+            for words_sent in (command, struct.pack(">ihhih", 10, 18, 0, 1, 0)):
+                client.stdin.write(words_sent)
+                client.stdin.flush()
+                time.sleep(0.5)
             client.stdin.close()
-            rest = client.stdout.read()
-        finally:
-            client.kill()
-    assert (b"no renegotiation" not in rest and b"\x00\x00\x00\x01\x00\x00" in rest) == is_served
+        rest = client.stdout.read()
+    finally:
+        client.kill()
+        client.wait()
+        client.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            client.stdin.close()
+    assert (b"\x00\x00\x00\x01\x00\x00" in rest) == is_served
 
 
 def test_a_client_that_does_not_know_the_authority_names_the_reason(secured: Secured) -> None:
@@ -213,6 +218,87 @@ def test_no_acknowledged_record_is_lost_over_tls_when_a_disk_dies(secured: Secur
     wait_for("all records to be read", all_read, DEADLINE_S)
     consumer.close()
     assert found == [b"first", *(b"%d" % number for number in range(2000))]
+
+
+WRONG = "wrong-secret"
+SCRAM_OF = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="{user}" password="{password}";'
+)
+JAVA = {
+    "SASL_SSL": (
+        "CLIENT",
+        {
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": SCRAM_OF.format(user="carol", password="carol-secret"),
+        },
+    ),
+    "SSL": ("MTLS", {}),
+}
+
+
+@pytest.mark.parametrize("protocol", JAVA)
+def test_commands_take_the_property_file_of_a_java_client(secured: Secured, protocol: str) -> None:
+    listener, properties = JAVA[protocol]
+    store = secured.ca.issue("fred").write(secured.folder / "fred.pem")
+    file = secured.folder / f"{protocol}.properties"
+    known = {
+        "security.protocol": protocol,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(secured.ca_file),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store),
+        **properties,
+    }
+    file.write_text(render(known))
+    there = ["--bootstrap-server", secured.addresses(listener), "--command-config", str(file)]
+    topic = f"commands-{protocol}"
+
+    def done(*words: str, text: str = "") -> str:
+        found = run([*words, *there], text)
+        assert found.code == 0, found
+        return found.out
+
+    done("topics", "create", topic, "--partitions", "1")
+    done("records", "produce", topic, text="one\ntwo\n")
+    consumed = done("records", "consume", topic, "--from", "beginning", "--max", "2")
+    assert consumed.splitlines() == ["one", "two"]
+    assert topic in done("topics", "list")
+    assert "ONLINE" in done("dirs", "list")
+    done("what-if", "--output", "json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ssl.truststore.location": "other"}, "(see ssl.truststore.location)"),
+        (
+            {"sasl.jaas.config": SCRAM_OF.format(user="carol", password=WRONG)},
+            "invalid credentials with SASL mechanism SCRAM-SHA-512 (user carol, SCRAM-SHA-512)",
+        ),
+    ],
+)
+def test_a_command_that_is_refused_names_the_property_that_decides(
+    secured: Secured, change: dict[str, str], message: str
+) -> None:
+    other = Authority("another CA").write(secured.folder / "another.pem")
+    known = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(secured.ca_file),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": SCRAM_OF.format(user="carol", password="carol-secret"),
+        **{key: str(other) if value == "other" else value for key, value in change.items()},
+    }
+    file = secured.folder / "refused.properties"
+    file.write_text(render(known))
+    first = secured.addresses("CLIENT").split(",")[0]
+    for words in (["topics", "list"], ["records", "consume", "x", "--max", "1"]):
+        found = run([*words, "--bootstrap-server", first, "--command-config", str(file)])
+        assert found.code == 1
+        assert WRONG not in found.err
+        assert message in found.err
+        assert len(found.err.splitlines()) == 1
 
 
 def test_a_new_certificate_is_shown_without_a_restart(secured: Secured) -> None:

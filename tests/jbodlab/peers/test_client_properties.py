@@ -131,7 +131,7 @@ def test_a_file_without_security_changes_nothing() -> None:
         ),
         (
             {"security.protocol": "SSL", "ssl.key.location": "/no/key"},
-            "ssl.certificate.location: No such file",
+            "ssl.key.location: No such file",
         ),
     ],
 )
