@@ -15,6 +15,7 @@ from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesReque
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
+from lab.cluster import security
 
 METADATA, METADATA_VERSION = 3, 12
 DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
@@ -69,7 +70,11 @@ class LogDirView:
 async def connect(node: NodeState, timeout_s: float) -> KafkaConnection:
     """Connect to a broker; raises as `KafkaConnection.open`."""
     return await KafkaConnection.open(
-        node.host, node.port, client_id=CLIENT_ID, timeout_s=timeout_s
+        node.host,
+        node.port,
+        client_id=CLIENT_ID,
+        timeout_s=timeout_s,
+        security=security.of_node(node),
     )
 
 
