@@ -103,14 +103,13 @@ def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str
 
 def handshake_metrics(listeners: Sequence[ListenerTls]) -> Iterator[Metric]:
     """Yield how many connections failed before their client was known, and why."""
-    if listeners:
-        yield Metric(
-            "jbodlab_tls_handshake_failures_total",
-            "counter",
-            "connections of a listener that failed before their end of the handshake",
-            [
-                ("", {"listener": each.context.name, "reason": reason}, count)
-                for each in listeners
-                for reason, count in sorted(each.failures.items())
-            ],
-        )
+    yield Metric(
+        "jbodlab_tls_handshake_failures_total",
+        "counter",
+        "connections of a listener that failed before their end of the handshake",
+        [
+            ("", {"listener": each.context.name, "reason": reason}, count)
+            for each in listeners
+            for reason, count in sorted(each.failures.items())
+        ],
+    )

@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell of the mark."""
     config.addinivalue_line(
         "markers",
-        f"{MARK}(brokers=3, disks=2, config={{}}, calls=False, engine=None): "
+        f"{MARK}(brokers=3, disks=2, config={{}}, calls=False, engine=None, security=None): "
         "the cluster that a test needs",
     )
 

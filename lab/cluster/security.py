@@ -156,6 +156,29 @@ def client_files(state: ClusterState) -> dict[str, str]:
     return {client: str(folder(state) / f"{ALICE}{end}") for client, end in ENDS.items()}
 
 
+def client_config(state: ClusterState, client: str) -> dict[str, Any]:
+    """Return the settings of a client's file, or of an open cluster.
+
+    Args:
+        state: The cluster.
+        client: `java`, `librdkafka`, `kafka_python` or `franz_go`.
+
+    Raises:
+        ValueError: there is no such client.
+    """
+    if client not in ENDS:
+        raise ValueError(f"expected a client of {', '.join(ENDS)}, got {client!r}")
+    if not state.security:
+        key = {"kafka_python": "bootstrap_servers", "franz_go": "seed_brokers"}.get(client)
+        addresses = state.bootstrap.split(",")
+        return {key: addresses} if key else {"bootstrap.servers": state.bootstrap}
+    text = Path(client_files(state)[client]).read_text("utf-8")
+    found: dict[str, Any] = (
+        json.loads(text) if ENDS[client].endswith(".json") else dict(properties.parse(text))
+    )
+    return found
+
+
 ENDS = {
     "java": ".properties",
     "librdkafka": ".librdkafka.properties",

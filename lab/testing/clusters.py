@@ -19,6 +19,7 @@ from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
 from lab.cluster.engine import OWN, Engine, EngineError, chosen
+from lab.cluster.security import Security, client_config
 from lab.errors import LabError
 from lab.testing import keeper
 
@@ -49,6 +50,7 @@ class Need:
         calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
             `hang`).
         engine: What its nodes run.
+        security: How clients reach it, one of `Security`; empty where it is open.
     """
 
     brokers: int = 3
@@ -56,6 +58,7 @@ class Need:
     config: tuple[tuple[str, str], ...] = ()
     calls: bool = False
     engine: Engine = OWN
+    security: str = ""
 
     @classmethod
     def of(
@@ -65,12 +68,16 @@ class Need:
         config: Mapping[str, object] | None = None,
         calls: bool = False,
         engine: str | None = None,
+        security: str | None = None,
     ) -> Self:
         """Return a need as a mark or a caller describes it.
 
         Raises:
-            ValueError: a number is out of its range, or there is no such engine.
+            ValueError: a number is out of its range, or there is no such engine or security.
         """
+        known = [each.value for each in Security]
+        if security is not None and security not in known:
+            raise ValueError(f"expected security {', '.join(known)}, got {security!r}")
         try:
             wanted = chosen(engine, os.environ)
         except EngineError as error:
@@ -85,6 +92,7 @@ class Need:
             config=settings,
             calls=bool(calls),
             engine=wanted,
+            security=security or "",
         )
 
 
@@ -313,6 +321,7 @@ class Cluster:
         config: Mapping[str, object] | None = None,
         calls: bool = False,
         engine: str | None = None,
+        security: str | None = None,
         need: Need | None = None,
     ) -> None:
         """Start it, and wait until every broker serves.
@@ -324,13 +333,14 @@ class Cluster:
             calls: Whether single calls shall be breakable: `eio`, `slow`, `hang`.
             engine: What its nodes run, such as `kafka:4.3.1`; by default what `JBODLAB_ENGINE`
                 names, else our own servers.
+            security: How clients reach it, as `jbodlab up --security`; None for an open one.
             need: All of these at once.
 
         Raises:
             LabError: it cannot be started.
             ValueError: a number is out of its range.
         """
-        self.need = need or Need.of(brokers, disks, config, calls, engine)
+        self.need = need or Need.of(brokers, disks, config, calls, engine, security)
         self._folder = folders.make_folder()
         self._topics: list[str] = []
         self.inner = library.Cluster.plan(
@@ -339,6 +349,7 @@ class Cluster:
             log_dirs=self.need.disks,
             user=programs.server_user(None),
             engine=self.need.engine,
+            security=self.need.security,
             advice=ADVICE,
         )
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
@@ -369,6 +380,17 @@ class Cluster:
     def bootstrap(self) -> str:
         """Addresses of all brokers, as clients want them."""
         return self.inner.bootstrap
+
+    def client_config(self, client: str = "librdkafka") -> dict[str, Any]:
+        """Return what a client needs to reach the cluster, the addresses included.
+
+        Args:
+            client: `librdkafka`, `java` (properties) or `kafka_python` (keyword arguments).
+
+        Raises:
+            ValueError: no such client is known.
+        """
+        return client_config(self.inner.state, client)
 
     @property
     def work_dir(self) -> Path:
