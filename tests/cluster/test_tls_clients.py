@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 import struct
 import subprocess
 import time
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
 from jbodlab.vocabulary.properties import render
@@ -325,6 +327,37 @@ def test_a_new_certificate_is_shown_without_a_restart(secured: Secured) -> None:
     wait_for("the new certificate", shown, DEADLINE_S)
     producer.produce("renewed", b"after", partition=0)
     assert producer.flush(DEADLINE_S) == 0
+
+
+def test_a_store_may_be_changed_by_a_setting_and_a_secret_may_not(secured: Secured) -> None:
+    broker = secured.cluster.brokers[1]
+    renewed = secured.ca.issue(f"broker-{broker.id}", valid_to=25 * DAY)
+    path = secured.write("elsewhere", renewed)
+    admin = secured.cluster.admin()
+
+    def alter(name: str, value: str) -> None:
+        entry = ConfigEntry(
+            f"listener.name.client.{name}", value, incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ResourceType.BROKER, str(broker.id), incremental_configs=[entry])
+        for result in admin.incremental_alter_configs([resource]).values():
+            result.result(DEADLINE_S)
+
+    with pytest.raises(KafkaException, match="Cannot update these configs dynamically"):
+        alter("ssl.keystore.key", renewed.private_key())
+    alter("ssl.keystore.location", str(path))
+
+    host, port = secured.addresses("CLIENT").split(",")[1].split(":")
+    wait_for(
+        "the certificate of the other store",
+        lambda: ssl.get_server_certificate((host, int(port))).strip() == renewed.chain.strip(),
+        DEADLINE_S,
+    )
+    described = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker.id))])
+    for result in described.values():
+        values = [str(each.value) for each in result.result(DEADLINE_S).values()]
+        assert str(path) in values
+        assert not any("secret" in each or "PRIVATE" in each for each in values)
 
 
 def test_t21_a_broker_with_an_expired_certificate_does_not_start(secured: Secured) -> None:
