@@ -9,14 +9,16 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from admin_tool.errors import AdminError, unknown
-from admin_tool.kafka_calls.connection import bootstrap_servers, first_of, reach
+from admin_tool.kafka_calls.connection import bootstrap_servers, first_of, reach_as
 from admin_tool.waiting import wait_until_empty
 from jbodlab.cli.command_line import read_properties
 from jbodlab.cli.output import counted
+from jbodlab.peers.client_properties import client_properties
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""
@@ -30,6 +32,9 @@ _PASSING = (
     "_DESTROY_BROKER",
 )
 """A coordinator moves, or a broker comes back; the library gives up at once."""
+
+OF_JAVA = frozenset({"default.api.timeout.ms", "receive.buffer.bytes", "send.buffer.bytes"})
+"""Properties of files of Java clients that librdkafka would refuse."""
 
 T = TypeVar("T")
 Topics = Mapping[str, Sequence[int]]
@@ -47,7 +52,8 @@ def connected(
 
     Args:
         kind: `AdminClient`, `Consumer` or `Producer`.
-        options: With `bootstrap_server`, `client_config` and, where the command has it, `property`.
+        options: With `bootstrap_server`, `command_config` and, where the command has it,
+            `property`.
         defaults: Properties that the user may override.
         lost: Called while the client waits when the last broker is gone.
 
@@ -62,27 +68,30 @@ def connected(
         if error.name() == "_ALL_BROKERS_DOWN":
             lost()
 
+    path = options.command_config
+    client = client_properties({} if path is None else read_properties(Path(path)))
     config = {
         **(defaults or {}),
-        **({} if options.client_config is None else read_properties(Path(options.client_config))),
+        **{key: value for key, value in client.others.items() if key not in OF_JAVA},
+        **client.librdkafka(),
         **dict(getattr(options, "property", ())),
         "bootstrap.servers": options.bootstrap_server,
         # What it would log becomes our one line.
         "log_level": 0,
         "error_cb": failed,
     }
-    first_of(bootstrap_servers(options.bootstrap_server), reach)
+    first_of(bootstrap_servers(options.bootstrap_server), partial(reach_as, client))
     import confluent_kafka
     from confluent_kafka import admin
 
     try:
-        client = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
+        made = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
         try:
-            yield client, _topics(client, options.bootstrap_server, problems)
+            yield made, _topics(made, options.bootstrap_server, problems)
         finally:
             if kind == "Consumer":
                 # Leaves the group.
-                client.close()
+                made.close()
     except confluent_kafka.KafkaException as error:
         raise AdminError(reason(error)) from error
 

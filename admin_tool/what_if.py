@@ -90,7 +90,7 @@ def read(options: Namespace, output: Output) -> model.Cluster:
     """Return the cluster of a command line, as its brokers tell it now.
 
     Args:
-        options: With `bootstrap_server` and `client_config`.
+        options: With `bootstrap_server` and `command_config`.
         output: Says how far it is.
 
     Raises:

@@ -217,7 +217,7 @@ def _check_brokers(config: BrokerConfig) -> None:
     protocols = {each.name: each.security_protocol for each in config.listeners}
     if (
         config.authorizer is not None
-        and protocols[name] == PROTOCOLS["PLAINTEXT"]
+        and not (encrypts(protocols[name]) or logs_in(protocols[name]))
         and nobody not in config.authorizer.super_users
     ):
         raise ConfigError(

@@ -18,7 +18,7 @@ from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.peers.admin_requests import describe_log_dir_states
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.ids import METADATA_TOPIC
-from lab.cluster import processes, questions
+from lab.cluster import processes, questions, security
 from lab.cluster.engine import JBODLAB, Engine
 from lab.cluster.log_dir_states import of_kafka
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
@@ -167,7 +167,9 @@ async def _ask(
 
 async def _ask_states(node: NodeState) -> Sequence[LogDirStateEntry]:
     try:
-        return (await describe_log_dir_states(node.host, node.port, TIMEOUT_S)).log_dirs
+        return (
+            await describe_log_dir_states(node.host, node.port, TIMEOUT_S, security.of_node(node))
+        ).log_dirs
     except NO_ANSWER:
         return ()
 

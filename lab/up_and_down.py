@@ -69,6 +69,7 @@ class Shape:
         controllers: How many.
         is_combined: Whether every broker is a controller as well.
         jvm_options: Options of the JVM, as in a shell.
+        security: How clients reach it, such as `sasl_ssl`; empty where it is open.
     """
 
     brokers: int = 3
@@ -82,6 +83,7 @@ class Shape:
     controllers: int = 1
     is_combined: bool = False
     jvm_options: str = ""
+    security: str = ""
 
     @property
     def nodes_text(self) -> str:
@@ -135,6 +137,7 @@ def up(
         controllers=shape.controllers,
         is_combined=shape.is_combined,
         jvm_options=shape.jvm_options,
+        security=shape.security,
         state_dir=files.directory,
         journal=files.journal,
         record=lambda state: files.write(replace(state, owner=own)),

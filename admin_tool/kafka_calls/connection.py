@@ -17,6 +17,8 @@ from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, NoAnswerError, UnsupportedRequestError
 from admin_tool.waiting import note_wait
 from jbodlab.cli.command_line import read_properties
+from jbodlab.peers.client_properties import KERBEROS, ClientProperties
+from jbodlab.vocabulary.errors import DecodeError
 
 CONNECT_TIMEOUT_S = 3.0
 """For one address of the bootstrap list."""
@@ -155,14 +157,14 @@ def connected(options: Namespace) -> Iterator[Connection]:
     """Connect to the cluster of a command line.
 
     Args:
-        options: With `bootstrap_server` and `client_config`.
+        options: With `bootstrap_server` and `command_config`.
 
     Raises:
         AdminError: no broker answers.
         ConfigError: the client's properties are wrong.
         FormatError: the file with them cannot be read.
     """
-    path = options.client_config
+    path = options.command_config
     config = client_config({} if path is None else read_properties(Path(path)))
     for key in config.unknown:
         print(f"{path}: unknown property {key} has no effect", file=sys.stderr)
@@ -206,6 +208,34 @@ def reach(host: str, port: int) -> None:
         raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
 
 
+def reach_as(client: ClientProperties, host: str, port: int) -> None:
+    """Insist that a client gets in: libraries try again and again where they are refused.
+
+    Raises:
+        AdminError: it does not; the text names the property that decides.
+    """
+    if client.protocol == "PLAINTEXT" or client.mechanism == KERBEROS:
+        reach(host, port)
+        return
+    import asyncio
+
+    from jbodlab.peers.admin_requests import CLIENT_ID
+    from jbodlab.peers.client import KafkaConnection
+
+    async def connect() -> None:
+        connection = await KafkaConnection.open(
+            host, port, client_id=CLIENT_ID, timeout_s=CONNECT_TIMEOUT_S, security=client.security
+        )
+        connection.close()
+
+    try:
+        asyncio.run(connect())
+    except TimeoutError as error:
+        raise AdminError(f"cannot connect to {host}:{port}: no answer") from error
+    except (ConnectionError, DecodeError) as error:
+        raise AdminError(str(error)) from error
+
+
 def first_of(addresses: list[tuple[str, int]], connect: Callable[[str, int], T]) -> T:
     """Return what connects to the first address that answers.
 
@@ -222,7 +252,7 @@ def first_of(addresses: list[tuple[str, int]], connect: Callable[[str, int], T])
 
 
 def _open(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
-    reach(host, port)
+    reach_as(config.client, host, port)
     from kafka import errors
     from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]
     from kafka.net.selector import NetworkSelector  # type: ignore[import-untyped]

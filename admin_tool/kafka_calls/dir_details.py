@@ -39,12 +39,14 @@ def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetai
     Raises:
         AdminError: the broker knows the request, and does not answer.
     """
-    if not connection.config.is_plaintext:
-        return {}
     from jbodlab.peers.admin_requests import describe_log_dir_states
 
     try:
-        response = asyncio.run(describe_log_dir_states(broker.host, broker.port, TIMEOUT_S))
+        response = asyncio.run(
+            describe_log_dir_states(
+                broker.host, broker.port, TIMEOUT_S, connection.config.client.security
+            )
+        )
     except ConnectionResetError:
         # So a broker of Apache Kafka ends a connection over which it is asked this.
         return {}

@@ -19,6 +19,7 @@ from jbodlab.vocabulary.errors import DecodeError
 
 if TYPE_CHECKING:
     from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
+    from jbodlab.peers.client_security import ClientSecurity
 
 REVIVE_TIMEOUT_S = 600.0
 """Recovering the logs of a large directory takes a while."""
@@ -26,11 +27,10 @@ REVIVE_TIMEOUT_S = 600.0
 
 def _run(options: Namespace, output: Output) -> int:
     with connected(options) as connection:
-        if not connection.config.is_plaintext:
-            raise AdminError("revive needs a listener without encryption and authentication")
         broker = connection.broker(options.dir.broker)
         path = resolve(options.dir, describe_log_dirs(connection, broker.id)).path
-    response = _revive(broker, path)
+        security = connection.config.client.security
+    response = _revive(broker, path, security)
     if response.error_code:
         reason = text_of(int(response.error_code), response.error_message)
         raise AdminError(f"cannot revive {path} of broker {broker.id}: {reason}")
@@ -44,13 +44,15 @@ def _run(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
+def _revive(broker: Broker, path: str, security: ClientSecurity | None) -> ReviveLogDirResponse:
     from jbodlab.peers.admin_requests import revive_log_dir
 
     where = f"broker {broker.id} ({broker.host}:{broker.port})"
     try:
         with note_wait(f"waiting until broker {broker.id} has recovered the logs in {path}"):
-            return asyncio.run(revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S))
+            return asyncio.run(
+                revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S, security)
+            )
     except TimeoutError as error:
         raise AdminError(
             f"no answer from {where} within {REVIVE_TIMEOUT_S:g} s; it may still be recovering logs"

@@ -75,8 +75,8 @@ def machine_cluster(named: str | None, output: Output) -> str:
     return chosen.name
 
 
-def running_servers(named: str | None, output: Output) -> str | None:
-    """Return the addresses of a cluster of this machine; None if it does not run.
+def running_servers(named: str | None, output: Output) -> ClusterState | None:
+    """Return a cluster of this machine; None if it does not run.
 
     Args:
         named: The value of `--cluster`; without it, the only cluster that runs is chosen.
@@ -93,7 +93,7 @@ def running_servers(named: str | None, output: Output) -> str | None:
     chosen = _only_one(running, "")
     if named is None:
         output.note(f"cluster {chosen.name} at {chosen.bootstrap}")
-    return chosen.bootstrap
+    return chosen
 
 
 def _choose_servers(options: Namespace, output: Output) -> None:
@@ -115,6 +115,13 @@ def _choose_servers(options: Namespace, output: Output) -> None:
             raise NoClusterError(f"cluster {options.cluster} does not run on this machine")
         (chosen,) = named
     options.cluster, options.bootstrap_server = chosen.name, chosen.bootstrap
+    use_client_file(options, chosen)
+
+
+def use_client_file(options: Namespace, cluster: ClusterState) -> None:
+    """Complete `options.command_config` for a cluster that is not open."""
+    if options.command_config is None:
+        options.command_config = cluster.brokers[0].client_file or None
 
 
 def _only_one(clusters: list[ClusterState], none: str) -> ClusterState:

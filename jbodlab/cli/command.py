@@ -26,7 +26,7 @@ class About(Enum):
         SERVERS: Any Kafka-compatible cluster, by `--bootstrap-server`, or one of this machine by
             `--cluster`. `run` finds the addresses in `options.bootstrap_server`, the name of a
             cluster of this machine in `options.cluster`, and the file with the client's
-            properties, or None, in `options.client_config`.
+            properties, or None, in `options.command_config`.
         MACHINE: A cluster of this machine, by `--cluster`. `run` finds its name in
             `options.cluster`.
         NEW: A cluster of this machine that need not exist yet, by `--cluster`; where none is named

@@ -45,6 +45,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         log_file: Where its output goes.
         controller_port: Of a broker that is a controller as well; else 0.
         metrics_port: Where a broker of Apache Kafka shows its metrics (JMX); else 0.
+        client_file: Properties of a client that may do everything; empty where it needs none.
         process: None before it was started.
     """
 
@@ -58,6 +59,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     log_dirs: tuple[str, ...] = ()
     controller_port: int = 0
     metrics_port: int = 0
+    client_file: str = ""
     process: ProcessState | None = None
 
 
@@ -70,6 +72,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         mounts: Mount points below `root`, empty where disks are plain folders.
         engine: What the nodes run, such as `jbodlab` or `kafka:4.3.1`.
         jvm_options: Options of the JVM, as in a shell.
+        security: How clients reach it, such as `sasl_ssl`; empty where it is open.
         owner: The process that ends the cluster when it ends; None once `up` has left it running.
     """
 
@@ -82,6 +85,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeState, ...]
     engine: str = "jbodlab"
     jvm_options: str = ""
+    security: str = ""
     owner: ProcessState | None = None
 
     @property

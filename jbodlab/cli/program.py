@@ -25,7 +25,7 @@ from jbodlab.vocabulary.errors import JbodlabError
 FAILED = 1
 PIPE_CLOSED = 141
 NAME = "jbodlab"
-GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--client-config", "--output")
+GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--command-config", "--output")
 _CLUSTER_HELP = {
     About.SERVERS: "a cluster of this machine (default: the only one)",
     About.MACHINE: "which cluster (default: the only one)",
@@ -168,7 +168,9 @@ def parser_of(path: str, command: Command) -> Parser:
             "--bootstrap-server", metavar="HOST:PORT", help="the address of any cluster"
         )
         common.add_argument(
-            "--client-config", metavar="FILE", help="properties of the client, such as security"
+            "--command-config",
+            metavar="FILE",
+            help="properties of a Java client, such as security.protocol",
         )
     if command.asks:
         common.add_argument("--yes", action="store_true", help="do not ask for confirmation")

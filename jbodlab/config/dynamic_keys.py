@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from jbodlab.config import connection_keys, kafka_configs, key_table
+from jbodlab.config import connection_keys, kafka_configs, key_table, tls_keys
 from jbodlab.config.key_table import Key
 from jbodlab.config.listener_security import JAAS, PREFIXED
 from jbodlab.vocabulary.errors import ConfigError
@@ -69,8 +69,10 @@ def is_read_only(name: str) -> bool:
 def _is_static(name: str) -> bool:
     of_listener = _OF_LISTENER.fullmatch(name)
     if of_listener is not None:
-        # How clients log in on a listener is read at the start, for each mechanism.
-        return of_listener[2].endswith((*PREFIXED, JAAS))
+        # How clients log in on a listener is read at the start, for each mechanism; and secrets
+        # would be stored in the metadata log of every node.
+        setting = of_listener[2]
+        return setting.endswith((*PREFIXED, JAAS)) or setting in tls_keys.SECRETS
     return name in kafka_configs.BROKER and is_read_only(name)
 
 

@@ -18,7 +18,7 @@ from jbodlab.config.key_table import Values, parse_integer
 from jbodlab.security import jaas
 from jbodlab.security.plain import PLAIN
 from jbodlab.security.scram import MECHANISMS
-from jbodlab.security.secret import Secret
+from jbodlab.security.secret import NO_SECRET, Secret
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 
@@ -62,7 +62,7 @@ class PeerSecurity(msgspec.Struct, frozen=True, kw_only=True):
     tls: TlsSettings | None = None
     mechanism: str = ""
     user: str = ""
-    password: Secret[str] = Secret("")
+    password: Secret[str] = NO_SECRET
 
 
 def prefix_of(listener: str) -> str:

@@ -50,6 +50,11 @@ STORES = frozenset(
 )
 """Settings of key stores and trust stores."""
 
+SECRETS = frozenset(
+    {KEY, CHAIN, CERTIFICATES, KEY_PASSWORD, f"{KEY_STORE}.password", f"{TRUST_STORE}.password"}
+)
+"""Settings that nobody may see, as Kafka's type PASSWORD."""
+
 PREFIXED = STORES | {
     CLIENT_AUTH,
     "ssl.allow.dn.changes",

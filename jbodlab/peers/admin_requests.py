@@ -9,13 +9,16 @@ from jbodlab.kafka_wire.describe_log_dir_states import (
 )
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest, ReviveLogDirResponse
 from jbodlab.peers.client import KafkaConnection
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 CLIENT_ID = "jbodlab-admin"
 
 
-async def revive_log_dir(host: str, port: int, path: str, timeout_s: float) -> ReviveLogDirResponse:
+async def revive_log_dir(
+    host: str, port: int, path: str, timeout_s: float, security: ClientSecurity | None = None
+) -> ReviveLogDirResponse:
     """Ask a broker to bring a repaired log directory back online.
 
     Args:
@@ -24,6 +27,7 @@ async def revive_log_dir(host: str, port: int, path: str, timeout_s: float) -> R
         path: The directory, as in the broker's `log.dirs`.
         timeout_s: Longest wait for the connection, and for the answer. The broker goes on when it
             is over: the recovery of many logs may take minutes.
+        security: How to encrypt and to log in; None for neither.
 
     Returns:
         The answer; without an error in it the directory is online, and its replicas follow.
@@ -33,7 +37,9 @@ async def revive_log_dir(host: str, port: int, path: str, timeout_s: float) -> R
         ConnectionError: the broker cannot be reached, or went away.
         DecodeError: the answer cannot be read.
     """
-    connection = await KafkaConnection.open(host, port, client_id=CLIENT_ID, timeout_s=timeout_s)
+    connection = await KafkaConnection.open(
+        host, port, client_id=CLIENT_ID, timeout_s=timeout_s, security=security
+    )
     try:
         response: ReviveLogDirResponse = await connection.call(
             ApiKey.REVIVE_LOG_DIR, 0, ReviveLogDirRequest(path=path), timeout_s
@@ -44,7 +50,7 @@ async def revive_log_dir(host: str, port: int, path: str, timeout_s: float) -> R
 
 
 async def describe_log_dir_states(
-    host: str, port: int, timeout_s: float
+    host: str, port: int, timeout_s: float, security: ClientSecurity | None = None
 ) -> DescribeLogDirStatesResponse:
     """Ask a broker for the ids, states and conditions of its log directories.
 
@@ -52,6 +58,7 @@ async def describe_log_dir_states(
         host: Address of a client listener of the broker.
         port: Its port.
         timeout_s: Longest wait for the connection, and for the answer.
+        security: How to encrypt and to log in; None for neither.
 
     Raises:
         TimeoutError: no answer in time.
@@ -60,7 +67,9 @@ async def describe_log_dir_states(
             not for brokers.
         DecodeError: the answer cannot be read.
     """
-    connection = await KafkaConnection.open(host, port, client_id=CLIENT_ID, timeout_s=timeout_s)
+    connection = await KafkaConnection.open(
+        host, port, client_id=CLIENT_ID, timeout_s=timeout_s, security=security
+    )
     try:
         response: DescribeLogDirStatesResponse = await connection.call(
             ApiKey.DESCRIBE_LOG_DIR_STATES, 0, DescribeLogDirStatesRequest(), timeout_s

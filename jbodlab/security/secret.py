@@ -25,3 +25,7 @@ class Secret(Generic[ValueT]):
 
     def __repr__(self) -> str:
         return HIDDEN
+
+
+NO_SECRET = Secret("")
+"""In place of a password where nobody logs in."""

@@ -101,7 +101,9 @@ def server_context(settings: TlsSettings, pem: Pem) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_up(context, settings, pem)
-    # A session that is taken up again would skip a trust store that has changed.
+    # A session that is taken up again skips the trust store. Without tickets there is none in TLS
+    # 1.3, and one of TLS 1.2 only as long as this context is used: a new trust store makes a new
+    # one, which knows no session. `ssl` cannot switch off the sessions of TLS 1.2.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = 0
     context.verify_mode = {
@@ -182,14 +184,16 @@ def _set_up(context: ssl.SSLContext, settings: TlsSettings, pem: Pem) -> None:
             # Without a function OpenSSL would ask the terminal.
             context.load_cert_chain(path, password=lambda: password.reveal() if password else "")
         except (ssl.SSLError, ValueError) as error:
-            raise _unusable(settings.key_store, _reason(error)) from None
+            is_encrypted = b"ENCRYPTED" in pem.key.reveal()
+            raise _unusable(settings.key_store, _reason(error, is_encrypted=is_encrypted)) from None
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, *, is_encrypted: bool = False) -> str:
     reason = getattr(error, "reason", None)
     if reason == "KEY_VALUES_MISMATCH":
         return "the private key is not that of the certificate"
-    if reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "PKCS12_CIPHERFINAL_ERROR"):
+    if is_encrypted:
+        # OpenSSL has a reason of its own for each kind of encryption, and none for some.
         return "the password of the private key is wrong"
     return f"OpenSSL refuses it ({reason or error})"
 

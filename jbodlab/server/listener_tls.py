@@ -43,6 +43,7 @@ class ListenerTls:
             name, settings, tls_files.server_context, now
         )
         """What the next connection gets."""
+        self._now = now
         self._scratch = new_scratch()
         self.failures: Counter[str] = Counter()
         """Failed handshakes, by their reasons."""
@@ -58,8 +59,13 @@ class ListenerTls:
             connection,
             TlsLayer(self.context.current),
             self._scratch,
-            on_open=partial(_name_user, self.context.settings.rules) if names_user else _pass,
+            on_open=partial(self._name_user, self.context.settings.rules) if names_user else _pass,
             on_failed=self._failed,
+        )
+
+    def _name_user(self, rules: MappingRules, connection: Connection, der: bytes | None) -> None:
+        connection.authenticated(
+            ANONYMOUS if der is None else principal_of(rules, der, self._now())
         )
 
     def _failed(self, connection: Connection, error: TlsError) -> None:
@@ -75,20 +81,20 @@ def _pass(connection: Connection, der: bytes | None) -> None:
     """Leave the user to the login; a certificate has been checked, and names nobody."""
 
 
-def _name_user(rules: MappingRules, connection: Connection, der: bytes | None) -> None:
-    connection.authenticated(ANONYMOUS if der is None else principal_of(rules, der))
-
-
-def principal_of(rules: MappingRules, der: bytes) -> str:
+def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str:
     """Return the name that rules give to the owner of a certificate.
 
     Raises:
-        TlsError: they give none.
+        TlsError: they give none, or the certificate has expired since the session began that the
+            client has taken up again.
     """
     try:
-        subject = certificate.read(der).subject
+        found = certificate.read(der)
     except DecodeError as error:
         raise TlsError("certificate", str(error)) from error
+    if now > found.not_after:
+        raise TlsError("certificate", "certificate has expired")
+    subject = found.subject
     name = rules.name_of(subject) if subject else None
     if not name:
         raise TlsError("no_principal", f"no rule names a user for the certificate of {subject!r}")
@@ -97,14 +103,13 @@ def principal_of(rules: MappingRules, der: bytes) -> str:
 
 def handshake_metrics(listeners: Sequence[ListenerTls]) -> Iterator[Metric]:
     """Yield how many connections failed before their client was known, and why."""
-    if listeners:
-        yield Metric(
-            "jbodlab_tls_handshake_failures_total",
-            "counter",
-            "connections of a listener that failed before their end of the handshake",
-            [
-                ("", {"listener": each.context.name, "reason": reason}, count)
-                for each in listeners
-                for reason, count in sorted(each.failures.items())
-            ],
-        )
+    yield Metric(
+        "jbodlab_tls_handshake_failures_total",
+        "counter",
+        "connections of a listener that failed before their end of the handshake",
+        [
+            ("", {"listener": each.context.name, "reason": reason}, count)
+            for each in listeners
+            for reason, count in sorted(each.failures.items())
+        ],
+    )

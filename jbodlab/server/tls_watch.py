@@ -95,8 +95,6 @@ class TlsWatch:
 
 def certificate_metrics(contexts: Sequence[TlsContext[Any]]) -> Iterator[Metric]:
     """Yield how long certificates are valid, and what became of new ones."""
-    if not contexts:
-        return
     yield Metric(
         "jbodlab_tls_certificate_expiry_seconds",
         "gauge",

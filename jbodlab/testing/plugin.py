@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{MARK}(brokers=3, disks=2, config={{}}, calls=False, engine=None, controllers=1, "
-        "combined=False, jvm_options=''): "
+        "combined=False, jvm_options='', security=None): "
         "the cluster that a test needs",
     )
 

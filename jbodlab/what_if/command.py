@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from jbodlab.cli.choice import running_servers
+from jbodlab.cli.choice import running_servers, use_client_file
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.dir_names import dir_or_broker
 from jbodlab.cli.output import Output
@@ -90,7 +90,7 @@ def _arguments(parser: Parser) -> None:
     )
     add("--format", choices=FORMATS, default="text", help="of all losses (default: text)")
     add("--bootstrap-server", metavar="HOST:PORT", help="the address of any cluster")
-    add("--client-config", metavar="FILE", help="properties of the client, such as security")
+    add("--command-config", metavar="FILE", help="properties of a Java client")
     log = import_module(name_of(_LOG))
     log.add_what_if_source(parser)
 
@@ -123,11 +123,13 @@ def _source(options: Namespace, output: Output) -> Callable[[Namespace, Output],
             )
         return _reader(_SERVERS, "read")
     if not of_log:
-        options.bootstrap_server = running_servers(options.cluster, output)
-        if options.bootstrap_server is not None:
+        running = running_servers(options.cluster, output)
+        if running is not None:
+            options.bootstrap_server = running.bootstrap
+            use_client_file(options, running)
             return _reader(_SERVERS, "read")
-    if options.client_config is not None:
-        raise UsageError("--client-config is for a running cluster")
+    if options.command_config is not None:
+        raise UsageError("--command-config is for a running cluster")
     return _reader(_LOG, "read_what_if_source")
 
 

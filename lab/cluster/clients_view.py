@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lab.cluster import security
 from lab.cluster.node import Broker
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
@@ -32,6 +33,12 @@ class ClientsView:
     def bootstrap(self) -> str:
         """Addresses of all brokers, as clients want them."""
         return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def client_config(self) -> dict[str, str]:
+        """What librdkafka needs to reach the cluster."""
+        client_file = self.brokers[0].state.client_file
+        return {"bootstrap.servers": self.bootstrap, **security.librdkafka(client_file)}
 
     def broker(self, broker_id: int) -> Broker:
         """Return a broker; the first is broker 1."""
@@ -106,7 +113,7 @@ class ClientsView:
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+            self._admin = AdminClient({**self.client_config, "log_level": 0})
         return self._admin
 
     def create_topic(

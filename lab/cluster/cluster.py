@@ -23,6 +23,7 @@ from jbodlab.cli.lab_state import ClusterState
 from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import disks, folders, layout, processes, programs
+from lab.cluster import security as closed
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
 from lab.cluster.engine import OWN, Engine
 from lab.cluster.faults import Faults
@@ -125,6 +126,7 @@ class Cluster(ClientsView):
         controllers: int = 1,
         is_combined: bool = False,
         jvm_options: str = "",
+        security: str = "",
         **options: Any,
     ) -> Self:
         """Plan a cluster that does not exist; its ports are held from now on.
@@ -140,6 +142,7 @@ class Cluster(ClientsView):
             controllers: How many.
             is_combined: Whether every broker is a controller as well.
             jvm_options: Options of the JVM, as in a shell.
+            security: How clients reach it, one of `security.Security`; empty where it is open.
             options: As for the constructor.
 
         Raises:
@@ -148,6 +151,8 @@ class Cluster(ClientsView):
         engine.check_nodes(
             controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
         )
+        if security and engine.is_kafka:
+            raise LabError("--security is for our own servers")
         if is_combined:
             controllers = brokers
         # Each broker of Kafka's has one more, for its metrics.
@@ -169,6 +174,7 @@ class Cluster(ClientsView):
             is_combined=is_combined,
             engine=engine,
             jvm_options=jvm_options,
+            security=security,
         )
         return cls(state, ports=ports, **options)
 
@@ -226,10 +232,17 @@ class Cluster(ClientsView):
             for folder in (self.root, self.root / "config", self.root / "logs"):
                 folder.mkdir(mode=0o755)
                 folder.chmod(0o755)
+            if self._state.security:
+                closed.make(self._state, self.user)
             for node in self.nodes.values():
                 text = layout.property_file(self._state, node.state, settings)
+                # With passwords in it, it is for the servers alone.
+                node.properties_file.touch(mode=0o600)
                 node.properties_file.write_text(text, "utf-8")
-                node.properties_file.chmod(0o644)
+                if self._state.security:
+                    self.own(node.properties_file)
+                else:
+                    node.properties_file.chmod(0o644)
         except OSError as error:
             raise LabError(f"cannot make the folders of the cluster: {error}") from error
 
@@ -283,7 +296,8 @@ class Cluster(ClientsView):
     def _format(self, node: Node) -> None:
         wanted = list(dict.fromkeys([*node.configured_dirs, node.metadata_dir]))
         empty = [path for path in wanted if not (path / META_PROPERTIES_FILE).exists()]
-        self._servers.format(node.state, self.id, empty)
+        users = closed.credentials(self._state) if self._state.security else []
+        self._servers.format(node.state, self.id, empty, users)
         for path in empty:
             self.own(path)
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from jbodlab.cli.lab_state import NodeState
@@ -17,6 +18,9 @@ from lab.cluster.engine import CLASS_PATH_SEPARATOR, Engine, jar_folder
 from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 
 LOGGER = "org.slf4j:slf4j-simple:{}"
 LOGGER_VERSION = "1.7.36"
@@ -111,7 +115,13 @@ class KafkaServers:
         )
         return [*java, *kafka_metrics.reader(node)] if node.metrics_port else []
 
-    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+    def format(
+        self,
+        node: NodeState,
+        cluster_id: str,
+        directories: Sequence[Path],
+        credentials: Sequence[UserScramCredentialRecord] = (),
+    ) -> None:
         """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
         del directories  # It finds them by itself.
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
+from lab.cluster import security as closed
 from lab.cluster.engine import OWN, Engine
 from lab.cluster.ports import HOST
 from lab.cluster.processes import ServerUser
@@ -41,6 +42,7 @@ def plan(
     metrics_ports: Sequence[int] = (),
     engine: Engine = OWN,
     jvm_options: str = "",
+    security: str = "",
 ) -> ClusterState:
     """Return the description of a cluster that does not exist yet.
 
@@ -56,6 +58,7 @@ def plan(
         is_combined: Whether the brokers are the controllers; each has two ports then.
         engine: What the nodes run.
         jvm_options: Options of the JVM.
+        security: How clients reach it; empty where it is open.
     """
     of_controllers, of_brokers = ports[:controllers], ports[controllers:]
     separate = () if is_combined else of_controllers
@@ -77,6 +80,10 @@ def plan(
             replace(node, metrics_port=port)
             for node, port in zip(brokers, metrics_ports, strict=True)
         ]
+    nodes += brokers
+    if security:
+        file = str(root / "security" / "admin.properties")
+        nodes = [replace(node, client_file=file) for node in nodes]
     return ClusterState(
         name=name,
         root=str(root),
@@ -84,9 +91,10 @@ def plan(
         uid=user.uid,
         gid=user.gid,
         mounts=(),
-        nodes=(*nodes, *brokers),
+        nodes=tuple(nodes),
         engine=str(engine),
         jvm_options=jvm_options,
+        security=security,
     )
 
 
@@ -114,7 +122,8 @@ def property_file(
 ) -> str:
     """Return the text of a node's property file, in Kafka's own keys; `settings` come last."""
     is_broker = node.role == "broker"
-    listener = "PLAINTEXT" if is_broker else "CONTROLLER"
+    of_clients = closed.LISTENER if state.security else "PLAINTEXT"
+    listener = of_clients if is_broker else "CONTROLLER"
     address = f"{listener}://{node.host}:{node.port}"
     listeners, roles = address, node.role
     if node.controller_port:
@@ -145,6 +154,8 @@ def property_file(
         }
     if is_broker:
         values["advertised.listeners"] = address
+    if state.security:
+        values |= closed.settings(state, node)
     return properties.render({**values, **(settings or {})})
 
 

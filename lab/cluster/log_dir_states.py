@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.peers.admin_requests import describe_log_dir_states, revive_log_dir
 from jbodlab.vocabulary.error_code import ErrorCode
+from lab.cluster import security
 from lab.cluster.node import Broker
 from lab.cluster.questions import NO_ANSWER, LogDirView, ask_log_dirs
 
@@ -36,9 +37,9 @@ def states(broker: Broker, *, are_ours: bool = True) -> tuple[LogDirStateEntry, 
     if not are_ours:
         views = asyncio.run(ask_log_dirs(broker.state, TIMEOUT_S))
         return None if views is None else of_kafka(views)
-    host, port = broker.state.host, broker.state.port
+    host, port, way = broker.state.host, broker.state.port, security.of_node(broker.state)
     with contextlib.suppress(*NO_ANSWER):
-        return asyncio.run(describe_log_dir_states(host, port, TIMEOUT_S)).log_dirs
+        return asyncio.run(describe_log_dir_states(host, port, TIMEOUT_S, way)).log_dirs
     return None
 
 
@@ -49,9 +50,9 @@ def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDirStateEntry]:
 
 def revive(broker: Broker, path: str) -> str:
     """Bring a directory back online; returns why that failed, empty if it did not."""
-    host, port = broker.state.host, broker.state.port
+    host, port, way = broker.state.host, broker.state.port, security.of_node(broker.state)
     try:
-        answer = asyncio.run(revive_log_dir(host, port, path, REVIVAL_TIMEOUT_S))
+        answer = asyncio.run(revive_log_dir(host, port, path, REVIVAL_TIMEOUT_S, way))
     except NO_ANSWER as error:
         return str(error) or "no answer"
     if ErrorCode(answer.error_code.value) is ErrorCode.NONE:

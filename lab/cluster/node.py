@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -27,6 +27,9 @@ from lab.cluster.processes import ServerUser
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
 
+if TYPE_CHECKING:
+    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+
 STOP_DEADLINE_S = 30.0
 KILL_DEADLINE_S = 10.0
 TAIL_LINES = 15
@@ -38,8 +41,14 @@ class Servers(Protocol):
     def command(self, node: NodeState) -> list[str]:
         """Return the command that runs a node until it is asked to end."""
 
-    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
-        """Format directories of a node.
+    def format(
+        self,
+        node: NodeState,
+        cluster_id: str,
+        directories: Sequence[Path],
+        credentials: Sequence[UserScramCredentialRecord] = (),
+    ) -> None:
+        """Format directories of a node; users have these credentials from the first start on.
 
         Raises:
             LabError: that failed.
@@ -67,14 +76,24 @@ class OwnServers:
         """Return the command that runs a node."""
         return [*programs.command(node.role), "-c", node.properties_file]
 
-    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+    def format(
+        self,
+        node: NodeState,
+        cluster_id: str,
+        directories: Sequence[Path],
+        credentials: Sequence[UserScramCredentialRecord] = (),
+    ) -> None:
         """Format directories, each without `meta.properties`."""
         from jbodlab.metadata.log.formatting import format_directories
         from jbodlab.metadata.records.metadata_version import LATEST
 
         try:
             format_directories(
-                directories, cluster_id=cluster_id, node_id=node.node_id, level=LATEST
+                directories,
+                cluster_id=cluster_id,
+                node_id=node.node_id,
+                level=LATEST,
+                credentials=credentials,
             )
         except FormatError as error:
             raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error

@@ -16,6 +16,7 @@ from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesReque
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
+from lab.cluster import security
 
 METADATA, METADATA_VERSION = 3, 12
 LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 7
@@ -98,7 +99,11 @@ class LogDirView:
 async def connect(node: NodeState, timeout_s: float) -> KafkaConnection:
     """Connect to a broker; raises as `KafkaConnection.open`."""
     return await KafkaConnection.open(
-        node.host, node.port, client_id=CLIENT_ID, timeout_s=timeout_s
+        node.host,
+        node.port,
+        client_id=CLIENT_ID,
+        timeout_s=timeout_s,
+        security=security.of_node(node),
     )
 
 

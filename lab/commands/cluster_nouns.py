@@ -48,6 +48,11 @@ def _add_up(parser: Parser) -> None:
     add_disks(parser)
     add_engine(parser)
     parser.add_argument(
+        "--security",
+        choices=("ssl", "mtls", "sasl_ssl"),
+        help="encrypt: clients need nothing else, a certificate, or a user and password",
+    )
+    parser.add_argument(
         "--port-base",
         type=port,
         metavar="PORT",

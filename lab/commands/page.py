@@ -98,8 +98,8 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
 def _what_if(options: Namespace) -> list[str]:
     """Return the command that prints the page of all losses."""
     words = ["what-if", "--bootstrap-server", options.bootstrap_server, "--format", "html"]
-    if options.client_config is not None:
-        words += ["--client-config", str(options.client_config)]
+    if options.command_config is not None:
+        words += ["--command-config", str(options.command_config)]
     return programs.tool(*words)
 
 

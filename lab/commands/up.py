@@ -14,6 +14,7 @@ from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from lab import nodes, up_and_down
 from lab.cluster import engine, programs
+from lab.cluster.security import client_files
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -32,6 +33,7 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         kind=options.kind,
         port_base=options.port_base,
         mechanism=options.mechanism,
+        security=options.security or "",
     )
     files = StateFiles.open()
     with files.lock(name):
@@ -40,7 +42,8 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         with interrupts.deferred():
             state = replace(state, owner=None)
             files.write(state)
-    output.result(json.loads(lab_state.to_json(state)), _hints(state))
+    found = {**json.loads(lab_state.to_json(state)), "client_files": client_files(state)}
+    output.result(found, _hints(state))
     return 0
 
 
@@ -53,7 +56,10 @@ def _hints(state: ClusterState) -> str:
         "end": "down",
     }
     lines = [f"{word + ':':<7} {programs.call(hint, state.name)}" for word, hint in hints.items()]
-    return "\n".join(["", f"bootstrap.servers={state.bootstrap}", "", *lines])
+    files = [f"{client + ':':<13} {path}" for client, path in client_files(state).items()]
+    if files:
+        files = ["files for clients:", *files, ""]
+    return "\n".join(["", f"bootstrap.servers={state.bootstrap}", "", *files, *lines])
 
 
 def down(options: Namespace, output: Output, interrupts: Interrupts) -> int:

@@ -65,7 +65,7 @@ class Rehearsal:
         self._load = Load(
             plan,
             self._partitions,
-            target_cluster.cluster.bootstrap,
+            target_cluster.cluster.client_config,
             folder,
             programs.environment(target_cluster.cluster.root, processes.own_user()),
         )

@@ -125,6 +125,8 @@ class Client:
             "status": str(folder / f"{name}.json"),
         }
         file = folder / f"{name}.config.json"
+        # The client of a closed cluster has a password in it.
+        file.touch(mode=0o600)
         file.write_text(json.dumps(self.config), "utf-8")
         command = [*programs.command("lab.rehearsal.client"), str(file)]
         self.process = Process(name, folder, command, environment)
@@ -192,7 +194,7 @@ class Load:
     Args:
         plan: Who they are.
         partitions: Number of partitions by topic.
-        bootstrap: Addresses of the brokers.
+        client: What librdkafka needs to reach the cluster.
         folder: Where their files go.
         environment: Of their processes.
     """
@@ -201,13 +203,14 @@ class Load:
         self,
         plan: Plan,
         partitions: Mapping[str, int],
-        bootstrap: str,
+        client: Mapping[str, str],
         folder: Path,
         environment: Mapping[str, str],
     ) -> None:
         self._plan = plan
         self._partitions = partitions
-        self._bootstrap = bootstrap
+        self._client_config = client
+        self._bootstrap = client["bootstrap.servers"]
         self._folder = folder
         self._environment = dict(environment)
         self._clients: dict[str, Client] = {}
@@ -336,7 +339,7 @@ class Load:
         names = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
         if not names:
             return {}
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        admin = AdminClient({**self._client_config, "log_level": 0})
         asked = admin.describe_topics(TopicCollection(names), request_timeout=ASK_DEADLINE_S)
         found = {}
         for name, future in asked.items():
@@ -438,7 +441,7 @@ class Load:
             "keys": load.keys,
             "first_key": first_key,
             "client": {
-                "bootstrap.servers": self._bootstrap,
+                **self._client_config,
                 "acks": load.acks,
                 "enable.idempotence": load.is_idempotent,
                 # What waits for a partition without leader must not hold up the others.
@@ -456,7 +459,7 @@ class Load:
             "partitions": self._partitions[load.topic],
             "group": load.group,
             "client": {
-                "bootstrap.servers": self._bootstrap,
+                **self._client_config,
                 "group.id": load.group or f"jbodlab-rehearsal-{load.name}",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": bool(load.group),

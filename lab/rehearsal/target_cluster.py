@@ -18,7 +18,7 @@ from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import DecodeError, JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
-from lab.cluster import Cluster, layout, limits, processes, questions, revival
+from lab.cluster import Cluster, layout, limits, processes, questions, revival, security
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import NoKafkaError
 from lab.errors import LabError
@@ -373,7 +373,9 @@ def _revives(state: ClusterState) -> bool:
     """Return whether the brokers are ours: only they know the request for states."""
     node = state.brokers[0]
     try:
-        asyncio.run(describe_log_dir_states(node.host, node.port, ASK_DEADLINE_S))
+        asyncio.run(
+            describe_log_dir_states(node.host, node.port, ASK_DEADLINE_S, security.of_node(node))
+        )
     except (OSError, TimeoutError, DecodeError, KafkaError):
         return False
     return True

@@ -126,6 +126,7 @@ class AsyncCluster:
     def __init__(self, inner: Cluster) -> None:
         self.inner = inner
         self.bootstrap = inner.bootstrap
+        self.client_config = inner.client_config
 
     @classmethod
     async def started(cls, **need: Any) -> AsyncCluster:

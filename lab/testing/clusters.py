@@ -19,6 +19,7 @@ from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
 from lab.cluster.engine import CONTROLLERS_MAX, OWN, Engine, EngineError, chosen
+from lab.cluster.security import Security, client_config
 from lab.errors import LabError
 from lab.testing import keeper
 
@@ -52,6 +53,7 @@ class Need:
         controllers: How many.
         combined: Whether every broker is a controller as well.
         jvm_options: Options of the JVM, as in a shell.
+        security: How clients reach it, one of `Security`; empty where it is open.
     """
 
     brokers: int = 3
@@ -62,6 +64,7 @@ class Need:
     controllers: int = 1
     combined: bool = False
     jvm_options: str = ""
+    security: str = ""
 
     @classmethod
     def of(
@@ -74,13 +77,17 @@ class Need:
         controllers: int = 1,
         combined: bool = False,
         jvm_options: str = "",
+        security: str | None = None,
     ) -> Self:
         """Return a need as a mark or a caller describes it.
 
         Raises:
             ValueError: a number is out of its range, or there is no such engine, or it has no such
-                nodes.
+                nodes, or no such security.
         """
+        known = [each.value for each in Security]
+        if security is not None and security not in known:
+            raise ValueError(f"expected security {', '.join(known)}, got {security!r}")
         numbers = (
             ("brokers", brokers, 20),
             ("disks", disks, 64),
@@ -106,6 +113,7 @@ class Need:
             controllers=controllers,
             combined=bool(combined),
             jvm_options=jvm_options,
+            security=security or "",
         )
 
 
@@ -337,6 +345,7 @@ class Cluster:
         controllers: int = 1,
         combined: bool = False,
         jvm_options: str = "",
+        security: str | None = None,
         need: Need | None = None,
     ) -> None:
         """Start it, and wait until every broker serves.
@@ -351,6 +360,7 @@ class Cluster:
             controllers: How many; our own servers have one.
             combined: Whether every broker is a controller as well, which ours cannot be.
             jvm_options: Options of the JVM, such as `-Xmx1g`.
+            security: How clients reach it, as `jbodlab up --security`; None for an open one.
             need: All of these at once.
 
         Raises:
@@ -359,7 +369,7 @@ class Cluster:
                 nodes.
         """
         self.need = need or Need.of(
-            brokers, disks, config, calls, engine, controllers, combined, jvm_options
+            brokers, disks, config, calls, engine, controllers, combined, jvm_options, security
         )
         self._folder = folders.make_folder()
         self._topics: list[str] = []
@@ -372,6 +382,7 @@ class Cluster:
             controllers=self.need.controllers,
             is_combined=self.need.combined,
             jvm_options=self.need.jvm_options,
+            security=self.need.security,
             advice=ADVICE,
         )
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
@@ -402,6 +413,17 @@ class Cluster:
     def bootstrap(self) -> str:
         """Addresses of all brokers, as clients want them."""
         return self.inner.bootstrap
+
+    def client_config(self, client: str = "librdkafka") -> dict[str, Any]:
+        """Return what a client needs to reach the cluster, the addresses included.
+
+        Args:
+            client: `librdkafka`, `java` (properties) or `kafka_python` (keyword arguments).
+
+        Raises:
+            ValueError: no such client is known.
+        """
+        return client_config(self.inner.state, client)
 
     @property
     def work_dir(self) -> Path:

@@ -110,7 +110,7 @@ def test_a_wrong_call_says_what_was_expected(line: str, message: str) -> None:
 
 def test_properties_are_handed_to_the_library(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
-    given = ("--client-config", str(path))
+    given = ("--command-config", str(path))
     assert CommandLines("127.0.0.1:1").seen("offsets t", *given) == (
         f"! jbodlab: cannot read {path}: No such file or directory\nexit 1\n"
     )

@@ -94,7 +94,7 @@ def test_properties_are_read_before_anything_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "client.properties"
-    words = ["topics", "list", "--bootstrap-server", "127.0.0.1:1", "--client-config", str(path)]
+    words = ["topics", "list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(path)]
 
     assert main(words) == 1
     assert f"cannot read {path}: No such file or directory" in capsys.readouterr().err

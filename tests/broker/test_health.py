@@ -28,6 +28,7 @@ def config(node_id: BrokerId, port: int) -> NodeConfig:
         listeners=listeners,
         advertised_listeners=listeners,
         inter_broker_listener_name=LISTENER,
+        controller_protocol=0,
         log_dirs=(),
         metadata_log_dir=PurePosixPath("/"),
     )

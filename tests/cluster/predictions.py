@@ -84,7 +84,7 @@ def make_topics(cluster: library.Cluster) -> None:
 
 def model(cluster: library.Cluster) -> Model:
     """Return what the brokers tell now."""
-    return read(Namespace(bootstrap_server=cluster.bootstrap, client_config=None), Output())
+    return read(Namespace(bootstrap_server=cluster.bootstrap, command_config=None), Output())
 
 
 def play(cluster: library.Cluster, seed: int, losses: int, kind: str) -> list[Played]:

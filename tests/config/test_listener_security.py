@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -23,8 +24,9 @@ BASE = {
 PLAIN_JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="geheim";'
 
 
-def config(**changes: str) -> BrokerConfig:
-    return from_properties({**BASE, **changes})[0]
+def config(remove: Sequence[str] = (), **changes: str) -> BrokerConfig:
+    found = {key: value for key, value in {**BASE, **changes}.items() if key not in remove}
+    return from_properties(found)[0]
 
 
 def test_settings_of_a_listener_come_before_those_of_all() -> None:
@@ -74,15 +76,37 @@ def test_scram_needs_no_text_for_users() -> None:
                 "sasl.enabled.mechanisms": "SCRAM-SHA-256",
                 "inter.broker.listener.name": "CLIENT",
             },
-            "must be PLAINTEXT",
+            r"sasl\.mechanism\.inter\.broker\.protocol: must be enabled on CLIENT: SCRAM-SHA-256",
         ),
         (
             {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+                "inter.broker.listener.name": "CLIENT",
+            },
+            r"client\.scram-sha-256\.sasl\.jaas\.config: brokers log in by username",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
                 "listener.security.protocol.map": (
                     "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:SASL_SSL"
                 ),
             },
-            "unsupported security protocol SASL_SSL, expected PLAINTEXT or SASL_PLAINTEXT",
+            r"listener\.name\.client\.ssl\.keystore\.location: a listener that encrypts needs",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "listener.security.protocol.map": (
+                    "CONTROLLER:SASL_SSL,INTERNAL:PLAINTEXT,CLIENT:SASL_PLAINTEXT"
+                ),
+            },
+            "must be PLAINTEXT, or SSL with certificates of brokers",
+        ),
+        (
+            {"security.inter.broker.protocol": "SSL"},
+            "inter.broker.listener.name is set, too",
         ),
     ],
 )
@@ -91,3 +115,43 @@ def test_a_broker_that_nobody_could_log_in_to_does_not_start(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         config(**changes)
+
+
+def test_brokers_log_in_among_themselves_by_the_users_of_the_jaas_text() -> None:
+    found = config(
+        **{
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+            "inter.broker.listener.name": "CLIENT",
+            "listener.name.client.scram-sha-256.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required "
+                'username="broker" password="geheim";'
+            ),
+        }
+    )
+    assert (found.peers.mechanism, found.peers.user) == ("SCRAM-SHA-256", "broker")
+    assert found.peers.password.reveal() == "geheim"
+    assert found.peers.tls is None
+    assert "geheim" not in repr(found.peers)
+
+
+def test_the_listener_of_brokers_may_be_named_by_its_protocol() -> None:
+    found = config(
+        **{
+            "listeners": "SSL://:9091,PLAINTEXT://:9092",
+            "advertised.listeners": "SSL://localhost:9091,PLAINTEXT://localhost:9092",
+            "listener.security.protocol.map": ("CONTROLLER:PLAINTEXT,SSL:SSL,PLAINTEXT:PLAINTEXT"),
+            "security.inter.broker.protocol": "SSL",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": "/keys.pem",
+        },
+        remove=("inter.broker.listener.name",),
+    )
+    assert found.inter_broker_listener_name == "SSL"
+    assert found.peers.tls is not None
+    assert list(found.tls) == ["SSL"]
+    with pytest.raises(ConfigError, match="must be a name of listeners"):
+        config(
+            **{"security.inter.broker.protocol": "SASL_SSL"},
+            remove=("inter.broker.listener.name",),
+        )

@@ -18,7 +18,9 @@ from jbodlab.config.tls_keys import listener_tls
 from jbodlab.runtime.client_quota import ANONYMOUS
 from jbodlab.runtime.machine import MachineThreads, system_environment
 from jbodlab.security import tls_files
+from jbodlab.security.scram import Decoys
 from jbodlab.security.tls_settings import SUITES, TlsSettings
+from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.listener import Listener
@@ -202,6 +204,38 @@ def test_t01_plaintext_to_tls_port_is_closed_at_once_and_counted(
         await closed(writer)
 
     stage(body)
+
+
+@pytest.mark.parametrize("logs_in", [False, True])
+def test_t02_tls_to_a_plaintext_port_is_closed_at_once(
+    runner: asyncio.Runner, tmp_path: Path, ca: Authority, *, logs_in: bool
+) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path, ca)
+        sasl = SaslSettings(
+            mechanisms=("PLAIN",),
+            passwords={},
+            find=lambda *_: None,
+            decoys=Decoys(secret=b"s"),
+            random_bytes=bytes,
+        )
+        bounds = Bounds(system_environment())
+        plain = Listener("PLAIN", "127.0.0.1", 0, stage.handler, bounds, sasl if logs_in else None)
+        await plain.start()
+        hello = client_hello(stage)
+        assert struct.unpack(">i", hello[:4])[0] > 369_000_000
+        for words in (hello, b"GET / HTTP/1.1\r\n\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", plain.port)
+            writer.write(words)
+            async with asyncio.timeout(0.5):
+                with suppress(ConnectionError):
+                    assert await reader.read() == b""
+            await closed(writer)
+        assert not stage.handler.frames
+        await plain.close()
+        stage.helper.close()
+
+    runner.run(body())
 
 
 def test_t03_a_half_handshake_is_closed_at_the_deadline_and_bytes_do_not_extend_it(

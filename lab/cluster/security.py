@@ -1,0 +1,377 @@
+"""A closed cluster of the lab: its authority, certificates, users and the files of clients.
+
+ROOT/security/                  of whoever runs the lab, for nobody else
+    ca.pem  ca.key              the authority of this one cluster
+    users.json                  passwords, by user
+    admin.properties            how the lab's own clients, and `--cluster`, reach it
+    alice.properties            a client's file in Java's words ...
+    alice.librdkafka.properties, alice.kafka-python.json, alice.franz-go.json    ... and in others'
+    alice.pem  alice.key        of a client with a certificate
+ROOT/keys/                      of the servers
+    broker-1.pem, controller.pem, ca.pem
+
+Brokers and controller show each other certificates in every case. `ssl` lets clients in without
+one, `mtls` with one only; by `sasl_ssl` they log in by SCRAM-SHA-512, and so do brokers among
+themselves.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.vocabulary import properties
+from lab.cluster.processes import ServerUser
+from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+    from jbodlab.peers.client_properties import ClientProperties
+    from jbodlab.peers.client_security import ClientSecurity
+
+VALID = datetime.timedelta(days=30)
+HOSTS = ("localhost", "127.0.0.1", "::1")
+MECHANISM = "SCRAM-SHA-512"
+ITERATIONS = 4096
+SALT_BYTES = PASSWORD_BYTES = 24
+ADMIN, ALICE = "admin", "alice"
+LISTENER = "CLIENT"
+JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="{user}" password="{password}";'
+)
+
+
+class Security(Enum):
+    """How clients reach a closed cluster."""
+
+    SSL = "ssl"
+    MTLS = "mtls"
+    SASL_SSL = "sasl_ssl"
+
+
+PROTOCOLS = {
+    Security.SSL: "SSL",
+    Security.MTLS: "SSL",
+    Security.SASL_SSL: "SASL_SSL",
+}
+
+
+def folder(state: ClusterState) -> Path:
+    """Return where the files of clients lie."""
+    return Path(state.root) / "security"
+
+
+def make(state: ClusterState, user: ServerUser) -> None:
+    """Make authority, certificates, users and the files of clients.
+
+    Raises:
+        LabError: the library for certificates is missing.
+    """
+    security = Security(state.security)
+    authority = _Authority()
+    own, keys = folder(state), Path(state.root) / "keys"
+    for each in (own, keys):
+        each.mkdir(mode=0o700)
+        (each / "ca.pem").write_text(authority.pem)
+    _write(own / "ca.key", authority.key_pem)
+    for node in state.nodes:
+        name = _name(node)
+        key, chain = authority.issue(name, HOSTS)
+        _write(keys / f"{name}.pem", key + chain)
+    if user.is_other:
+        for path in (keys, *keys.iterdir()):
+            os.chown(path, user.uid, user.gid)
+    brokers = [_name(node) for node in state.brokers]
+    users = [ADMIN, ALICE, *brokers] if security is Security.SASL_SSL else []
+    passwords = {name: secrets.token_urlsafe(PASSWORD_BYTES) for name in users}
+    _write(own / "users.json", json.dumps(passwords))
+    for name in (ADMIN, ALICE):
+        key, chain = authority.issue(name, ())
+        _write(own / f"{name}.key", key)
+        _write(own / f"{name}.pem", key + chain)
+        for path, text in _files(state, security, name, passwords.get(name, "")).items():
+            _write(path, text)
+
+
+def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
+    """Return what the property file of a node says about security."""
+    security = Security(state.security)
+    keys = Path(state.root) / "keys"
+    name = _name(node)
+    found = {
+        "listener.security.protocol.map": f"CONTROLLER:SSL,{LISTENER}:{PROTOCOLS[security]}",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(keys / f"{name}.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(keys / "ca.pem"),
+    }
+    if node.role != "broker":
+        return found
+    prefix = f"listener.name.{LISTENER.lower()}."
+    found["inter.broker.listener.name"] = LISTENER
+    if security is Security.SASL_SSL:
+        password = _passwords(state)[name]
+        found |= {
+            f"{prefix}sasl.enabled.mechanisms": MECHANISM,
+            "sasl.mechanism.inter.broker.protocol": MECHANISM,
+            f"{prefix}{MECHANISM.lower()}.sasl.jaas.config": JAAS.format(
+                user=name, password=password
+            ),
+        }
+    else:
+        # Brokers have a certificate also where clients need none.
+        auth = "required" if security is Security.MTLS else "requested"
+        found[f"{prefix}ssl.client.auth"] = auth
+    return found
+
+
+def credentials(state: ClusterState) -> list[UserScramCredentialRecord]:
+    """Return the users that a cluster has from its first start on."""
+    from jbodlab.metadata.records.scram import credential_record
+    from jbodlab.security.scram import MECHANISMS, salted_password
+
+    mechanism = MECHANISMS[MECHANISM]
+    records = []
+    for name, password in _passwords(state).items():
+        salt = secrets.token_bytes(SALT_BYTES)
+        salted = salted_password(mechanism, password, salt, ITERATIONS)
+        records.append(credential_record(name, mechanism, salted, salt, ITERATIONS))
+    return records
+
+
+def client_files(state: ClusterState) -> dict[str, str]:
+    """Return the files for clients, by the client; empty where a cluster is open."""
+    if not state.security:
+        return {}
+    return {client: str(folder(state) / f"{ALICE}{end}") for client, end in ENDS.items()}
+
+
+def client_config(state: ClusterState, client: str) -> dict[str, Any]:
+    """Return the settings of a client's file, or of an open cluster.
+
+    Args:
+        state: The cluster.
+        client: `java`, `librdkafka`, `kafka_python` or `franz_go`.
+
+    Raises:
+        ValueError: there is no such client.
+    """
+    if client not in ENDS:
+        raise ValueError(f"expected a client of {', '.join(ENDS)}, got {client!r}")
+    if not state.security:
+        key = {"kafka_python": "bootstrap_servers", "franz_go": "seed_brokers"}.get(client)
+        addresses = state.bootstrap.split(",")
+        return {key: addresses} if key else {"bootstrap.servers": state.bootstrap}
+    text = Path(client_files(state)[client]).read_text("utf-8")
+    found: dict[str, Any] = (
+        json.loads(text) if ENDS[client].endswith(".json") else dict(properties.parse(text))
+    )
+    return found
+
+
+ENDS = {
+    "java": ".properties",
+    "librdkafka": ".librdkafka.properties",
+    "kafka_python": ".kafka-python.json",
+    "franz_go": ".franz-go.json",
+}
+
+
+@cache
+def client(file: str) -> ClientProperties:
+    """Return how the file of a client reaches a cluster.
+
+    Raises:
+        FormatError, ConfigError: it cannot be read.
+    """
+    from jbodlab.cli.command_line import read_properties
+    from jbodlab.peers.client_properties import client_properties
+
+    return client_properties(read_properties(Path(file)))
+
+
+def of_node(node: NodeState) -> ClientSecurity | None:
+    """Return how the lab's own client reaches a node; None where that is open."""
+    return client(node.client_file).security if node.client_file else None
+
+
+def librdkafka(client_file: str) -> dict[str, str]:
+    """Return what librdkafka needs besides the addresses; empty where a cluster is open."""
+    return client(client_file).librdkafka() if client_file else {}
+
+
+def _name(node: NodeState) -> str:
+    return f"broker-{node.node_id}" if node.role == "broker" else "controller"
+
+
+def _passwords(state: ClusterState) -> Mapping[str, str]:
+    found: dict[str, str] = json.loads((folder(state) / "users.json").read_text())
+    return found
+
+
+def _files(state: ClusterState, security: Security, user: str, password: str) -> Mapping[Path, str]:
+    """Return the texts of a user's files."""
+    own = folder(state)
+    logs_in, has_key = security is Security.SASL_SSL, security is Security.MTLS
+    java = {
+        "bootstrap.servers": state.bootstrap,
+        "security.protocol": PROTOCOLS[security],
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(own / "ca.pem"),
+    }
+    rdkafka = {
+        "bootstrap.servers": state.bootstrap,
+        "security.protocol": PROTOCOLS[security].lower(),
+        "ssl.ca.location": str(own / "ca.pem"),
+    }
+    python: dict[str, Any] = {
+        "bootstrap_servers": state.bootstrap.split(","),
+        "security_protocol": PROTOCOLS[security],
+        "ssl_cafile": str(own / "ca.pem"),
+    }
+    go: dict[str, Any] = {
+        "seed_brokers": state.bootstrap.split(","),
+        "tls": {"ca_file": str(own / "ca.pem")},
+    }
+    if logs_in:
+        java |= {
+            "sasl.mechanism": MECHANISM,
+            "sasl.jaas.config": JAAS.format(user=user, password=password),
+        }
+        rdkafka |= {
+            "sasl.mechanism": MECHANISM,
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+        python |= {
+            "sasl_mechanism": MECHANISM,
+            "sasl_plain_username": user,
+            "sasl_plain_password": password,
+        }
+        go["sasl"] = {"mechanism": MECHANISM, "user": user, "password": password}
+    if has_key:
+        java |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(own / f"{user}.pem")}
+        rdkafka |= {
+            "ssl.key.location": str(own / f"{user}.key"),
+            "ssl.certificate.location": str(own / f"{user}.pem"),
+        }
+        python |= {
+            "ssl_certfile": str(own / f"{user}.pem"),
+            "ssl_keyfile": str(own / f"{user}.key"),
+        }
+        go["tls"] |= {"cert_file": str(own / f"{user}.pem"), "key_file": str(own / f"{user}.key")}
+    texts = {
+        "java": properties.render(java),
+        "librdkafka": properties.render(rdkafka),
+        "kafka_python": json.dumps(python, indent=1),
+        "franz_go": json.dumps(go, indent=1),
+    }
+    return {own / f"{user}{end}": texts[client] for client, end in ENDS.items()}
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that only its owner may read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - with a mode
+        file.write(text)
+
+
+class _Authority:
+    """Signs the certificates of one cluster."""
+
+    def __init__(self) -> None:
+        try:
+            from cryptography import x509
+            from cryptography.hazmat.primitives import hashes, serialization
+            from cryptography.hazmat.primitives.asymmetric import ec
+        except ImportError:
+            raise LabError(
+                "--security takes the library cryptography: pip install 'jbodlab[pkcs12]'"
+            ) from None
+        self._x509, self._hashes, self._serialization, self._ec = x509, hashes, serialization, ec
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = self._named("jbodlab CA")
+        self._certificate = self._signed(self._name, self._key.public_key(), is_ca=True)
+        self.pem = self._chain(self._certificate)
+        self.key_pem = self._key_text(self._key)
+
+    def issue(self, name: str, hosts: tuple[str, ...]) -> tuple[str, str]:
+        """Return a new private key and its certificate."""
+        x509 = self._x509
+        key = self._ec.generate_private_key(self._ec.SECP256R1())
+        names = [
+            x509.DNSName(host)
+            if host == "localhost"
+            else x509.IPAddress(ipaddress.ip_address(host))
+            for host in hosts
+        ]
+        certificate = self._signed(self._named(name), key.public_key(), names=names)
+        return self._key_text(key), self._chain(certificate)
+
+    def _named(self, name: str) -> Any:
+        x509 = self._x509
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+    def _chain(self, certificate: Any) -> str:
+        pem: bytes = certificate.public_bytes(self._serialization.Encoding.PEM)
+        return pem.decode()
+
+    def _key_text(self, key: Any) -> str:
+        serialization = self._serialization
+        pem: bytes = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        return pem.decode()
+
+    def _signed(self, name: Any, public: Any, *, names: Any = (), is_ca: bool = False) -> Any:
+        x509 = self._x509
+        now = datetime.datetime.now(datetime.UTC)
+        # Clients that verify strictly ask for each of these extensions.
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + VALID)
+            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+            .add_extension(
+                x509.KeyUsage(
+                    digital_signature=True,
+                    content_commitment=False,
+                    key_encipherment=False,
+                    data_encipherment=False,
+                    key_agreement=False,
+                    key_cert_sign=is_ca,
+                    crl_sign=is_ca,
+                    encipher_only=False,
+                    decipher_only=False,
+                ),
+                critical=True,
+            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        if not is_ca:
+            purposes = x509.ExtendedKeyUsageOID
+            builder = builder.add_extension(
+                x509.ExtendedKeyUsage([purposes.SERVER_AUTH, purposes.CLIENT_AUTH]), critical=False
+            )
+        return builder.sign(self._key, self._hashes.SHA256())

@@ -1,0 +1,122 @@
+"""A cluster on which nothing travels unencrypted but what the harness itself asks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from tests.certificates import Authority, Issued
+from tests.cluster.harness import made
+from tests.cluster.lab_cluster import set_property
+
+DEADLINE_S = 20.0
+USERS = {
+    "PLAIN": ("bob", "bob-secret"),
+    "SCRAM-SHA-256": ("alice", "alice-secret"),
+    "SCRAM-SHA-512": ("carol", "carol-secret"),
+}
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
+PROTOCOLS = "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT,INTERNAL:SSL,MTLS:SSL,CLIENT:SASL_SSL"
+
+
+class Secured:
+    """Brokers reach each other and the controller by certificates, clients log in or have one."""
+
+    def __init__(self, root: Path, **settings: str) -> None:
+        self.ca = Authority()
+        self.cluster = made(root, brokers=3, dirs=2, settings={"default.replication.factor": "3"})
+        self.folder = root / "keys"
+        self.folder.mkdir(mode=0o755)
+        self.ca_file = self.ca.write(self.folder / "ca.pem")
+        self.ports: dict[str, list[int]] = {}
+        for listener in ("INTERNAL", "MTLS", "CLIENT"):
+            self.ports[listener] = self.cluster.more_ports(3)
+        for number, broker in enumerate(self.cluster.brokers):
+            both = ",".join(
+                [f"PLAINTEXT://{broker.address}"]
+                + [f"{name}://127.0.0.1:{ports[number]}" for name, ports in self.ports.items()]
+            )
+            for key, value in {
+                "listeners": both,
+                "advertised.listeners": both,
+                "inter.broker.listener.name": "INTERNAL",
+                "sasl.enabled.mechanisms": ",".join(USERS),
+                "listener.name.client.plain.sasl.jaas.config": JAAS,
+                "listener.name.internal.ssl.client.auth": "required",
+                "listener.name.mtls.ssl.client.auth": "required",
+                **self.keys(f"broker-{broker.id}"),
+                **settings,
+            }.items():
+                set_property(broker, key, value)
+        for key, value in self.keys("controller").items():
+            set_property(self.cluster.controller, key, value)
+
+    def keys(self, name: str) -> dict[str, str]:
+        """Write a node's key store, and return its settings."""
+        self.write(name, self.ca.issue(name))
+        return {
+            "listener.security.protocol.map": PROTOCOLS,
+            "jbodlab.ssl.reload.interval.ms": "200",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.folder / f"{name}.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca_file),
+        }
+
+    def write(self, name: str, issued: Issued) -> Path:
+        """Write key and certificate so that the servers may read them."""
+        path = self.folder / f"{name}.tmp"
+        issued.write(path)
+        if self.cluster.user.is_other:
+            os.chown(path, self.cluster.user.uid, self.cluster.user.gid)
+        return path.rename(self.folder / f"{name}.pem")
+
+    def addresses(self, listener: str) -> str:
+        """Return where clients begin."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports[listener])
+
+    def logged_in(self, mechanism: str) -> dict[str, Any]:
+        """Settings of librdkafka with a login over TLS."""
+        user, password = USERS[mechanism]
+        return {
+            "bootstrap.servers": self.addresses("CLIENT"),
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.ca_file),
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+
+    def with_certificate(self, user: str = "dora") -> dict[str, Any]:
+        """Settings of librdkafka with a certificate in place of a login."""
+        issued = self.ca.issue(user)
+        key = self.folder / f"{user}.key"
+        key.write_text(issued.private_key())
+        chain = self.folder / f"{user}.chain"
+        chain.write_text(issued.chain)
+        return {
+            "bootstrap.servers": self.addresses("MTLS"),
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.ca_file),
+            "ssl.key.location": str(key),
+            "ssl.certificate.location": str(chain),
+        }
+
+    def set_credentials(self) -> None:
+        """Make the users of SCRAM."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
+        for mechanism, (user, password) in USERS.items():
+            if mechanism != "PLAIN":
+                kind = getattr(ScramMechanism, mechanism.replace("-", "_"))
+                info = ScramCredentialInfo(kind, 4096)
+                upsertion = UserScramCredentialUpsertion(user, info, password.encode())
+                for result in admin.alter_user_scram_credentials([upsertion]).values():
+                    result.result(DEADLINE_S)

@@ -1,0 +1,111 @@
+"""Closed clusters of the lab: unchanged clients by its files, and its own commands."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer, KafkaProducer
+
+from jbodlab.vocabulary import properties
+from lab.cluster import wait_for
+from lab.cluster.folders import make_folder, remove_folder
+from lab.testing.clusters import Cluster
+from tests.cluster.test_staying_cluster import Staying
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("closed-clusters")]
+
+DEADLINE_S = 20.0
+MODES = ("sasl_ssl", "mtls", "ssl")
+
+
+@pytest.fixture(scope="module", params=MODES)
+def closed(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(brokers=3, disks=2, security=request.param) as cluster:
+        yield cluster
+
+
+def test_librdkafka_goes_on_while_a_disk_dies(closed: Cluster) -> None:
+    topic = closed.new_topic(partitions=1, replicas=3)
+    config = closed.client_config("librdkafka")
+    producer = Producer({**config, "acks": "all", "enable.idempotence": True})
+    results: list[Any] = []
+    with closed.leader_log_dir(topic).fails("permission"):
+        for number in range(300):
+            producer.produce(
+                topic, b"%d" % number, on_delivery=lambda error, _: results.append(error)
+            )
+            producer.poll(0.003)
+        assert producer.flush(DEADLINE_S) == 0
+    assert results == [None] * 300
+    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+
+    def all_read() -> bool:
+        found.extend(each.value() for each in consumer.consume(300, 0.5) if not each.error())
+        return len(found) >= 300
+
+    wait_for("all records to be read", all_read, DEADLINE_S)
+    consumer.close()
+    assert found == [b"%d" % number for number in range(300)]
+
+
+def test_kafka_python_reaches_it_by_its_file(closed: Cluster) -> None:
+    config = closed.client_config("kafka_python")
+    topic = closed.new_topic(partitions=1, replicas=3)
+    producer = KafkaProducer(**config)
+    producer.send(topic, b"value").get(DEADLINE_S)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic, auto_offset_reset="earliest", consumer_timeout_ms=10_000, **config
+    )
+    assert next(consumer).value == b"value"
+    consumer.close()
+
+
+def test_nothing_secret_can_be_read_by_others_or_is_in_a_log(closed: Cluster) -> None:
+    root = closed.work_dir
+    for folder in (root / "security", root / "keys"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    users = json.loads((root / "security" / "users.json").read_text())
+    assert bool(users) == (closed.need.security == "sasl_ssl")
+    outputs = [node.output() for node in closed.inner.nodes.values()]
+    for secret in [*users.values(), "PRIVATE KEY"]:
+        assert not any(secret in each for each in outputs)
+    for node in closed.inner.nodes.values():
+        assert stat.S_IMODE(node.properties_file.stat().st_mode) == 0o600
+
+
+def test_up_names_files_for_clients_and_all_commands_use_them() -> None:
+    root = make_folder()
+    staying = Staying(root)
+    try:
+        words = ("--brokers", "2", "--disks", "2", "--kind", "folder", "--security", "sasl_ssl")
+        told = staying.told("up", *words)
+        files = told["client_files"]
+        assert set(files) == {"java", "librdkafka", "kafka_python", "franz_go"}
+        java = properties.parse(Path(files["java"]).read_text())
+        assert java["security.protocol"] == "SASL_SSL"
+        assert java["bootstrap.servers"] == told["bootstrap"]
+        users = json.loads((Path(files["java"]).parent / "users.json").read_text())
+        assert users["alice"] in java["sasl.jaas.config"]
+        assert not any(password in json.dumps(told) for password in users.values())
+
+        assert staying.run("topics", "create", "kept", "--partitions", "2").returncode == 0
+        assert "kept" in staying.run("topics", "list").stdout
+        assert "answers" in staying.run("status").stdout
+        assert staying.run("inject", "permission", "broker-1/1").returncode == 0
+        assert staying.run("heal", "--revive").returncode == 0
+        ran = staying.run("run", "--fail", "broker-1/2", "--after", "1s", "--", "sleep", "3")
+        assert "lost         0 of" in ran.stdout + ran.stderr
+        plain = staying.run("topics", "list", "--bootstrap-server", told["bootstrap"])
+        assert plain.returncode == 1
+    finally:
+        staying.run("down", "--yes")
+        remove_folder(root)

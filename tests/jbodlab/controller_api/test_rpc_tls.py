@@ -1,0 +1,226 @@
+"""Certificates between brokers and controllers, on real gRPC: the cases G01 and G02."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jbodlab.config.tls_keys import client_tls
+from jbodlab.controller_api import messages
+from jbodlab.controller_api.grpc_server import GrpcServer
+from jbodlab.controller_api.grpc_transport import GrpcTransport
+from jbodlab.controller_api.requests import Listener
+from jbodlab.controller_api.rpc_tls import (
+    OF_ANYBODY,
+    OF_ONE_BROKER,
+    RpcKeys,
+    RpcServerTls,
+    broker_principals,
+    rpc_keys,
+)
+from jbodlab.controller_api.transport import RpcRefusedError
+from jbodlab.security import tls_files
+from jbodlab.security.mapping_rules import SUBJECT_ITSELF, parse
+from jbodlab.vocabulary.errors import ConfigError, ControllerUnavailableError
+from lab.cluster.ports import HeldPorts
+from tests.certificates import DAY, Authority, Issued, now
+from tests.jbodlab.security.test_certificate import CN, C, name
+
+PRINCIPALS = broker_principals("User:CN=broker-{id}", SUBJECT_ITSELF)
+
+
+@pytest.fixture(scope="module")
+def ca() -> Authority:
+    return Authority()
+
+
+def keys(issued: Issued, trusted: Authority) -> RpcKeys:
+    settings = client_tls(
+        {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": issued.private_key(),
+            "ssl.keystore.certificate.chain": issued.chain,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": trusted.pem,
+        }
+    )
+    return rpc_keys(settings, tls_files.read(settings, issued.certificate.not_valid_before_utc))
+
+
+class Answering:
+    """Answers every call with an empty response, and keeps what was called."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    async def unary(self, method: str, message: Any) -> Any:
+        self.called.append(method)
+        return getattr(messages, message.DESCRIPTOR.name.replace("Request", "Response"))()
+
+    async def stream(self, method: str, message: Any) -> AsyncIterator[Any]:
+        self.called.append(method)
+        yield messages.MetadataStreamResponse()
+
+
+class Stage:
+    def __init__(self, ca: Authority, port: int) -> None:
+        self.ca = ca
+        self.service = Answering()
+        self.port = port
+        self.keys = keys(ca.issue("controller"), ca)
+        self.server = GrpcServer(
+            Listener(name="CONTROLLER", host="127.0.0.1", port=port),
+            RpcServerTls(keys=lambda: self.keys, principals=PRINCIPALS),
+        )
+        self.server.bind(self.service)  # type: ignore[arg-type]
+
+    @contextlib.asynccontextmanager
+    async def called_by(
+        self, found: Callable[[], RpcKeys] | None, host: str = "localhost"
+    ) -> AsyncIterator[GrpcTransport]:
+        transport = GrpcTransport(f"{host}:{self.port}", found)
+        try:
+            yield transport
+        finally:
+            await transport.close()
+
+    async def refusal(self, found: Callable[[], RpcKeys] | None, **options: Any) -> str:
+        async with self.called_by(found, **options) as transport:
+            with pytest.raises(ControllerUnavailableError) as caught:
+                await transport.unary(
+                    "BrokerRegistration", messages.BrokerRegistrationRequest(broker_id=1), 5.0
+                )
+        assert not self.service.called
+        return str(caught.value)
+
+
+@contextlib.asynccontextmanager
+async def on_stage(ca: Authority) -> AsyncIterator[Stage]:
+    with HeldPorts.hold(1) as held:
+        stage = Stage(ca, held.numbers[0])
+        await stage.server.start()
+        try:
+            yield stage
+        finally:
+            await stage.server.stop(None)
+
+
+async def test_a_broker_with_its_certificate_is_served(ca: Authority) -> None:
+    async with on_stage(ca) as stage:
+        mine = keys(ca.issue("broker-1"), ca)
+        async with stage.called_by(lambda: mine) as transport:
+            request = messages.BrokerHeartbeatRequest(broker_id=1)
+            await transport.unary("BrokerHeartbeat", request, 5.0)
+            stream = transport.stream("MetadataStream", messages.MetadataStreamRequest(broker_id=1))
+            async with contextlib.aclosing(stream):
+                async for _ in stream:
+                    break
+        assert stage.service.called == ["BrokerHeartbeat", "MetadataStream"]
+
+
+async def test_g01_who_has_no_certificate_of_the_authority_is_never_served(ca: Authority) -> None:
+    async with on_stage(ca) as stage:
+        other = Authority("another CA")
+        foreign = keys(other.issue("broker-1"), ca)
+        expired = keys(ca.issue("broker-1", valid_from=-3 * DAY, valid_to=-DAY), ca)
+        distrusting = keys(ca.issue("broker-1"), other)
+        assert "may refuse the certificate of this broker" in await stage.refusal(lambda: foreign)
+        assert "may refuse the certificate of this broker" in await stage.refusal(lambda: expired)
+        assert "its certificate is not trusted" in await stage.refusal(lambda: distrusting)
+        assert "no connection to the controller" in await stage.refusal(None)
+
+
+async def test_a_controller_of_another_name_is_not_told_anything(ca: Authority) -> None:
+    async with on_stage(ca) as stage:
+        stage.keys = keys(ca.issue("controller", hosts=("elsewhere.example",)), ca)
+        mine = keys(ca.issue("broker-1"), ca)
+        assert "does not name that host" in await stage.refusal(lambda: mine)
+
+
+@pytest.mark.parametrize("method", sorted(OF_ONE_BROKER - {"MetadataStream"}))
+async def test_g02_a_certificate_speaks_for_one_broker_only(ca: Authority, method: str) -> None:
+    async with on_stage(ca) as stage:
+        second = keys(ca.issue("broker-2"), ca)
+        async with stage.called_by(lambda: second) as transport:
+            request = getattr(messages, f"{method}Request")(broker_id=1)
+            with pytest.raises(ControllerUnavailableError, match="PERMISSION_DENIED"):
+                await transport.unary(method, request, 5.0)
+        assert not stage.service.called
+
+
+async def test_g02_an_administrator_opens_no_stream_and_forwards_nothing(ca: Authority) -> None:
+    async with on_stage(ca) as stage:
+        admin = keys(ca.issue("admin"), ca)
+        async with stage.called_by(lambda: admin) as transport:
+            stream = transport.stream("MetadataStream", messages.MetadataStreamRequest(broker_id=1))
+            with pytest.raises(ControllerUnavailableError, match="User:CN=admin is not broker 1"):
+                await anext(stream)
+            with pytest.raises(ControllerUnavailableError, match="User:CN=admin is no broker"):
+                await transport.unary("CreateTopics", messages.CreateTopicsRequest(), 5.0)
+        assert not stage.service.called
+
+
+async def test_new_keys_are_used_by_both_sides_without_a_restart(ca: Authority) -> None:
+    async with on_stage(ca) as stage:
+        found = [keys(ca.issue("broker-1"), ca)]
+        request = messages.BrokerHeartbeatRequest(broker_id=1)
+        async with stage.called_by(lambda: found[-1]) as transport:
+            await transport.unary("BrokerHeartbeat", request, 5.0)
+            stream = transport.stream("MetadataStream", messages.MetadataStreamRequest(broker_id=1))
+            renewed = Authority("new CA")
+            stage.keys = keys(renewed.issue("controller"), renewed)
+            found.append(keys(renewed.issue("broker-1"), renewed))
+            await transport.unary("BrokerHeartbeat", request, 5.0)
+            await stream.aclose()
+        assert stage.service.called == ["BrokerHeartbeat"] * 2
+
+
+def test_every_method_has_its_rule() -> None:
+    methods = {each.name for each in messages.SERVICE.methods}
+    assert methods >= OF_ONE_BROKER | OF_ANYBODY
+    for method in methods - OF_ONE_BROKER - OF_ANYBODY:
+        with pytest.raises(RpcRefusedError, match="is no broker"):
+            PRINCIPALS.check("CN=alice", method, SimpleNamespace())
+        PRINCIPALS.check("CN=broker-17", method, SimpleNamespace())
+    for other in (
+        "CN=broker-",
+        "CN=broker-1,O=x",
+        "CN=broker-x",
+        "CN=broker-٣",
+        "broker-1",
+        "CN=b",
+    ):
+        assert not PRINCIPALS.is_broker(other)
+
+
+@pytest.mark.parametrize("template", ["CN=broker-{id}", "User:broker", "User:{id}-{id}"])
+def test_a_malformed_template_is_refused(template: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected User:NAME with \{id\} in NAME"):
+        broker_principals(template, SUBJECT_ITSELF)
+
+
+def test_mapping_rules_name_brokers(ca: Authority) -> None:
+    rules = parse("key", "RULE:^CN=(.*?),.*$/$1/L,DEFAULT")
+    principals = broker_principals("User:broker-{id}", rules)
+    der = ca.issue(name((C, "DE"), (CN, "Broker-4"))).der
+    assert principals.name_of(der) == "broker-4"
+    with pytest.raises(RpcRefusedError, match="no rule names"):
+        principals.name_of(ca.issue(name()).der)
+
+
+def test_keys_that_are_missing_are_named(tmp_path: Path, ca: Authority) -> None:
+    issued = ca.issue("broker-1")
+    settings = client_tls(
+        {
+            "listener.name.controller.ssl.keystore.type": "PEM",
+            "listener.name.controller.ssl.keystore.location": str(issued.write(tmp_path / "k.pem")),
+        },
+        "listener.name.controller.",
+    )
+    with pytest.raises(ConfigError, match=r"listener\.name\.controller\.ssl\.truststore\.location"):
+        rpc_keys(settings, tls_files.read(settings, now()))

@@ -1,0 +1,237 @@
+"""The own client over TLS and after a login, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.metadata.v1.request import MetadataRequest
+
+from jbodlab.config.tls_keys import client_tls, listener_tls
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.peers.client_security import ClientSecurity, Login
+from jbodlab.peers.peer_pool import PeerPool
+from jbodlab.runtime.machine import system_environment
+from jbodlab.security import tls_files
+from jbodlab.security.scram import (
+    MECHANISMS,
+    Decoys,
+    ScramCredential,
+    ScramMechanism,
+    credential,
+    salted_password,
+)
+from jbodlab.security.scram_client import ScramClient
+from jbodlab.security.secret import Secret
+from jbodlab.server.authentication import SaslSettings
+from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener import Listener
+from jbodlab.server.listener_tls import ListenerTls
+from jbodlab.vocabulary.errors import AuthenticationError
+from tests.broker.api.conftest import Cluster, client_apis
+from tests.certificates import DAY, Authority, Issued, now
+
+DEADLINE_S = 10.0
+SALT = b"saltsalt"
+
+
+@pytest.fixture(scope="module")
+def ca() -> Authority:
+    return Authority()
+
+
+def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+    if user != "a,b=c":
+        return None
+    return credential(mechanism, salted_password(mechanism, "pencil", SALT, 4096), SALT, 4096)
+
+
+@asynccontextmanager
+async def serving(
+    tmp_path: Path, issued: Issued, *, session_s: float = 0.0, logs_in: bool = True
+) -> AsyncIterator[Listener]:
+    cluster = Cluster()
+    cluster.publish_brokers(1)
+    apis = client_apis(cluster, auto_create_topics=False)
+    settings = listener_tls(
+        {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(issued.write(tmp_path / "server.pem")),
+        },
+        "",
+        logs_in=logs_in,
+    )
+    sasl = SaslSettings(
+        mechanisms=("PLAIN", *MECHANISMS),
+        passwords={"bob": Secret("pw")},
+        find=find,
+        decoys=Decoys(secret=b"s"),
+        random_bytes=os.urandom,
+        failure_delay_s=0.01,
+        session_s=session_s,
+    )
+    listener = Listener(
+        "CLIENTS",
+        "127.0.0.1",
+        0,
+        apis.dispatcher,
+        Bounds(system_environment()),
+        sasl if logs_in else None,
+        ListenerTls("CLIENTS", settings, now),
+    )
+    await listener.start()
+    try:
+        yield listener
+    finally:
+        await listener.close()
+        await apis.close()
+
+
+def security(ca: Authority, login: Login | None = None) -> ClientSecurity:
+    settings = client_tls({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca.pem})
+    context = tls_files.client_context(settings, tls_files.read(settings, now()))
+    return ClientSecurity(tls=lambda: context, login=login, random_bytes=os.urandom)
+
+
+async def metadata(connection: KafkaConnection) -> Any:
+    return await connection.call(ApiKey.METADATA, 1, MetadataRequest(topics=()))
+
+
+LOGINS = [
+    Login(mechanism="PLAIN", user="bob", password=Secret("pw")),
+    *(Login(mechanism=each, user="a,b=c", password=Secret("pencil")) for each in MECHANISMS),
+]
+
+
+@pytest.mark.parametrize("login", LOGINS, ids=[each.mechanism for each in LOGINS])
+async def test_own_clients_log_in_over_tls_by_each_mechanism(
+    tmp_path: Path, ca: Authority, login: Login
+) -> None:
+    async with serving(tmp_path, ca.issue()) as listener:
+        pool = PeerPool("c", DEADLINE_S, security(ca, login))
+        async with pool.borrowed(("localhost", listener.port)) as connection:
+            assert [each.node_id for each in (await metadata(connection)).brokers] == [1]
+        pool.close()
+
+
+@pytest.mark.parametrize("login", LOGINS, ids=[each.mechanism for each in LOGINS])
+async def test_a_refused_login_names_the_user_and_no_password(
+    tmp_path: Path, ca: Authority, login: Login
+) -> None:
+    wrong = Login(mechanism=login.mechanism, user=login.user, password=Secret("wrong-secret"))
+    async with serving(tmp_path, ca.issue()) as listener:
+        with pytest.raises(ConnectionRefusedError, match="cannot log in at localhost") as caught:
+            await KafkaConnection.open(
+                "localhost",
+                listener.port,
+                client_id="c",
+                timeout_s=DEADLINE_S,
+                security=security(ca, wrong),
+            )
+        assert login.user in str(caught.value)
+        assert "wrong-secret" not in str(caught.value)
+
+
+async def test_a_mechanism_that_is_not_enabled_is_named(tmp_path: Path, ca: Authority) -> None:
+    login = Login(mechanism="PLAIN", user="bob", password=Secret("pw"))
+    async with serving(tmp_path, ca.issue(), logs_in=False) as listener:
+        with pytest.raises(ConnectionRefusedError, match=r"ILLEGAL_SASL_STATE: sasl\.mechanism"):
+            await PeerPool("c", DEADLINE_S, security(ca, login)).open(("localhost", listener.port))
+
+
+@pytest.mark.parametrize("login", LOGINS, ids=[each.mechanism for each in LOGINS])
+async def test_a_login_that_ends_is_renewed_between_calls_in_progress(
+    tmp_path: Path, ca: Authority, login: Login
+) -> None:
+    async with serving(tmp_path, ca.issue(), session_s=1.4) as listener:
+        pool = PeerPool("c", DEADLINE_S, security(ca, login))
+        connection = await pool.open(("localhost", listener.port))
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + 4.0
+        calls = 0
+        while loop.time() < end_s:
+            await asyncio.gather(*(metadata(connection) for _ in range(8)))
+            calls += 1
+            await asyncio.sleep(0.05)
+        assert calls > 10
+        assert connection.is_open
+        connection.close()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_t13_own_clients_refuse_a_certificate_for_another_name(
+    tmp_path: Path, ca: Authority, host: str
+) -> None:
+    other = ca.issue(hosts=("broker-1.example", "10.0.0.1"))
+    async with serving(tmp_path, other, logs_in=False) as listener:
+        with pytest.raises(ConnectionError) as caught:
+            await PeerPool("c", DEADLINE_S, security(ca)).open((host, listener.port))
+    assert f"cannot connect to {host}:{listener.port}" in str(caught.value)
+    assert "ssl.endpoint.identification.algorithm" in str(caught.value)
+
+
+async def test_own_clients_refuse_an_unknown_authority_and_plain_text(
+    tmp_path: Path, ca: Authority
+) -> None:
+    async with serving(tmp_path, Authority("other").issue(), logs_in=False) as listener:
+        with pytest.raises(ConnectionError, match=r"not accepted: .*\(see ssl\.truststore"):
+            await PeerPool("c", DEADLINE_S, security(ca)).open(("localhost", listener.port))
+        plain = await PeerPool("c", DEADLINE_S).open(("localhost", listener.port))
+        with pytest.raises(ConnectionError):
+            await metadata(plain)
+
+
+async def test_t21_own_clients_refuse_an_expired_certificate(
+    tmp_path: Path, ca: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expired = ca.issue(valid_from=-3 * DAY, valid_to=-DAY)
+    earlier = now() - 2 * DAY
+    monkeypatch.setattr(sys.modules[__name__], "now", lambda: earlier)
+    async with serving(tmp_path, expired, logs_in=False) as listener:
+        with pytest.raises(ConnectionError, match="certificate has expired"):
+            await PeerPool("c", DEADLINE_S, security(ca)).open(("localhost", listener.port))
+
+
+def test_the_scram_client_makes_the_bytes_of_the_rfc_and_checks_the_server() -> None:
+    client = ScramClient(
+        ScramMechanism.SCRAM_SHA_256, "user", Secret("pencil"), "rOprNGfwEbeRWgbNEkqO"
+    )
+    server_first = (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+
+    assert client.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    assert client.final(server_first).endswith(b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    client.check(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    with pytest.raises(AuthenticationError, match="does not prove"):
+        client.check(b"v=" + base64.b64encode(bytes(32)))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"r=another,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        b"r=nonce,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        b"r=nonce2,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=999999999",
+        b"r=nonce2,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=0",
+        b"r=nonce2,s=*,i=4096",
+        b"e=other-error",
+        b"\xff",
+    ],
+)
+def test_a_servers_message_that_does_not_belong_to_the_login_is_refused(answer: bytes) -> None:
+    client = ScramClient(ScramMechanism.SCRAM_SHA_256, "user", Secret("pencil"), "nonce")
+    with pytest.raises(AuthenticationError):
+        client.final(answer)
+
+
+def test_nothing_of_a_login_shows_its_password() -> None:
+    assert "pencil" not in repr(LOGINS)
