@@ -16,6 +16,7 @@ from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.names import DirKind
+from jbodlab.storage.log.transactions import AbortedTransaction, decode_aborted
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.simulation.clients import BROKER, Stored, stored_in
 from tests.simulation.disk import File, Folder
@@ -27,7 +28,13 @@ from tests.simulation.taps import (
     replica_states,
     sender_of,
 )
-from tests.simulation.transactions import Transactions, check_markers, is_damaged, is_data
+from tests.simulation.transactions import (
+    Transactions,
+    check_aborted,
+    check_markers,
+    is_damaged,
+    is_data,
+)
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 Wrong = tuple[str, object, str]
@@ -57,6 +64,17 @@ class Copy(NamedTuple):
         found = sorted(self.folder.names.items())
         files = (file for name, file in found if name.endswith(names.LOG_SUFFIX))
         return [bytes(file.data) for file in files if isinstance(file, File)]
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """What its indexes of aborted transactions have."""
+        files = ((n, f) for n, f in sorted(self.folder.names.items()) if isinstance(f, File))
+        found = (
+            decode_aborted(Path(name), bytes(file.data))
+            for name, file in files
+            if name.endswith(names.TXN_INDEX_SUFFIX)
+        )
+        return [entry for entries in found for entry in entries]
 
     @property
     def batches(self) -> list[Stored]:
@@ -197,7 +215,9 @@ def check_logs(world: World, ledger: Transactions) -> None:
         for log in logs:
             _check_one(world, log)
             if is_data(log.partition) and not world.is_void(log.partition):
-                check_markers(world, ledger, f"{log.partition} on {log.node}", log.batches)
+                name = f"{log.partition} on {log.node}"
+                check_markers(world, ledger, name, log.batches)
+                check_aborted(world, name, log.batches, log.aborted)
         for log in logs[1:]:
             _check_same(world, logs[0], log)
     _check_accounts(world, {p: logs[0].batches for p, logs in found.items()})

@@ -27,7 +27,14 @@ from jbodlab.storage.directory.names import (
     RECOVERY_POINT_FILE,
 )
 from jbodlab.storage.log.log_config import LogConfig
-from jbodlab.storage.log.transactions import COMMIT, Marker, build_marker
+from jbodlab.storage.log.transactions import (
+    ABORT,
+    COMMIT,
+    AbortedTransaction,
+    Marker,
+    build_marker,
+    encode_aborted,
+)
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.errors import DecodeError
@@ -338,6 +345,14 @@ class History(World):
             self.attempt(outcome, A)
         self.log(1, batch(A, attributes=TRANSACTIONAL, **ONCE), marker(COMMIT, 1)).logs()
 
+    def indexed(self, last_offset: int) -> History:
+        """Let the log have an index of an aborted transaction."""
+        folder = cast("Folder", self.disks[self.nodes[1].log_dirs[0]].medium.root.names["t0-0"])
+        file = File(4)
+        file.data += encode_aborted([AbortedTransaction(1, 0, last_offset, last_offset + 1)])
+        folder.names[f"{0:020}.txnindex"] = file
+        return self
+
     def stable(self, *offsets: int) -> None:
         """Let last stable offsets follow each other in a leader whose high watermark is 5."""
         known: dict[Any, int] = {}
@@ -370,6 +385,10 @@ def marker(kind: int, offset: int, epoch: int = 0) -> bytes:
     data[:8] = offset.to_bytes(8, "big")
     data[12:16] = (0).to_bytes(4, "big")
     return bytes(data)
+
+
+def aborted(last_offset: int) -> tuple[bytes, bytes]:
+    return batch(A, attributes=TRANSACTIONAL, **ONCE), marker(ABORT, last_offset)
 
 
 def shows(high_watermark: int, replica: Any) -> None:
@@ -516,6 +535,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("I13", lambda h: h.ends(is_commit=False)),
     ("I13", lambda h: h.in_one(Outcome.ABORTED)),
     ("I14", lambda h: h.ends(is_commit=False)),
+    ("I10", lambda h: h.log(1, *aborted(1)).logs()),
 ]
 
 
@@ -581,6 +601,7 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: [h.ledger.took("x", (1, 4), each, "a batch") for each in (None, (1, 4), (1, 3))],
     lambda h: h.in_one(Outcome.ASKED),
     lambda h: h.in_one(),
+    lambda h: h.log(1, *aborted(1)).indexed(1).logs(),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),

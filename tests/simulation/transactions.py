@@ -26,7 +26,7 @@ from broker.transactions.transaction_core import TransactionCore
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.metadata.records.features import TRANSACTION_VERSION
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
-from jbodlab.storage.log.transactions import ABORT
+from jbodlab.storage.log.transactions import ABORT, AbortedTransaction
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.simulation.clients import (
     DUPLICATE,
@@ -118,8 +118,8 @@ class Transactions:
     def is_void(self, name: str) -> bool:
         """Return whether nothing follows from what a coordinator says, since its log lost some."""
         topic = self.world.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
-        if topic is None:
-            return False
+        if topic is None or TRANSACTION_STATE_TOPIC in self.world.gone_topics:
+            return TRANSACTION_STATE_TOPIC in self.world.gone_topics
         index = coordinator_partition(name, len(topic.partitions))
         return TopicPartition(TRANSACTION_STATE_TOPIC, index) in self.world.tainted
 
@@ -574,6 +574,10 @@ def check_stable(world: World, stable: dict[tuple[Any, int, int], int], partitio
 
 def held_up(world: World, ledger: Transactions) -> list[str]:
     """I11: return partitions whose leader has a transaction open, and ids that have one."""
+    if any(each.topic == TRANSACTION_STATE_TOPIC for each in world.tainted) or (
+        TRANSACTION_STATE_TOPIC in world.gone_topics
+    ):
+        return []  # Whose coordinator has lost its log, nobody ends.
     states = (TransactionState.ONGOING, *PREPARED)
     found = {n for n, state in ledger.states.items() if state in states and not ledger.is_void(n)}
     for _, partition in replica_states(world):
@@ -610,6 +614,25 @@ def check_markers(world: World, ledger: Transactions, name: str, batches: list[S
                 what = "committed" if is_commit else "aborted"
                 label = value[:24].decode()
                 world.report("I13", name, f"{label} is {what}, and {attempt.outcome.value}")
+
+
+def check_aborted(
+    world: World, name: str, batches: list[Stored], aborted: list[AbortedTransaction]
+) -> None:
+    """I10: readers are told of each aborted transaction that has batches in the log."""
+    inside: set[int] = set()
+    expected: set[tuple[int, int]] = set()
+    for batch in batches:
+        header = batch.header
+        if batch.marker is None and header.is_transactional:
+            inside.add(header.producer_id)
+        elif batch.marker is not None and header.producer_id in inside:
+            inside.discard(header.producer_id)
+            if batch.marker.type == ABORT:
+                expected.add((header.producer_id, header.last_offset))
+    missing = sorted(expected - {(each.producer_id, each.last_offset) for each in aborted})
+    if missing:
+        world.report("I10", name, f"no index has the aborted transactions {missing[:3]}")
 
 
 def is_data(partition: TopicPartition) -> bool:
