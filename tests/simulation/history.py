@@ -264,7 +264,9 @@ class _History:
         ledger.check(reader.seen)
         for plan in plans:
             coordinated = self._groups.coordinated_by(f"group-of-{plan.name}")
-            if coordinated is None or coordinated[0] in world.heirless:
+            is_lost = coordinated is None or coordinated[0] in world.heirless
+            # What is pending stays so where the transaction's own coordinator has lost it.
+            if is_lost or ledger.is_void(plan.name):
                 continue
             client = Transactor(ledger, plan, f"{plan.name}-reader")
             await self._must(client.fetch, 15.0, "L5", plan.name, "nobody tells its offset")
