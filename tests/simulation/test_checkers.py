@@ -532,6 +532,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("I12", lambda h: h.ledger.took("x", (1, 3), (1, 4), "EndTxn")),
     ("I12", lambda h: h.ledger.took("x", (1, 3), (2, 0), "EndTxn")),
     ("I12", lambda h: h.log(1, batch(A, **ONCE | {"producer_epoch": 1}), marker(COMMIT, 1)).logs()),
+    ("I12", lambda h: [h.ledger.began("x", (1, 3)) for _ in range(2)]),
     ("I13", lambda h: h.ends(is_commit=False)),
     ("I13", lambda h: h.in_one(Outcome.ABORTED)),
     ("I14", lambda h: h.ends(is_commit=False)),

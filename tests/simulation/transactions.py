@@ -95,6 +95,7 @@ class Transactions:
         attempts: All of each transactional id.
         of_value: The transaction of each value.
         newest: The last producer that InitProducerId has told somebody of, by id.
+        told: All of them.
         decided: All ends that any coordinator has seen committed.
         states: The last state of each id that a coordinator has seen committed.
     """
@@ -105,6 +106,7 @@ class Transactions:
         self.attempts: dict[str, list[Attempt]] = defaultdict(list)
         self.of_value: dict[bytes, Attempt] = {}
         self.newest: dict[str, Producer] = {}
+        self.told: set[Producer] = set()
         self.decided: set[Decided] = set()
         self.states: dict[str, TransactionState] = {}
         self.offsets: Counter[str] = Counter()
@@ -122,6 +124,13 @@ class Transactions:
             return TRANSACTION_STATE_TOPIC in self.world.gone_topics
         index = coordinator_partition(name, len(topic.partitions))
         return TopicPartition(TRANSACTION_STATE_TOPIC, index) in self.world.tainted
+
+    def began(self, name: str, producer: Producer) -> None:
+        """I12: whoever begins is another one than all before."""
+        if producer in self.told and not self.is_void(name):
+            self.world.report("I12", name, f"{producer} is told to a second one")
+        self.told.add(producer)
+        self.newest[name] = producer
 
     def took(self, name: str, producer: Producer, newest: Producer | None, what: str) -> None:
         """I12: once a producer was told its epoch, nothing of an older one is taken.
@@ -291,7 +300,7 @@ class Transactor(Client):
             await asyncio.sleep(0.2)
             return False
         self._producer = (answer.producer_id, answer.producer_epoch)
-        self.ledger.newest[self.id] = self._producer
+        self.ledger.began(self.id, self._producer)
         self._sequences.clear()
         return True
 
