@@ -43,11 +43,8 @@ def _place_arguments(name: str, text: str, parser: Parser, *, required: bool = F
 _producers_arguments = partial(
     _place_arguments, "--broker", "ask the replica on this broker, not the leader"
 )
-_abort_arguments = partial(
-    *(_place_arguments, "--start-offset"),
-    "the first offset of the transaction, as find-hanging shows it",
-    required=True,
-)
+START = "the first offset of the transaction, as find-hanging shows it"
+_abort_arguments = partial(_place_arguments, "--start-offset", START, required=True)
 
 
 def _hanging_arguments(parser: Parser) -> None:

@@ -126,6 +126,7 @@ class Front:
             groups=coordinators.groups,
             transactions=coordinators.transactions,
             markers=coordinators.transactions.markers,
+            transaction_max_timeout_ms=config.transactions.transaction_max_timeout_ms,
             telemetry=telemetry,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
