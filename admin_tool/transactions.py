@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
 
 from admin_tool.arguments import add_repeated, seconds
 from admin_tool.errors import AdminError, RequestError
 from admin_tool.kafka_calls import transactions
 from admin_tool.kafka_calls.connection import Connection, connected
-from admin_tool.kafka_calls.transactions import ActiveProducer
+from admin_tool.kafka_calls.topics import leaders
+from admin_tool.kafka_calls.transactions import Row
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
@@ -23,8 +23,6 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 TIMEOUT_MAX_S = 900.0
 """The longest timeout that brokers allow by default."""
-
-Open = Mapping[TopicPartition, Sequence[ActiveProducer]]
 
 
 def _list_arguments(parser: Parser) -> None:
@@ -36,25 +34,17 @@ def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--pattern", metavar="REGEX", help=text)
 
 
-def _describe_arguments(parser: Parser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+", help="the transactional ids")
-
-
-def _partition_arguments(parser: Parser) -> None:
+def _place_arguments(name: str, text: str, parser: Parser, *, required: bool = False) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="the topic")
     parser.add_argument("partition", metavar="PARTITION", type=int, help="number of the partition")
+    parser.add_argument(name, metavar="N", type=int, required=required, help=text)
 
 
-def _producers_arguments(parser: Parser) -> None:
-    _partition_arguments(parser)
-    text = "ask the replica on this broker, not the leader"
-    parser.add_argument("--broker", metavar="N", type=int, help=text)
-
-
-def _abort_arguments(parser: Parser) -> None:
-    _partition_arguments(parser)
-    text = "the first offset of the transaction, as find-hanging shows it"
-    parser.add_argument("--start-offset", metavar="N", type=int, required=True, help=text)
+_producers_arguments = partial(
+    _place_arguments, "--broker", "ask the replica on this broker, not the leader"
+)
+START = "the first offset of the transaction, as find-hanging shows it"
+_abort_arguments = partial(_place_arguments, "--start-offset", START, required=True)
 
 
 def _hanging_arguments(parser: Parser) -> None:
@@ -67,21 +57,22 @@ def _hanging_arguments(parser: Parser) -> None:
 
 
 def _list(options: Namespace, output: Output) -> int:
+    is_by_time = options.longer_than is not None
+    filters = {
+        "state_filters": options.state,
+        "producer_id_filters": options.producer_id,
+        "duration_filter": round(options.longer_than * 1000) if is_by_time else -1,
+        "transactional_id_pattern": options.pattern,
+        # A version that has the filters: an older one would leave them out.
+        "min_version": 2 if options.pattern else int(is_by_time),
+    }
     with connected(options) as connection:
-        found = transactions.list_transactions(
-            connection,
-            states=options.state,
-            producer_ids=options.producer_id,
-            duration_ms=-1 if options.longer_than is None else round(options.longer_than * 1000),
-            pattern=options.pattern,
-        )
-    output.rows(found, "no transactions")
+        output.rows(transactions.list_transactions(connection, **filters), "no transactions")
     return 0
 
 
 def _describe(options: Namespace, output: Output) -> int:
-    code = 0
-    shown: list[dict[str, Any]] = []
+    code, shown = 0, list[Row]()
     with connected(options) as connection:
         for name in dict.fromkeys(options.ids):
             try:
@@ -95,135 +86,99 @@ def _describe(options: Namespace, output: Output) -> int:
 
 def _producers(options: Namespace, output: Output) -> int:
     with connected(options) as connection:
-        partition, leader = _partition(connection, options)
+        place, leader = _place(connection, options)
         broker = leader if options.broker is None else connection.broker(options.broker).id
-        found = transactions.describe_producers(connection, {partition: broker})
-    output.rows(transactions.rows_of(found), "no producers")
+        output.rows(transactions.describe_producers(connection, {place: broker}), "no producers")
     return 0
 
 
 def _abort(options: Namespace, output: Output) -> int:
+    offset = options.start_offset
     with connected(options) as connection:
-        partition, leader = _partition(connection, options)
-        producers = transactions.describe_producers(connection, {partition: leader})[partition]
-        wanted = [
-            one for one in producers if one.current_txn_start_offset == options.start_offset >= 0
-        ]
-        if not wanted:
-            raise AdminError(
-                f"{partition} has no open transaction at offset {options.start_offset}"
-            )
-        (producer,) = wanted
-        output.confirm(
-            f"abort the transaction of producer {producer.producer_id} in {partition}?",
-            yes=options.yes,
-        )
-        transactions.abort_transaction(connection, partition, leader, producer)
-    output.line(f"aborted the transaction of producer {producer.producer_id} in {partition}")
-    return 0
+        place, leader = _place(connection, options)
+        for producer in transactions.describe_producers(connection, {place: leader}):
+            if producer["current_txn_start_offset"] == offset >= 0:
+                what = f"the transaction of producer {producer['producer_id']} in {place}"
+                output.confirm(f"abort {what}?", yes=options.yes)
+                transactions.abort_transaction(connection, leader, producer)
+                output.line(f"aborted {what}")
+                return 0
+    raise AdminError(f"{place} has no open transaction at offset {offset}")
 
 
 def _find_hanging(options: Namespace, output: Output) -> int:
+    before_ms = (time.time() - options.longer_than) * 1000
     with connected(options) as connection:
-        places = transactions.leaders(connection, options.topic)
-        if options.broker is not None:
-            broker = connection.broker(options.broker).id
-            places = {one: leader for one, leader in places.items() if leader == broker}
-        before_ms = (time.time() - options.longer_than) * 1000
-        late = {
-            partition: [one for one in some if _is_open(one) and one.last_timestamp < before_ms]
-            for partition, some in transactions.describe_producers(connection, places).items()
-        }
-        found = hanging(late, _known(connection, late))
-    output.rows(transactions.rows_of(found), "no hanging transactions")
+        by = None if options.broker is None else connection.broker(options.broker).id
+        places = leaders(connection, options.topic)
+        places = {one: leader for one, leader in places.items() if by in (None, leader)}
+        late = [
+            row
+            for row in transactions.describe_producers(connection, places)
+            if row["current_txn_start_offset"] >= 0 and row["last_timestamp"] < before_ms
+        ]
+        ids = sorted({row["producer_id"] for row in late})
+        known = transactions.list_transactions(connection, producer_id_filters=ids) if ids else []
+        names = [one["transactional_id"] for one in known]
+        # What coordinators know of they end.
+        ended = [
+            {"producer_id": one["producer_id"], **each}.items()
+            for one in transactions.describe_transactions(connection, names)
+            for each in one["partitions"]
+        ]
+    hanging = [row for row in late if not any(each <= row.items() for each in ended)]
+    output.rows(hanging, "no hanging transactions")
     return 0
 
 
-def hanging(late: Open, known: Mapping[int, frozenset[TopicPartition]]) -> Open:
-    """Return the open transactions that nobody will end; pure.
-
-    Args:
-        late: Producers with a transaction that is open in a partition.
-        known: The partitions that coordinators know of, by producer id.
-    """
-    return {
-        partition: [one for one in some if partition not in known.get(one.producer_id, frozenset())]
-        for partition, some in late.items()
-    }
-
-
-def _known(connection: Connection, late: Open) -> dict[int, frozenset[TopicPartition]]:
-    """Return the partitions of the producers' transactions, as their coordinators know them."""
-    ids = sorted({one.producer_id for some in late.values() for one in some})
-    if not ids:
-        return {}
-    names = [
-        one["transactional_id"]
-        for one in transactions.list_transactions(connection, producer_ids=ids)
-    ]
-    return {
-        one["producer_id"]: frozenset(TopicPartition(**each) for each in one["partitions"])
-        for one in transactions.describe_transactions(connection, names)
-    }
-
-
-def _is_open(producer: ActiveProducer) -> bool:
-    return producer.current_txn_start_offset >= 0
-
-
-def _partition(connection: Connection, options: Namespace) -> tuple[TopicPartition, int]:
+def _place(connection: Connection, options: Namespace) -> tuple[TopicPartition, int]:
     """Return the partition of a command line, and its leader."""
-    partition = TopicPartition(options.topic, options.partition)
-    leader = transactions.leaders(connection, [options.topic]).get(partition)
-    if leader is None:
-        raise AdminError(f"{partition} does not exist, or has no leader")
-    return partition, leader
+    place = TopicPartition(options.topic, options.partition)
+    if (leader := leaders(connection, [place.topic]).get(place)) is None:
+        raise AdminError(f"{place} does not exist, or has no leader")
+    return place, leader
 
 
-def _text(one: Mapping[str, Any]) -> str:
+def _text(one: Row) -> str:
     """Return a transaction as a person reads it."""
-    took = (
-        "" if one["start_ms"] < 0 else f", began {time.time() - one['start_ms'] / 1000:.0f} s ago"
-    )
-    lines = [
-        f"{one['transactional_id']}: {one['state']}{took}",
+    age_s = time.time() - one["start_ms"] / 1000
+    took = "" if one["start_ms"] < 0 else f", began {age_s:.0f} s ago"
+    partitions = ", ".join(str(TopicPartition(**each)) for each in one["partitions"])
+    return (
+        f"{one['transactional_id']}: {one['state']}{took}\n"
         f"producer {one['producer_id']} epoch {one['producer_epoch']}, "
-        f"timeout {one['timeout_ms'] / 1000:g} s, coordinator broker {one['coordinator']}",
-    ]
-    if one["partitions"]:
-        partitions = ", ".join(str(TopicPartition(**each)) for each in one["partitions"])
-        lines.append(f"partitions {partitions}")
-    return "\n".join(lines)
+        f"timeout {one['timeout_ms'] / 1000:g} s, coordinator broker {one['coordinator']}"
+        + (f"\npartitions {partitions}" if partitions else "")
+    )
 
 
+_reading = partial(servers_command, reads=True)
 VERBS = {
-    "list": servers_command(
+    "list": _reading(
         "list transactional ids and the states of their transactions",
         _list,
         _list_arguments,
         ("transactions list", "transactions list --state Ongoing --longer-than 1m"),
-        reads=True,
     ),
-    "describe": servers_command(
+    "describe": _reading(
         "show the producer and the partitions of transactions",
         _describe,
-        _describe_arguments,
+        lambda parser: parser.add_argument(
+            "ids", metavar="ID", nargs="+", help="the transactional ids"
+        ),
         ("transactions describe payments-1",),
-        reads=True,
     ),
-    "producers": servers_command(
+    "producers": _reading(
         "show the producers of a partition, and what they have open",
         _producers,
         _producers_arguments,
         ("transactions producers orders 0",),
-        reads=True,
     ),
-    "find-hanging": servers_command(
+    "find-hanging": _reading(
         "find transactions that nobody will end",
         _find_hanging,
         _hanging_arguments,
         ("transactions find-hanging --topic orders",),
-        reads=True,
     ),
     "abort": servers_command(
         "end a hanging transaction in one partition",

@@ -44,6 +44,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         traffic: What clients and followers sent and were sent.
         contexts: Certificates of this broker.
         encrypted: Listeners that encrypt.
+        transaction_max_timeout_ms: How long a transaction may last.
     """
 
     log_dirs: LogDirs
@@ -61,6 +62,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     groups: CoordinatorService[Any, Any]
     transactions: CoordinatorService[Any, Any]
     markers: MarkerSender
+    transaction_max_timeout_ms: int
     telemetry: TelemetryClients
     contexts: Sequence[TlsContext[Any]]
     encrypted: Sequence[ListenerTls]
@@ -69,7 +71,9 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         """Yield all metrics as they are now."""
         image, now_ms = self.feed.image, self.wall_ms()
         yield from directory_metrics(self.log_dirs, self.conditions)
-        yield from replica_metrics(self.registry, self.isr_changes)
+        yield from replica_metrics(
+            self.registry, self.isr_changes, self.transaction_max_timeout_ms, now_ms
+        )
         yield from move_metrics(self.moves)
         yield from cleaner_metrics(self.cleaner, self.log_dirs, now_ms)
         yield from life_metrics(self.assignments, self.life)

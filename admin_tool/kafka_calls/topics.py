@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from admin_tool.errors import RequestError, UnsupportedRequestError, text_of
+from admin_tool.errors import RequestError, UnsupportedRequestError, text_of, unknown
 from admin_tool.kafka_calls.connection import Connection
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
@@ -166,6 +166,24 @@ def delete_topics(connection: Connection, names: Iterable[str]) -> dict[str, str
         one.name: text_of(one.error_code, one.error_message)
         for one in connection.call(request).responses
         if one.error_code
+    }
+
+
+def leaders(connection: Connection, topics: Iterable[str] = ()) -> dict[TopicPartition, int]:
+    """Return the partitions of topics, all where none is named, that have a leader, and that.
+
+    Raises:
+        AdminError: there is no such topic.
+    """
+    known = [one.name for one in list_topics(connection)]
+    for name in topics:
+        if name not in known:
+            raise unknown("topic", name, known)
+    return {
+        TopicPartition(topic.name, one.index): one.leader
+        for topic in describe_topics(connection, topics or known).values()
+        for one in topic.partitions
+        if one.leader is not None
     }
 
 

@@ -2,65 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any
 
-from admin_tool.errors import RequestError, unknown
+from admin_tool.errors import RequestError, text_of, unknown
 from admin_tool.kafka_calls.connection import Connection
-from admin_tool.kafka_calls.topics import describe_topics, list_topics
-from admin_tool.waiting import wait_until_empty
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
 TRANSACTION_KEY = 1
 WAIT_S, PAUSE_S = 10.0, 0.1
 """How long a coordinator may load or move, and how often it is asked."""
-
+Row = dict[str, Any]
 _PASSING = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    *(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ErrorCode.NOT_COORDINATOR,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveProducer:
-    """A producer of a partition; numbers are -1 where there are none."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
-
-
-def list_transactions(
-    connection: Connection,
-    *,
-    states: Sequence[str] = (),
-    producer_ids: Sequence[int] = (),
-    duration_ms: int = -1,
-    pattern: str | None = None,
-) -> list[dict[str, Any]]:
-    """Return the transactions of all coordinators that pass the filters, by transactional id.
-
-    Raises:
-        RequestError: a broker refuses it, or a state is unknown.
-    """
+def list_transactions(connection: Connection, **filters: Any) -> list[Row]:
+    """Return the transactions that pass the filters of the request; raises RequestError."""
     from kafka.protocol.admin import ListTransactionsRequest  # type: ignore[import-untyped]
 
-    found = []
+    none = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+    request, found = ListTransactionsRequest(**{**none, **filters}), list[Row]()
     for broker in connection.brokers():
-        request = ListTransactionsRequest(
-            state_filters=list(states),
-            producer_id_filters=list(producer_ids),
-            duration_filter=duration_ms,
-            transactional_id_pattern=pattern,
-        )
-        response = _answer(connection, request, broker.id)
+        response = _answer(f"broker {broker.id}", partial(connection.call, request, broker.id))
         for state in response.unknown_state_filters:
             raise unknown("state", state, ())
         found += [
@@ -75,147 +45,82 @@ def list_transactions(
     return sorted(found, key=lambda one: str(one["transactional_id"]))
 
 
-def describe_transactions(connection: Connection, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield what the coordinators know of transactional ids, or a `RequestError` for one.
-
-    A state has the time at which its transaction began in `start_ms`, -1 for none.
-    """
+def describe_transactions(connection: Connection, ids: Iterable[str]) -> Iterator[Row]:
+    """Yield what coordinators know of ids, or raise RequestError; `start_ms` is -1 for none."""
     for name in ids:
-        entry, broker = _described(connection, name)
-        partitions = sorted(
-            TopicPartition(topic.topic, index)
-            for topic in entry.topics
-            for index in topic.partitions
-        )
+        asked: list[int] = []
+        entry = _answer(name, partial(_described, connection, name, asked))
         yield {
             "transactional_id": name,
-            "coordinator": broker,
+            "coordinator": asked[-1],
             "producer_id": entry.producer_id,
             "producer_epoch": entry.producer_epoch,
             "state": entry.transaction_state,
             "timeout_ms": entry.transaction_timeout_ms,
             "start_ms": entry.transaction_start_time_ms,
-            "partitions": [one._asdict() for one in partitions],
+            "partitions": [
+                {"topic": topic.topic, "partition": index}
+                for topic in sorted(entry.topics, key=lambda topic: topic.topic)
+                for index in sorted(topic.partitions)
+            ],
         }
-
-
-def leaders(connection: Connection, topics: Iterable[str] = ()) -> dict[TopicPartition, int]:
-    """Return the partitions of topics, all where none is named, that have a leader, and that."""
-    known = [one.name for one in list_topics(connection)]
-    for name in topics:
-        if name not in known:
-            raise unknown("topic", name, known)
-    return {
-        TopicPartition(topic.name, one.index): one.leader
-        for topic in describe_topics(connection, topics or known).values()
-        for one in topic.partitions
-        if one.leader is not None
-    }
 
 
 def describe_producers(
     connection: Connection, partitions: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, list[ActiveProducer]]:
-    """Return the producers of partitions, each asked of the broker that is named.
-
-    Raises:
-        RequestError: a broker refuses it for a partition.
-    """
+) -> list[Row]:
+    """Return the producers of partitions, each asked of a broker; raises RequestError."""
     from kafka.protocol.admin import DescribeProducersRequest
 
-    found = {}
+    found = []
     by_broker = sorted(partitions.items(), key=lambda item: (item[1], item[0]))
     for broker, some in groupby(by_broker, lambda item: item[1]):
         topics = groupby((one for one, _ in some), lambda one: one.topic)
-        request = DescribeProducersRequest(
-            topics=[(name, [one.partition for one in ones]) for name, ones in topics]
-        )
-        for topic in connection.call(request, broker).topics:
+        wanted = [(name, [one.partition for one in ones]) for name, ones in topics]
+        for topic in connection.call(DescribeProducersRequest(topics=wanted), broker).topics:
             for one in topic.partitions:
-                if one.error_code:
-                    text = f"{topic.name}-{one.partition_index}: {_text(one)}"
-                    raise RequestError(one.error_code, text)
-                found[TopicPartition(topic.name, one.partition_index)] = [
-                    ActiveProducer(
-                        **{name: getattr(each, name) for name in ActiveProducer.__slots__}
-                    )
-                    for each in one.active_producers
-                ]
-    return found
+                place = TopicPartition(topic.name, one.partition_index)
+                _check(one, str(place))
+                found += [{**place._asdict(), **each.to_dict()} for each in one.active_producers]
+    return sorted(found, key=lambda row: (row["topic"], row["partition"]))
 
 
-def abort_transaction(
-    connection: Connection, partition: TopicPartition, leader: int, producer: ActiveProducer
-) -> None:
-    """End the transaction of a producer in one partition without asking its coordinator.
-
-    Raises:
-        RequestError: the leader refuses it.
-    """
+def abort_transaction(connection: Connection, leader: int, producer: Row) -> None:
+    """End the transaction of a producer without its coordinator; raises RequestError."""
     from kafka.protocol.producer import WriteTxnMarkersRequest  # type: ignore[import-untyped]
 
+    place = TopicPartition(producer["topic"], producer["partition"])
     marker = (
-        *(producer.producer_id, producer.producer_epoch, False),
-        *([(partition.topic, [partition.partition])], max(0, producer.coordinator_epoch)),
+        *(producer["producer_id"], producer["producer_epoch"], False),
+        *([(place.topic, [place.partition])], max(0, producer["coordinator_epoch"])),
     )
     response = connection.call(WriteTxnMarkersRequest(markers=[marker], max_version=1), leader)
-    for result in response.markers[0].topics[0].partitions:
-        if result.error_code:
-            raise RequestError(result.error_code, f"{partition}: {_text(result)}")
+    _check(response.markers[0].topics[0].partitions[0], str(place))
 
 
-def rows_of(
-    producers: Mapping[TopicPartition, Iterable[ActiveProducer]],
-) -> list[dict[str, Any]]:
-    """Return producers as rows, by partition."""
-    return [
-        {**partition._asdict(), **asdict(each)}
-        for partition, some in sorted(producers.items())
-        for each in some
-    ]
-
-
-def _described(connection: Connection, name: str) -> tuple[Any, int]:
+def _described(connection: Connection, name: str, asked: list[int]) -> Any:
     from kafka.protocol.admin import DescribeTransactionsRequest
     from kafka.protocol.metadata import FindCoordinatorRequest  # type: ignore[import-untyped]
 
-    found: list[tuple[Any, int]] = []
-
-    def look() -> list[str]:
-        where = connection.call(
-            FindCoordinatorRequest(key_type=TRANSACTION_KEY, key=name, max_version=3)
-        )
-        if where.error_code in _PASSING:
-            found[:] = [(where, -1)]
-            return [name]
-        _check(where, name)
-        request = DescribeTransactionsRequest(transactional_ids=[name])
-        (entry,) = connection.call(request, where.node_id).transaction_states
-        found[:] = [(entry, where.node_id)]
-        return [name] if entry.error_code in _PASSING else []
-
-    wait_until_empty(look, WAIT_S, PAUSE_S)
-    _check(found[0][0], name)
-    return found[0]
+    find = FindCoordinatorRequest(key_type=TRANSACTION_KEY, key=name, max_version=3)
+    where = connection.call(find)
+    if where.error_code:
+        return where
+    request = DescribeTransactionsRequest(transactional_ids=[name])
+    asked.append(where.node_id)
+    return connection.call(request, where.node_id).transaction_states[0]
 
 
-def _answer(connection: Connection, request: Any, broker: int) -> Any:
-    """Return an answer of coordinators, which may still load."""
-    found: list[Any] = []
-
-    def look() -> list[Any]:
-        found[:] = [connection.call(request, broker)]
-        return [one for one in found if one.error_code in _PASSING]
-
-    wait_until_empty(look, WAIT_S, PAUSE_S)
-    _check(found[0], f"broker {broker}")
-    return found[0]
+def _answer(name: str, ask: Callable[[], Any]) -> Any:
+    """Return an answer of a coordinator, which may still load or move; raises RequestError."""
+    end_s = time.monotonic() + WAIT_S
+    while (answer := ask()).error_code in _PASSING and time.monotonic() < end_s:
+        time.sleep(PAUSE_S)
+    _check(answer, name)
+    return answer
 
 
-def _check(response: Any, name: str) -> None:
-    if response.error_code:
-        raise RequestError(response.error_code, f"{name}: {_text(response)}")
-
-
-def _text(answer: Any) -> str:
-    return str(getattr(answer, "error_message", None) or ErrorCode(answer.error_code).name)
+def _check(answer: Any, name: str) -> None:
+    if answer.error_code:
+        text = text_of(answer.error_code, getattr(answer, "error_message", None))
+        raise RequestError(answer.error_code, f"{name}: {text}")

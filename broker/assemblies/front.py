@@ -132,6 +132,7 @@ class Front:
             groups=coordinators.groups,
             transactions=coordinators.transactions,
             markers=coordinators.transactions.markers,
+            transaction_max_timeout_ms=config.transactions.transaction_max_timeout_ms,
             telemetry=telemetry,
             contexts=encryption.watch.contexts,
             encrypted=tuple(encryption.listeners.values()),

@@ -14,15 +14,22 @@ from broker.replica.registry import ReplicaRegistry
 from jbodlab.runtime.metrics import Metric, values
 
 PREFIX = "kafka_server_ReplicaManager_"
+LATE_AFTER_MS = 300_000
+"""A transaction is late if it had no record for so much longer than any may last (KIP-664)."""
 
 
-def replica_metrics(registry: ReplicaRegistry, changes: IsrChanges) -> Iterator[Metric]:
+def replica_metrics(
+    registry: ReplicaRegistry, changes: IsrChanges, transaction_max_timeout_ms: int, now_ms: int
+) -> Iterator[Metric]:
     """Yield the metrics of all replicas of the broker.
 
     Args:
         registry: The replicas.
         changes: How often the ISR of partitions led here changed.
+        transaction_max_timeout_ms: How long a transaction may last.
+        now_ms: Milliseconds since 1970.
     """
+    late_before_ms = now_ms - transaction_max_timeout_ms - LATE_AFTER_MS
     partitions = list(registry.partitions())
     led = [partition for partition in partitions if partition.leader is not None]
     yield from values(
@@ -53,6 +60,11 @@ def replica_metrics(registry: ReplicaRegistry, changes: IsrChanges) -> Iterator[
             "partitions led here that are being reassigned",
             sum(map(_is_reassigning, led)),
         ),
+        (
+            "PartitionsWithLateTransactionsCount",
+            "partitions led here whose oldest open transaction may hang",
+            sum(_has_late_transaction(each, late_before_ms) for each in led),
+        ),
         ("IsrShrinks_total", "times that the ISR of a partition led here shrank", changes.shrinks),
         ("IsrExpands_total", "times that the ISR of a partition led here grew", changes.expands),
         prefix=PREFIX,
@@ -70,6 +82,12 @@ def _is_under_replicated(partition: Partition) -> bool:
 def _is_reassigning(partition: Partition) -> bool:
     registration = partition.registration
     return bool(registration.adding_replicas or registration.removing_replicas)
+
+
+def _has_late_transaction(partition: Partition, before_ms: int) -> bool:
+    """Return whether the oldest open transaction of a partition has no newer record."""
+    oldest = None if partition.log is None else partition.log.producers.oldest_open_timestamp
+    return oldest is not None and 0 < oldest < before_ms
 
 
 def _spare_isr(partition: Partition) -> int:

@@ -29,6 +29,7 @@ from jbodlab.record_batch.record_batch import (
     iterate_headers,
     iterate_records,
 )
+from jbodlab.storage.log.transactions import Marker, read_marker
 from jbodlab.vocabulary.errors import DecodeError, JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.simulation.network import PORT_BASE
@@ -152,10 +153,11 @@ def is_whole(value: bytes) -> bool:
 
 
 class Stored(NamedTuple):
-    """A batch as it is on a disk, or comes from one."""
+    """A batch as it is on a disk, or comes from one; a marker has no values."""
 
     header: BatchHeader
     values: tuple[bytes, ...]
+    marker: Marker | None = None
 
 
 @functools.cache
@@ -163,11 +165,15 @@ def stored_in(data: bytes) -> list[Stored]:
     """Return the batches in a piece of a log."""
     found = []
     for position, header in iterate_headers(data):
+        values, marker = (), None
         try:
-            values = tuple(r.value or b"" for r in iterate_records(data, position, header))
+            if header.is_control:
+                marker = read_marker(data, position, header)
+            else:
+                values = tuple(r.value or b"" for r in iterate_records(data, position, header))
         except DecodeError:
             values = (b"damaged",)
-        found.append(Stored(header, values))
+        found.append(Stored(header, values, marker))
     return found
 
 
@@ -347,6 +353,8 @@ class Producer(Client):
 class Consumer(Client):
     """Reads all partitions from their beginnings, each from its leader."""
 
+    isolation_level = 0
+
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self._offsets: dict[TopicPartition, int] = {}
@@ -367,6 +375,7 @@ class Consumer(Client):
         wanted = {"partition": partition.partition, "fetch_offset": offset}
         wanted["partition_max_bytes"] = FETCH["max_bytes"]
         fields = {"topics": [{"topic": partition.topic, "partitions": [wanted]}], **FETCH}
+        fields["isolation_level"] = self.isolation_level
         response = await self.ask_leader(partition, 1, 12, forgotten_topics_data=[], **fields)
         if response is None:
             return False
@@ -378,11 +387,23 @@ class Consumer(Client):
             self.leaders.pop(partition, None)
         if code != NONE:
             return False
-        for header, values in stored_in(bytes(answer.records or b"")):
+        end = self._end(answer)
+        for header, values, _ in self._shown(stored_in(bytes(answer.records or b"")), answer):
             for found, value in enumerate(values, header.base_offset):
                 if found >= offset:
-                    self._take(partition, found, value, answer.high_watermark)
-        return self._offsets.get(partition, 0) >= answer.high_watermark
+                    self._take(partition, found, value, end)
+            if not values:
+                behind = max(offset, header.next_offset)
+                self._offsets[partition] = max(self._offsets.get(partition, 0), behind)
+        return self._offsets.get(partition, 0) >= end
+
+    def _shown(self, batches: list[Stored], _answer: Any) -> Iterator[Stored]:
+        """Yield the batches that this reader is shown."""
+        yield from batches
+
+    def _end(self, answer: Any) -> int:
+        """Return up to where an answer may go."""
+        return int(answer.high_watermark)
 
     def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
         offset, start = self._offsets.get(partition, 0), self.world.trimmed[partition]
@@ -392,12 +413,12 @@ class Consumer(Client):
             self.world.report("S15", partition, f"{self.name} has read up to {offset}, {there}")
         self._offsets[partition] = start if offset < start else 0
 
-    def _take(self, partition: TopicPartition, offset: int, value: bytes, watermark: int) -> None:
+    def _take(self, partition: TopicPartition, offset: int, value: bytes, end: int) -> None:
         report = functools.partial(self.world.report, "S15", partition)
         if not is_whole(value):
             report(f"the record at {offset} is damaged: {value!r:.60}")
-        if offset >= watermark:
-            report(f"record {offset} is shown above {watermark}")
+        if offset >= end:
+            report(f"record {offset} is shown above {end}")
         if not self.world.is_void(partition):
             known = self.world.read[partition].setdefault(offset, value)
             if known != value:

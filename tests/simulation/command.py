@@ -46,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", action="store_true", help="print every step")
     parser.add_argument("--traces", action="store_true", help="print what each seed came to")
     parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
-    parser.add_argument("--only", nargs="*", default=(), help="with one of these faults")
+    parser.add_argument(
+        "--only", nargs="*", default=(), help="with one of these faults, or transactions"
+    )
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
     return parser
@@ -90,7 +92,7 @@ def _many(options: argparse.Namespace) -> int:
     count = 0
     plans = (plan_of(seed, not options.wild) for seed in options.seeds)
     if options.only:
-        plans = (p for p in plans if {*options.only} & {event.fault for event in p.events})
+        plans = (p for p in plans if {*options.only} & p.contents)
     for plan, outcome in _outcomes(plans, options.jobs):
         seed = plan.options.seed
         count += 1

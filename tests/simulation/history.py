@@ -11,14 +11,17 @@ from collections import Counter
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.simulation import faults, members, settled, taps
+from tests.simulation import faults, members, settled, taps, transactions
 from tests.simulation.clients import BROKER, NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
 from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
+from tests.simulation.transactions import CommittedConsumer, Transactions, Transactor
 from tests.simulation.world import Ask, NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
+ENDED_S = 20.0
+"""By when a transaction that nobody goes on with has timed out, and has its markers."""
 
 
 class Outcome(NamedTuple):
@@ -73,14 +76,16 @@ class _History:
         self._plan = plan
         self._admin = Admin(world, "client-admin")
         self._operators: list[asyncio.Task[Any]] = []
-        self._clients: list[Producer | Consumer | Member] = []
+        self._clients: list[Producer | Consumer | Member | Transactor] = []
         self._groups = Groups(world)
+        self._transactions = Transactions(world, self._groups)
 
     async def run(self) -> None:
         world = self._world
         world.build()
         taps.attach(world)
         members.attach(world)
+        transactions.attach(world, self._transactions)
         world.boot(world.controller)
         for node in world.brokers:
             world.boot(node)
@@ -98,7 +103,8 @@ class _History:
             await asyncio.wait(self._runs, timeout=20.0)
         await world.run_as("client-read", self._read_all())
         await world.run_as("client-groups", self._fetch_all())
-        settled.check_logs(world)
+        await world.run_as("client-committed", self._read_committed())
+        self._check_logs()
         await self._restart_all(self._stop_all)
         await self._restart_all(self._kill_all)
 
@@ -140,6 +146,12 @@ class _History:
             for number in range(group.members):
                 self._clients.append(kind(self._groups, group, f"{group.name}-m{number}"))
             self._clients.append(Watcher(self._groups, group, f"{group.name}-watcher"))
+        for plan in options.transactions:
+            for number in range(plan.producers):
+                name = f"{plan.name}-p{number}"
+                self._clients.append(Transactor(self._transactions, plan, name))
+        if options.transactions:
+            self._clients.append(CommittedConsumer(self._transactions, "committed"))
         self._runs = [world.run_as(f"client-{each.name}", each.run()) for each in self._clients]
 
     def _start_events(self) -> None:
@@ -232,6 +244,37 @@ class _History:
             await self._must(reader.fetch, 15.0, "L5", group.name, "nobody tells what is committed")
             reader.close()
 
+    async def _read_committed(self) -> None:
+        """Read every partition as a reader of committed records, when all transactions ended."""
+        world, ledger, plans = self._world, self._transactions, self._plan.options.transactions
+        if not plans:
+            return
+        if not await world.until(lambda: not transactions.held_up(world, ledger), ENDED_S):
+            first = transactions.held_up(world, ledger)[0]
+            world.report("I11", first, "a transaction is open for ever")
+        reader = CommittedConsumer(ledger, "committed-reader")
+        await world.until(reader.refresh, 10.0)
+        for partition in sorted(each for each in reader.leaders if not world.is_void(each)):
+            at_end = functools.partial(reader.read_some, partition)
+            wrong = "L2", partition, "it cannot be read to its end"
+            await self._must(at_end, 15.0, *wrong, pause_s=0.02)
+            # Also where nothing is seen.
+            reader.seen[partition] |= set()
+        reader.close()
+        ledger.check(reader.seen)
+        for plan in plans:
+            coordinated = self._groups.coordinated_by(f"group-of-{plan.name}")
+            is_lost = coordinated is None or coordinated[0] in world.heirless
+            # What is pending stays so where the transaction's own coordinator has lost it.
+            if is_lost or ledger.is_void(plan.name):
+                continue
+            client = Transactor(ledger, plan, f"{plan.name}-reader")
+            await self._must(client.fetch, 15.0, "L5", plan.name, "nobody tells its offset")
+            client.close()
+
+    def _check_logs(self) -> None:
+        settled.check_logs(self._world, self._transactions)
+
     async def _restart_all(self, stop: Any) -> None:
         """Stop everything, start it again, and compare."""
         world = self._world
@@ -242,8 +285,9 @@ class _History:
             world.boot(node)
         await world.run_as("client-recover", self._recover())
         await world.run_as("client-groups", self._fetch_all())
+        await world.run_as("client-committed", self._read_committed())
         settled.check_same(world, before, settled.snapshot_of(world))
-        settled.check_logs(world)
+        self._check_logs()
 
     async def _stop_all(self) -> None:
         world = self._world

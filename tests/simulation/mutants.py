@@ -3,7 +3,8 @@
     python -m tests.simulation.mutants [NAME ...] [--seeds 1..2000] [--jobs 2]
 
 A patch begins with the line `Found by:` and the checkers that may find it; any of them will do.
-Where a line `Needs one of:` follows, plans without any of these faults are passed over.
+Where a line `Needs one of:` follows, plans without any of these faults, or without `transactions`,
+are passed over.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ SESSION = "broker.session.timeout.ms"
 FAILURE = "log.dir.failure.timeout.ms"
 PROBE = "jbodlab.log.dir.probe.interval.ms"
 LAG = "replica.lag.time.max.ms"
+TRANSACTIONS = "transactions"
 SETTINGS = {
     "metadata.log.segment.ms": (NEVER, 1_000, 4_000),
     "metadata.max.retention.bytes": (UNLIMITED, 20_000),
@@ -71,6 +72,23 @@ class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
     is_modern: bool
 
 
+class TransactionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A transactional id with one producer, or two that do not know of each other.
+
+    Attributes:
+        is_new: Whether they speak the second part of KIP-890, where the cluster does.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    producers: int = 1
+    transactions: int = 20
+    pause_ms: int = 50
+    timeout_ms: int = 4_000
+    value_bytes: int = 60
+    is_new: bool = True
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and its clients.
 
@@ -96,6 +114,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     producers: tuple[ProducerPlan, ...] = ()
     consumers: int = 1
     groups: tuple[GroupPlan, ...] = ()
+    transactions: tuple[TransactionPlan, ...] = ()
     is_ordered: bool = True
     loss: str = "none"
     capacity: int = UNLIMITED
@@ -106,8 +125,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the logs of group coordinators are compacted while the history lasts."""
-        return bool(self.groups) and self.seed % 2 == 1
+        """Whether the logs of coordinators are compacted while the history lasts."""
+        return bool(self.groups or self.transactions) and self.seed % 2 == 1
 
     def seconds(self, name: str) -> float:
         """Return a setting that is a time."""
@@ -138,6 +157,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     options: Options
     events: tuple[Event, ...] = ()
+
+    @property
+    def contents(self) -> set[str]:
+        """What happens in it: its faults, and `TRANSACTIONS` where there are any."""
+        faults = {event.fault for event in self.events}
+        return faults | {TRANSACTIONS} if self.options.transactions else faults
 
     def to_text(self) -> str:
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
@@ -197,6 +222,7 @@ def _calm(options: Options, random: Random) -> Plan:
         topics=(TopicPlan(name="t0"),),
         producers=producers,
         groups=(),
+        transactions=(),
         capacity=UNLIMITED,
         settings={**options.settings, LAG: 30_000, FAILURE: 5_000},
     )
@@ -225,6 +251,7 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
         producers=_producers(topics, random, Random(f"{seed}:stubborn")),
         consumers=random.choice((1, 1, 2)),
         groups=_groups(topics, Random(f"{seed}:groups")),
+        transactions=_transactions(topics, Random(f"{seed}:transactions")),
         is_ordered=random.random() < 0.6,
         loss=random.choice(("none", "all", "first", "torn", "any")),
         capacity=random.choice((UNLIMITED, UNLIMITED, UNLIMITED, 300_000)),
@@ -240,6 +267,24 @@ def _groups(topics: Sequence[TopicPlan], random: Random) -> tuple[GroupPlan, ...
             topic=random.choice(topics).name,
             members=random.choice((1, 2, 3)),
             is_modern=random.random() < 0.5,
+        )
+        for number in range(random.choice((0, 0, 0, 1, 2)))
+    )
+
+
+def _transactions(topics: Sequence[TopicPlan], random: Random) -> tuple[TransactionPlan, ...]:
+    return tuple(
+        TransactionPlan(
+            name=f"x{number}",
+            topics=tuple(
+                each.name for each in topics if each.name == "t0" or random.random() < 0.5
+            ),
+            producers=random.choice((1, 1, 2)),
+            transactions=random.choice((5, 10, 20)),
+            pause_ms=random.choice((20, 100, 400)),
+            timeout_ms=random.choice((1_500, 4_000)),
+            value_bytes=random.choice((40, 200)),
+            is_new=random.random() < 0.5,
         )
         for number in range(random.choice((0, 0, 0, 1, 2)))
     )

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from broker.replica.replica_state import DataLoss
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
-from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.names import DirKind
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
-from tests.simulation.clients import BROKER, Stored, is_whole, stored_in
+from jbodlab.storage.log.transactions import AbortedTransaction, decode_aborted
+from jbodlab.vocabulary.ids import TopicPartition
+from tests.simulation.clients import BROKER, Stored, stored_in
 from tests.simulation.disk import File, Folder
 from tests.simulation.faults import CORDONED
 from tests.simulation.taps import (
@@ -27,6 +27,13 @@ from tests.simulation.taps import (
     replica_of,
     replica_states,
     sender_of,
+)
+from tests.simulation.transactions import (
+    Transactions,
+    check_aborted,
+    check_markers,
+    is_damaged,
+    is_data,
 )
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
@@ -57,6 +64,17 @@ class Copy(NamedTuple):
         found = sorted(self.folder.names.items())
         files = (file for name, file in found if name.endswith(names.LOG_SUFFIX))
         return [bytes(file.data) for file in files if isinstance(file, File)]
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """What its indexes of aborted transactions have."""
+        files = ((n, f) for n, f in sorted(self.folder.names.items()) if isinstance(f, File))
+        found = (
+            decode_aborted(Path(name), bytes(file.data))
+            for name, file in files
+            if name.endswith(names.TXN_INDEX_SUFFIX)
+        )
+        return [entry for entries in found for entry in entries]
 
     @property
     def batches(self) -> list[Stored]:
@@ -184,8 +202,11 @@ def lagging(world: World) -> list[TopicPartition]:
     return sorted(partition for partition, found in ends.items() if len(found) > 1)
 
 
-def check_logs(world: World) -> None:
-    """S0, S3, S5, S6, D1: replicas are the same, and what was acknowledged is in them, once."""
+def check_logs(world: World, ledger: Transactions) -> None:
+    """S0, S3, S5, S6, D1: replicas are the same, and what was acknowledged is in them, once.
+
+    And I12, I13 of transactions.
+    """
     found: dict[TopicPartition, list[Copy]] = defaultdict(list)
     for copy in copies(world):
         if copy.is_current:
@@ -193,6 +214,10 @@ def check_logs(world: World) -> None:
     for _, logs in sorted(found.items()):
         for log in logs:
             _check_one(world, log)
+            if is_data(log.partition) and not world.is_void(log.partition):
+                name = f"{log.partition} on {log.node}"
+                check_markers(world, ledger, name, log.batches)
+                check_aborted(world, name, log.batches, log.aborted)
         for log in logs[1:]:
             _check_same(world, logs[0], log)
     _check_accounts(world, {p: logs[0].batches for p, logs in found.items()})
@@ -203,7 +228,7 @@ def _check_one(world: World, copy: Copy) -> None:
     end, epoch = 0, -1
     sequences: dict[tuple[int, int, int], int] = {}
     following: dict[tuple[int, int], int] = {}
-    known: dict[int, BatchHeader] = {}
+    known: dict[int, tuple[int, int]] = {}
     for batch in copy.batches:
         header = batch.header
         if header.base_offset < end:
@@ -211,7 +236,13 @@ def _check_one(world: World, copy: Copy) -> None:
         if header.partition_leader_epoch < epoch:
             world.report("S3", name, f"epoch {header.partition_leader_epoch} follows {epoch}")
         end, epoch = header.next_offset, header.partition_leader_epoch
-        if header.producer_id >= 0:
+        if batch.marker is not None:
+            # What it leaves of a producer is the sequence of its own epoch, if it has one.
+            former, last = known.get(header.producer_id, (-1, -1))
+            last = last if former == header.producer_epoch else -1
+            known[header.producer_id] = (header.producer_epoch, last)
+        elif header.producer_id >= 0 and header.base_sequence >= 0:
+            # Coordinators of groups, which write for producers, do not number what they write.
             key = (header.producer_id, header.producer_epoch, header.base_sequence)
             if key in sequences and copy.partition not in world.tainted:
                 world.report("S6", name, f"{key} is at {sequences[key]} and {header.base_offset}")
@@ -220,10 +251,9 @@ def _check_one(world: World, copy: Copy) -> None:
             if header.base_sequence != expected and copy.partition not in world.tainted:
                 world.report("S6", name, f"{key} follows, {expected} should")
             following[key[:2]] = header.last_sequence + 1
-            known[header.producer_id] = header
-        for value in batch.values:
-            if copy.partition.topic != GROUP_METADATA_TOPIC and not is_whole(value):
-                world.report("S3", name, f"the record at {header.base_offset} is damaged")
+            known[header.producer_id] = (header.producer_epoch, header.last_sequence)
+        if is_data(copy.partition) and is_damaged(batch):
+            world.report("S3", name, f"the record at {header.base_offset} is damaged")
     replica = replica_of(world, copy.node, copy.partition)
     if replica is None or replica.log is None or copy.partition in world.tainted:
         return
@@ -233,16 +263,17 @@ def _check_one(world: World, copy: Copy) -> None:
         its, known_as = header.partition_leader_epoch, log.epochs.epoch_for(header.base_offset)
         if header.base_offset >= begin and its != known_as:
             world.report("S3", name, f"{header.base_offset} of {its} counts for {known_as}")
-    for producer, header in known.items():
+    # Of what was compacted only the log's own state knows all.
+    for producer, written in () if is_compacted else known.items():
         entry = replica.log.producers.entry(producer)
         newest = None if entry is None else (entry.epoch, entry.last_sequence)
-        if newest != (header.producer_epoch, header.last_sequence):
-            world.report("S6", name, f"{producer} is known by {newest}, not {header.last_sequence}")
+        if newest != written:
+            world.report("S6", name, f"{producer} is known by {newest}, not {written}")
 
 
 def _check_same(world: World, first: Copy, copy: Copy) -> None:
     partition = copy.partition
-    is_compacted = world.options.is_compacted and partition.topic == GROUP_METADATA_TOPIC
+    is_compacted = world.options.is_compacted and not is_data(partition)
     if partition in world.tainted or is_compacted:
         return
     known = {batch.header.base_offset: batch for batch in first.batches}
@@ -301,7 +332,7 @@ def snapshot_of(world: World) -> dict[str, Any]:
             ]
             for copy in copies(world)
             # Who coordinates may write at any time: that a member is gone.
-            if copy.is_current and copy.partition.topic != GROUP_METADATA_TOPIC
+            if copy.is_current and is_data(copy.partition)
             if copy.partition not in world.tainted
         },
         "topics": {

@@ -13,12 +13,13 @@ import pytest
 
 from broker.coordination.shard import ShardState
 from broker.moves.move_states import MoveEvent, MoveState
+from broker.transactions.transaction import TransactionState
 from jbodlab.metadata.image.metadata_image import EMPTY
 from jbodlab.metadata.image.settings_image import ConfigsImage
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.metadata.records.metadata_version import LATEST
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
-from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
 from jbodlab.storage.directory.checkpoints import render_frame
 from jbodlab.storage.directory.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -26,6 +27,14 @@ from jbodlab.storage.directory.names import (
     RECOVERY_POINT_FILE,
 )
 from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.transactions import (
+    ABORT,
+    COMMIT,
+    AbortedTransaction,
+    Marker,
+    build_marker,
+    encode_aborted,
+)
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.errors import DecodeError
@@ -42,6 +51,14 @@ from tests.simulation.members import (
     check_coordinators,
 )
 from tests.simulation.plan import GroupPlan, Options, Plan, ProducerPlan
+from tests.simulation.transactions import (
+    Attempt,
+    Decided,
+    Outcome,
+    Transactions,
+    check_stable,
+    held_up,
+)
 from tests.simulation.world import NotesHandler, Violation, World, directory_id
 
 A, B = (value_of("p0", number, 30) for number in range(2))
@@ -58,6 +75,7 @@ class History(World):
         super().__init__(SimLoop("1"), Options(seed=1, brokers=2, is_calm=True))
         self.build()
         self.groups = Groups(self)
+        self.ledger = Transactions(self, self.groups)
         self.asked: dict[Any, Any] = {}
         self.shown, self.shown_in = {(T0_ID, 0): 9}, dict[Any, int]()
         self.topics("t0", GROUP_METADATA_TOPIC)
@@ -106,7 +124,7 @@ class History(World):
         return self
 
     def logs(self) -> None:
-        settled.check_logs(self)
+        settled.check_logs(self, self.ledger)
 
     def wrong(self, look: Callable[..., Iterable[settled.Wrong]], *args: Any) -> None:
         for each in look(self, *args):
@@ -310,6 +328,46 @@ class History(World):
         path = self.nodes[1].log_dirs[0] / name
         taps._folder_made(self, path, path)
 
+    def attempt(self, outcome: Outcome, *values: bytes, offset: int = -1) -> None:
+        """Let a transaction of x be answered so."""
+        attempt = Attempt("x", dict.fromkeys(values, T0), offset, outcome)
+        self.ledger.attempts["x"].append(attempt)
+        self.ledger.of_value |= dict.fromkeys(values, attempt)
+
+    def reads(self, *values: bytes) -> None:
+        """Let a reader of committed records have read t0 to its end."""
+        self.ledger.check({T0: {*values}})
+
+    def in_one(self, *outcomes: Outcome) -> None:
+        """Let A and a commit be in a log, of a transaction that was answered so."""
+        for outcome in outcomes:
+            self.attempt(outcome, A)
+        self.log(1, batch(A, attributes=TRANSACTIONAL, **ONCE), marker(COMMIT, 1)).logs()
+
+    def indexed(self, last_offset: int) -> History:
+        """Let the log have an index of an aborted transaction."""
+        folder = cast("Folder", self.disks[self.nodes[1].log_dirs[0]].medium.root.names["t0-0"])
+        file = File(4)
+        file.data += encode_aborted([AbortedTransaction(1, 0, last_offset, last_offset + 1)])
+        folder.names[f"{0:020}.txnindex"] = file
+        return self
+
+    def stable(self, *offsets: int) -> None:
+        """Let last stable offsets follow each other in a leader whose high watermark is 5."""
+        known: dict[Any, int] = {}
+        for offset in offsets:
+            log = Values(last_stable_offset=lambda _, its=offset: its, start_offset=0)
+            replica = Values(log=log, leader=Values(leader_epoch=0), high_watermark=5)
+            vars(replica).update(topic_partition=T0, topic_id=T0_ID)
+            check_stable(self, known, replica)
+
+    def ends(self, *, is_commit: bool) -> None:
+        """Let the end of a transaction be answered, and its marker be sent, that is committed."""
+        self.ledger.decided.add(Decided(1, 4, True))
+        self.ledger.answered("x", (1, 3), is_commit=is_commit, bumps=True)
+        sent = Values(producer_id=1, producer_epoch=4, is_committed=is_commit)
+        self.ledger.marked([sent])
+
     def member(self, name: str, until_s: float = 1e9) -> ModernMember:
         found = ModernMember(self.groups, GROUP, name)
         found.owned, found.held_until_s = [T0], until_s
@@ -319,6 +377,17 @@ class History(World):
 def batch(value: bytes, offset: int = 0, epoch: int = 0, **producer: int) -> bytes:
     fields = {"base_offset": offset, "leader_epoch": epoch, **producer}
     return build_batch([(None, value)], timestamp_ms=0, **fields)
+
+
+def marker(kind: int, offset: int, epoch: int = 0) -> bytes:
+    data = bytearray(build_marker(1, epoch, Marker(kind, 0), timestamp_ms=0))
+    data[:8] = offset.to_bytes(8, "big")
+    data[12:16] = (0).to_bytes(4, "big")
+    return bytes(data)
+
+
+def aborted(last_offset: int) -> tuple[bytes, bytes]:
+    return batch(A, attributes=TRANSACTIONAL, **ONCE), marker(ABORT, last_offset)
 
 
 def shows(high_watermark: int, replica: Any) -> None:
@@ -457,6 +526,24 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("G2", lambda h: h.groups.took_old("g", COMMITTED)),
     ("G3", lambda h: check_coordinators(h, Process("node-1.1"), [SHARD])),
     ("G2", lambda h: (h.member("m1"), h.groups.holds(h.member("m2")))),
+    ("I10", lambda h: h.attempt(Outcome.COMMITTED, A, B) or h.reads(A)),
+    ("I10", lambda h: h.attempt(Outcome.COMMITTED, A, B) or h.reads()),
+    ("I10", lambda h: h.attempt(Outcome.ABORTED, A, B) or h.reads(A, B)),
+    ("I10", lambda h: h.attempt(Outcome.ASKED, A, B) or h.reads(B)),
+    ("I10", lambda h: h.attempt(Outcome.OPEN, A) or h.ledger.saw(T0, A)),
+    ("I10", lambda h: h.attempt(Outcome.ABORTED, A) or h.ledger.saw(T0, A)),
+    ("I10", lambda h: h.ledger.fetched("x", 4, 3)),
+    ("I10", lambda h: h.attempt(Outcome.OPEN, offset=5) or h.ledger.fetched("x", 4, 5)),
+    ("I11", lambda h: h.stable(4, 3)),
+    ("I11", lambda h: h.stable(6)),
+    ("I12", lambda h: h.ledger.took("x", (1, 3), (1, 4), "EndTxn")),
+    ("I12", lambda h: h.ledger.took("x", (1, 3), (2, 0), "EndTxn")),
+    ("I12", lambda h: h.log(1, batch(A, **ONCE | {"producer_epoch": 1}), marker(COMMIT, 1)).logs()),
+    ("I12", lambda h: [h.ledger.began("x", (1, 3)) for _ in range(2)]),
+    ("I13", lambda h: h.ends(is_commit=False)),
+    ("I13", lambda h: h.in_one(Outcome.ABORTED)),
+    ("I14", lambda h: h.ends(is_commit=False)),
+    ("I10", lambda h: h.log(1, *aborted(1)).logs()),
 ]
 
 
@@ -509,6 +596,20 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: h.log(1, batch(A, 0, 2)).serves(1, epochs=EPOCH_2, producers=NOBODY).logs(),
     lambda h: (h.heard(7), h.revived("read"), h.takes(0), h.remembers(4), h.answers("B")),
     lambda h: h.log(1, batch(A)).has(0).wrong(settled._of_segments),
+    lambda h: (
+        h.attempt(Outcome.COMMITTED, A)
+        or h.attempt(Outcome.ABORTED, B)
+        or h.attempt(Outcome.ASKED, b"")
+        or h.reads(A)
+        or h.ledger.saw(T0, A)
+    ),
+    lambda h: h.attempt(Outcome.COMMITTED, A, B) or h.ledger.check({}),
+    lambda h: h.attempt(Outcome.ASKED, offset=5) or h.ledger.fetched("x", 4, 5),
+    lambda h: h.stable(3, 3, 5) or h.ends(is_commit=True),
+    lambda h: [h.ledger.took("x", (1, 4), each, "a batch") for each in (None, (1, 4), (1, 3))],
+    lambda h: h.in_one(Outcome.ASKED),
+    lambda h: h.in_one(),
+    lambda h: h.log(1, *aborted(1)).indexed(1).logs(),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),
@@ -526,6 +627,17 @@ def test_what_is_right_is_no_violation(happen: Callable[[History], Any], cluster
     happen(cluster)
 
     assert cluster.violations == []
+
+
+def test_a_transaction_that_is_open_in_a_log_or_at_its_coordinator_is_told(
+    cluster: History,
+) -> None:
+    stable = {"last_stable_offset": lambda high_watermark: high_watermark - 1}
+    replica = taps.replica_of(cluster.serves(1, **stable), 1, T0)
+    replica.leader, replica.high_watermark = Values(), 5
+    cluster.ledger.states |= {"x": TransactionState.ONGOING, "y": TransactionState.EMPTY}
+
+    assert held_up(cluster, cluster.ledger) == ["t0-0", "x"]
 
 
 def test_what_was_cordoned_takes_replicas_again_after_healing(cluster: History) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation import faults
 from tests.simulation.mutants import PATCHES, named_in
-from tests.simulation.plan import draw, read_plan
+from tests.simulation.plan import TRANSACTIONS, draw, read_plan
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -111,8 +111,9 @@ def test_every_known_bug_that_can_happen_is_shown_by_something() -> None:
 
 
 def test_of_each_mutant_it_is_told_what_came_of_it() -> None:
-    told = re.findall(r"\b[\dA]\d\b", (PATCHES / "README.md").read_text())
+    told = re.findall(r"\b[\dATU]\d\b", (PATCHES / "README.md").read_text())
 
     assert [p.name for p in PATCHES.glob("*.patch") if p.name[:2] not in told] == []
     for patch in PATCHES.glob("*.patch"):
-        assert {*named_in(patch, "Needs one of:")} <= {*faults.FAULTS}, patch.name
+        needed = {*named_in(patch, "Needs one of:")}
+        assert needed <= {*faults.FAULTS, TRANSACTIONS}, patch.name

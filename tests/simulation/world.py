@@ -73,6 +73,8 @@ ALWAYS = {
     "replica.high.watermark.checkpoint.interval.ms": "2000",
     "log.flush.offset.checkpoint.interval.ms": "4000",
     "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "200",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",

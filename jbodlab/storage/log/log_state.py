@@ -365,14 +365,19 @@ class LogState:
         assert active.next_offset >= self.end_offset
         first = closed[0].base_offset if closed else active.base_offset
         gone = [base for base in self.segments.base_offsets if base < first]
+        former = self.active
         self.segments.become(closed, active)
-        dropped = (*self._put_aside(gone, 0), *self.disk.remove_snapshots(gone))
+        changes = [*self._put_aside(gone, 0), *self.disk.remove_snapshots(gone)]
+        # The index of a whole segment was copied with it; that of the active one still grows.
+        known = former.aborted if former.base_offset == active.base_offset else []
+        if active.aborted and active.aborted != known:
+            changes.append(WriteAborted(active.base_offset, tuple(active.aborted)))
         if producers is not None:
             self.producers = producers
         if epochs.entries == self.epochs.entries:
-            return dropped
+            return tuple(changes)
         self.epochs = epochs
-        return (*dropped, *self._write_epochs())
+        return (*changes, *self._write_epochs())
 
     def moved_to(self, copy: LogState) -> None:
         """Record that the log has switched to the files of a copy, which have the same content."""

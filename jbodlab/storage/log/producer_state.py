@@ -126,6 +126,12 @@ class ProducerState:
         return next(iter(self._open.values()), None)
 
     @property
+    def oldest_open_timestamp(self) -> int | None:
+        """Timestamp of the last batch in the oldest open transaction; None if none is open."""
+        oldest = next(iter(self._open), None)
+        return None if oldest is None else self._entries[oldest].last_timestamp
+
+    @property
     def entries(self) -> tuple[tuple[int, ProducerEntry], ...]:
         """The states of all producers, by id."""
         return tuple(sorted(self._entries.items()))

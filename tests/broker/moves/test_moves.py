@@ -10,6 +10,7 @@ from broker.disk.directory.disk_space import DiskSpace
 from broker.moves.move_states import MoveState
 from broker.replica.replica_state import Leading, Offline
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
+from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.compaction.compaction_plan import CleanedSegment
 from jbodlab.storage.directory.names import (
     INDEX_SUFFIX,
@@ -20,6 +21,7 @@ from jbodlab.storage.directory.names import (
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.leader_epochs import read_leader_epochs
 from jbodlab.storage.log.segments import ActiveSegment
+from jbodlab.storage.log.transactions import ABORT, AbortedTransaction
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.moves.moving import Moving
@@ -34,6 +36,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
+from tests.jbodlab.storage.log import transactional
 from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import quiet
 
@@ -80,6 +83,22 @@ async def test_the_moved_log_opens_again_as_it_is(moving: Moving) -> None:
     assert loaded.epochs.entries == log.epochs.entries
     assert loaded.topic_id == TOPIC_ID
     loaded.abandon()
+
+
+async def test_the_active_segment_moves_with_its_index_of_aborted_transactions(
+    moving: Moving,
+) -> None:
+    partition = await moving.begin(batches=2, accepts=True)
+    leader, log = partition.leader_log()
+    for data in (transactional.data(0, 5, 0), transactional.marker(0, 5, ABORT)):
+        log.append_as_leader(data, read_header(data), leader.leader_epoch)
+
+    await moving.moved(1)
+
+    await quiet(moving.host.dirs)
+    (segment,) = moving.log.state.segments.base_offsets
+    expected = [AbortedTransaction(5, first_offset=6, last_offset=7, last_stable_offset=8)]
+    assert moving.log.files.read_aborted(segment) == expected
 
 
 async def test_appends_wait_for_the_swap_and_keep_their_order(moving: Moving) -> None:
