@@ -141,7 +141,8 @@ BUGS = (
     ),
     Bug(
         "KAFKA-19221",
-        "A stop that cannot cut index files to their size counts as clean; then appends fail.",
+        "A stop that cannot cut index files to their size counts as clean, and the next start "
+        "trusts them.",
         found="4.0.0",
         fixed="4.1.1 or before",
         plan="kafka-19221",
