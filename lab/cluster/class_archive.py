@@ -65,4 +65,6 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 def _is_whole(archive: Path) -> bool:
-    return archive.name.endswith(f"-{archive.stat().st_size}.jsa")
+    with contextlib.suppress(FileNotFoundError):  # Another process may replace it just now.
+        return archive.name.endswith(f"-{archive.stat().st_size}.jsa")
+    return False

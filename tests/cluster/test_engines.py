@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lab.cluster import kafka_jars
 from lab.cluster.engine import ENGINE_VARIABLE, Engine
 from lab.cluster.kafka_jars import NoKafkaError
 from lab.cluster.kafka_servers import KafkaServers
@@ -96,3 +98,22 @@ def test_a_setting_that_the_release_refuses_is_named_before_anything_is_started(
     with pytest.raises(LabError, match=r"could not be formatted: .*log\.segment\.bytes") as caught:
         Cluster(brokers=1, engine=f"kafka:{NEW}", config={"log.segment.bytes": "x"})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("how", "nodes"), [({"controllers": 3}, 5), ({"combined": True}, 2)])
+def test_controllers_are_as_many_as_is_said_and_topics_can_be_made(
+    how: dict[str, Any], nodes: int
+) -> None:
+    jars(NEW)
+    more = {"config": {"log.retention.hours": 5}, "jvm_options": "-Dkey=value"}
+    with Cluster(brokers=2, disks=1, engine=f"kafka:{NEW}", **how, **more) as cluster:
+        assert len(cluster.inner.nodes) == nodes
+        cluster.wait_leaders(cluster.new_topic(partitions=2, replicas=2))
+        broker = cluster.inner.broker(1)
+        assert "log.retention.hours=5" in broker.properties_file.read_text("utf-8")
+        assert b"-Dkey=value" in Path(f"/proc/{broker.pid}/cmdline").read_bytes().split(b"\0")
+
+
+def test_classes_are_mapped_from_the_archive_of_the_engine(cluster: Cluster) -> None:
+    maps = Path(f"/proc/{pid(cluster)}/maps").read_text("utf-8")
+    assert f"{kafka_jars.CACHE}/archive-" in maps
