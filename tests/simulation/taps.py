@@ -361,10 +361,10 @@ class _Metadata:
         if former.cluster is not image.cluster:
             for broker_id, broker in image.cluster.brokers.items():
                 was = former.cluster.brokers.get(broker_id, broker)
+                if was.epoch != broker.epoch or was.fenced > broker.fenced:
+                    self._is_eligible(broker_id, image)
                 if was.fenced != broker.fenced:
                     self._fenced(broker) if broker.fenced else self._unfenced(broker, image)
-                    if not broker.fenced:
-                        self._is_eligible(broker_id, image)
                 if broker.in_controlled_shutdown and not was.in_controlled_shutdown:
                     self._leaves(broker_id, image)
         # One commit later: what the last one left wrong must be right now.
@@ -434,10 +434,8 @@ class _Metadata:
             topic_id = image.topics.by_name[partition.topic].topic_id
             replica = replica_of(world, me, partition)
             is_its = replica is not None and replica.topic_id == topic_id
-            log, shown = (
-                replica.log if is_its else None,
-                world.shown.get((topic_id, partition[1]), 0),
-            )
+            log = replica.log if is_its else None
+            shown = world.shown.get((topic_id, partition.partition), 0)
             if log is not None and not log.failed and log.written_end < shown:
                 self._report("S4", partition, f"{me} is eligible with {log.written_end} of {shown}")
 
@@ -551,8 +549,9 @@ class _Appends:
             self._report("S4", name, f"{leader.isr} are in sync, {demanded} are demanded")
 
     def _advance(self, inner: Any, partition: Any) -> None:
-        """S2: the high watermark never falls, and is never beyond what is written."""
+        """S2, S4: the high watermark never falls, is written, and moves if enough are in sync."""
         was = partition.high_watermark
+        isr = () if partition.leader is None else partition.leader.isr
         inner(partition)
         log, now = partition.log, partition.high_watermark
         if log is None or partition.leader is None:
@@ -565,6 +564,8 @@ class _Appends:
         key = (partition.topic_id, name.partition)
         self._world.shown[key] = max(self._world.shown.get(key, 0), now)
         if now > was:
+            if len(isr) < partition.min_isr:
+                self._report("S4", name, f"{now} counts as committed, {isr} are in sync")
             epoch = partition.leader.leader_epoch
             self.shown_in[key] = max(self.shown_in.get(key, 0), epoch)
             in_sync_have(self._world, name, now, topic_id=partition.topic_id)
@@ -641,14 +642,20 @@ class _Followers:
             self._world.report("S3", partition.topic_partition, f"it takes what {epoch} is")
 
     def _fetched(self, leading: Any, follower: int, offset: int, epoch: int, *_: Any) -> None:
-        """S4: who asks from an offset has everything below."""
+        """S4: who asks from an offset has everything below, if eligible all that was shown."""
         partition, world = leading._replica, self._world
-        replica = replica_of(world, follower, partition.topic_partition)
+        name, topic_id = partition.topic_partition, partition.topic_id
+        replica = replica_of(world, follower, name)
         known = world.image.cluster.brokers.get(follower)
         if replica is None or known is None or known.epoch != epoch:
             return
+        state = world.image.topics.partition(topic_id, name.partition)
+        shown = world.shown.get((topic_id, name.partition), 0)
+        is_eligible = state is not None and follower in state.elr and name not in world.tainted
+        if is_eligible and offset < shown:
+            world.report("S4", name, f"{follower} is eligible with {offset} of {shown}")
         if replica.registration.leader_epoch == partition.registration.leader_epoch:
-            in_sync_have(world, partition.topic_partition, offset, (follower,), partition.topic_id)
+            in_sync_have(world, name, offset, (follower,), topic_id)
 
 
 SOMETIMES: dict[str, tuple[Any, str]] = {

@@ -142,7 +142,13 @@ class History(World):
         log = Values(written_end=5, end_offset=5)
         values = {"topic_id": T0_ID, "topic_partition": T0, "broker_id": 2, "high_watermark": 3}
         values["registration"] = partition((1, 2), "A B").state
-        known = {"log": log, "replica": Values(log=log, leader=Values(leader_epoch=0), **values)}
+        values |= {"log": log, "min_isr": 2}
+        roles = {"replica": (1, 2), "alone": (2,)}
+        known = {
+            name: Values(leader=Values(leader_epoch=0, isr=isr), **values)
+            for name, isr in roles.items()
+        }
+        known["log"] = log
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
 
     def follows(self, high_watermark: int, *epochs: tuple[int, int]) -> None:
@@ -450,6 +456,8 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S3", lambda h: h.log(1, batch(A), batch(B, 1)).log(2, batch(A)).logs()),
     ("S4", lambda h: taps.in_sync_have(h.serves(2, written_end=4), T0, 5)),
     ("S4", lambda h: h.asks_from(10)),
+    ("S4", lambda h: h.topics("t0", isr=(1,), elr=(2,)).asks_from(3)),
+    ("S4", lambda h: h.leads("_advance", partial(shows, 4), "alone")),
     (
         "S4",
         lambda h: (
