@@ -32,6 +32,8 @@ AS_OF_TABLES: Mapping[Table, Table] = {
     t.BROKER_SESSIONS: t.BROKER_SESSIONS,
     t.CONFIGS: t.CONFIGS,
     t.FEATURES: t.FEATURES,
+    t.ACLS: t.ACLS,
+    t.SCRAM_USERS: t.SCRAM_USERS,
 }
 """Tables that can be given for a moment, and the histories that they come from."""
 

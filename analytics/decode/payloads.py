@@ -31,6 +31,7 @@ from analytics.decode.texts import (
 from jbodlab.kafka_wire.kinds import FieldSpec, Form
 from jbodlab.kafka_wire.schema import field_specs
 from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.secrets import SECRETS
 
 Encoded = tuple[Pieces, pa.Array]
 
@@ -131,6 +132,8 @@ class Columns:
 
 def has_payload(record_class: type[Record], version: int) -> bool:
     """Return whether payloads of a type and version are made by columns."""
+    if record_class in SECRETS:
+        return False
     version = min(version, record_class.HIGHEST_VERSION)
     specs = field_specs(record_class)
     # A tagged field in front would leave the next one with a comma too many.

@@ -23,6 +23,7 @@ from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord
 from jbodlab.metadata.records.json_text import data_text
 from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.metadata.records.schema import RawRecord, Record
+from jbodlab.metadata.records.secrets import redacted_text
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -199,7 +200,7 @@ def _data_row(row: SourceRow, record: BatchRecord) -> SourceRow:
         topic_id=topic_id,
         partition=partition,
         broker=broker,
-        payload=frame.payload_text(versioned),
+        payload=redacted_text(versioned),
     )
 
 

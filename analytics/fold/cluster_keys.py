@@ -4,6 +4,8 @@
     c/<kind>/<name>        settings of one resource, such as c/topic/orders
     f/<feature>            level of one feature
     e/<epoch>              controller of one epoch
+    a/                     access control entries
+    s/<user>               passwords of one user
 
 Whoever brings the records together gives the end of a topic to its settings as well, since a
 RemoveTopicRecord names the topic by its id only.
@@ -20,13 +22,22 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.fold.broker_registration import BrokerFold
 from analytics.fold.key_history import KeyFold, Row
+from analytics.fold.rights import AclFold, ScramFold
 from analytics.fold.settings import (
     ConfigFold,
     EpochFold,
     FeatureFold,
     resource_type,
 )
-from analytics.tables.catalog import BROKER_HISTORY, BROKER_SESSIONS, CONFIGS, FEATURES, LOG_DIRS
+from analytics.tables.catalog import (
+    ACLS,
+    BROKER_HISTORY,
+    BROKER_SESSIONS,
+    CONFIGS,
+    FEATURES,
+    LOG_DIRS,
+    SCRAM_USERS,
+)
 from analytics.tables.table import INT, LONG, VALID_FROM, VALID_TO, columns, fields
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -40,6 +51,12 @@ from jbodlab.metadata.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
 )
+from jbodlab.metadata.records.security_records import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 
 TYPES = (
     RegisterBrokerRecord.NAME,
@@ -51,8 +68,15 @@ TYPES = (
     FeatureLevelRecord.NAME,
     LeaderChangeMessage.NAME,
     KRaftVersionRecord.NAME,
+    AccessControlEntryRecord.NAME,
+    RemoveAccessControlEntryRecord.NAME,
+    UserScramCredentialRecord.NAME,
+    RemoveUserScramCredentialRecord.NAME,
 )
 """Record types that these folds take, besides RemoveTopicRecord."""
+
+ALL_ACLS = "a/"
+"""Key of the access control entries."""
 
 _INTERNAL = [pa.field("batch_last_offset", LONG)]
 KINDS: Mapping[str, pa.StructType] = MappingProxyType(
@@ -62,6 +86,8 @@ KINDS: Mapping[str, pa.StructType] = MappingProxyType(
         "broker_session": pa.struct([*BROKER_SESSIONS.schema, *_INTERNAL]),
         "config": pa.struct([*CONFIGS.schema, *_INTERNAL]),
         "feature": pa.struct([*FEATURES.schema, *_INTERNAL]),
+        "acl": pa.struct([*ACLS.schema, *_INTERNAL]),
+        "scram_user": pa.struct([*SCRAM_USERS.schema, *_INTERNAL]),
         "controller_epoch": pa.struct(
             [
                 *(pa.field(name, INT) for name in ("epoch", "controller")),
@@ -101,6 +127,10 @@ def make_small_fold(key: str) -> KeyFold:
             return FeatureFold(rest)
         case "e":
             return EpochFold(int(rest))
+        case "a":
+            return AclFold()
+        case "s":
+            return ScramFold(rest)
         case _:
             raise AssertionError(f"no fold for {key}")
 

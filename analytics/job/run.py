@@ -60,8 +60,10 @@ OF_CLUSTER: Mapping[Table, str] = {
     t.BROKER_SESSIONS: "broker_session",
     t.CONFIGS: "config",
     t.FEATURES: "feature",
+    t.ACLS: "acl",
+    t.SCRAM_USERS: "scram_user",
 }
-"""Tables of brokers, settings and features, and the kind of their rows."""
+"""Tables of brokers, settings, features and rights, and the kind of their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

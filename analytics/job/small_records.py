@@ -27,7 +27,7 @@ from analytics.decode.arrow_reading import firsts, longs
 from analytics.decode.plain_rows import microseconds
 from analytics.decode.record_counts import RecordCounts
 from analytics.fold.broker_facts import BrokerState
-from analytics.fold.cluster_keys import TYPES, config_key, make_small_fold
+from analytics.fold.cluster_keys import ALL_ACLS, TYPES, config_key, make_small_fold
 from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.key_history import Row as TableRow
 from analytics.fold.min_insync import MIN_INSYNC_REPLICAS
@@ -43,6 +43,12 @@ from jbodlab.metadata.records.config_records import (
     FeatureLevelRecord,
 )
 from jbodlab.metadata.records.control_records import KRaftVersionRecord, LeaderChangeMessage
+from jbodlab.metadata.records.security_records import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
 from jbodlab.vocabulary import kafka_uuid
 
@@ -374,6 +380,13 @@ def _key(
             return f"f/{KRAFT_VERSION}"
         case LeaderChangeMessage.NAME:
             return f"e/{own['epoch']}"
+        case AccessControlEntryRecord.NAME | RemoveAccessControlEntryRecord.NAME:
+            return ALL_ACLS
+        case UserScramCredentialRecord.NAME | RemoveUserScramCredentialRecord.NAME:
+            record = _record(event["value"])
+            if isinstance(record, UserScramCredentialRecord | RemoveUserScramCredentialRecord):
+                return f"s/{record.name}"
+            return None
         case _:
             return None if own["broker"] is None else f"b/{own['broker']}"
 

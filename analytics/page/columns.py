@@ -9,7 +9,8 @@ from jbodlab.pages.values import Column, Unit
 _UNITS: Mapping[Unit, str] = {
     Unit.TEXT: "topic what kind cause began_by ended_by closed_by change outcome state feature "
     "rack type text message noticed why cluster misses_objective min_insync_replicas_from "
-    "last_leader_in_same_batch",
+    "last_leader_in_same_batch principal permission operation resource_type resource_name pattern "
+    "host user mechanism",
     Unit.ID: "topic_id directory from_directory to_directory",
     Unit.LABEL: "partition broker node controller previous_controller from_broker to_broker epoch "
     "broker_epoch level offset",

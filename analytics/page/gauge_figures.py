@@ -87,10 +87,15 @@ def _of_places(scope: str, title: str, where: str) -> Figure:
 BROKER_GAUGES = _of_places("broker", "brokers", "broker IS NOT NULL AND directory IS NULL")
 DIRECTORY_GAUGES = _of_places("directory", "directories", "directory IS NOT NULL")
 
+_RIGHT = (
+    "principal || ': ' || permission || ' ' || operation || ' ' || resource_type || ' ' "
+    "|| resource_name"
+)
+
 # Changes in one batch share a mark, which is named after the first change.
 MARKS_OVER_TIME = Figure(
     name="marks",
-    title="Changes of topics, settings and feature levels",
+    title="Changes of topics, settings, feature levels and rights",
     sql=(
         'SELECT time, what, first(text ORDER BY "offset", text) AS text, count(*) AS changes,\n'
         '  min("offset") AS "offset"\n'
@@ -115,6 +120,21 @@ MARKS_OVER_TIME = Figure(
         "  UNION ALL\n"
         "  SELECT valid_from_time, 'feature level', feature || ' ' || level,\n"
         "    valid_from_offset FROM features WHERE record_type <> 'SNAPSHOT'\n"
+        "  UNION ALL\n"
+        f"  SELECT valid_from_time, 'right added', {_RIGHT},\n"
+        "    valid_from_offset FROM acls WHERE record_type <> 'SNAPSHOT'\n"
+        "  UNION ALL\n"
+        f"  SELECT valid_to_time, 'right removed', {_RIGHT},\n"
+        "    valid_to_offset FROM acls WHERE valid_to_offset IS NOT NULL\n"
+        "  UNION ALL\n"
+        "  SELECT valid_from_time, 'password set', \"user\" || ' ' || mechanism,\n"
+        "    valid_from_offset FROM scram_users WHERE record_type <> 'SNAPSHOT'\n"
+        "  UNION ALL\n"
+        "  SELECT valid_to_time, 'user removed', \"user\" || ' ' || mechanism, valid_to_offset\n"
+        "  FROM scram_users ANTI JOIN (\n"
+        '    SELECT "user", mechanism, valid_from_offset AS valid_to_offset FROM scram_users\n'
+        '  ) USING ("user", mechanism, valid_to_offset)\n'
+        "  WHERE valid_to_offset IS NOT NULL\n"
         ') GROUP BY time, what ORDER BY "offset" DESC, what'
     ),
     columns=columns("time what text changes offset", changes="Changes in the batch"),

@@ -125,6 +125,35 @@ FEATURES_NOW = Figure(
 )
 
 
+RIGHTS_NOW = Figure(
+    name="rights_now",
+    title="Who may do what at the end of the log",
+    sql=(
+        "SELECT principal, permission, operation, resource_type, resource_name, pattern, host,\n"
+        "  valid_from_time\n"
+        "FROM acls WHERE valid_to_offset IS NULL\n"
+        "ORDER BY principal, permission DESC, resource_type, resource_name, operation, host, id"
+    ),
+    columns=columns(
+        "principal permission operation resource_type resource_name pattern host valid_from_time"
+    ),
+    note="A DENY counts before every ALLOW. Super users are in no record.",
+    limit=LINES,
+)
+
+
+USERS_NOW = Figure(
+    name="users_now",
+    title="Users with passwords at the end of the log",
+    sql=(
+        'SELECT "user", mechanism, iterations, valid_from_time\n'
+        'FROM scram_users WHERE valid_to_offset IS NULL ORDER BY "user", mechanism'
+    ),
+    columns=columns("user mechanism iterations valid_from_time"),
+    limit=LINES,
+)
+
+
 BROKERS_NOW = Figure(
     name="brokers_now",
     title="Brokers at the end of the log",

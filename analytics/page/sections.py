@@ -139,6 +139,7 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
                 availability.daily_availability(span),
             ),
         ),
+        FigureSection("rights", "Rights", figures=(log.RIGHTS_NOW, log.USERS_NOW)),
         FigureSection(
             "controllers",
             "Controllers",

@@ -286,6 +286,32 @@ FEATURES = declare(f"""
     {VALID_FROM}
     {VALID_TO}
 """)
+ACLS = declare(f"""
+    acls: one interval in which there was one access control entry
+    order by principal, resource_type, resource_name, operation, id, valid_from_offset
+
+    id (string): id of the entry
+    principal (string): whom it is about, such as User:alice; User:* = everybody
+    permission (string): allow or deny
+    operation (string): read, write, ..., all
+    resource_type (string): topic, group, cluster, transactional_id, ...
+    resource_name (string): name of the resource; * = all of the type
+    pattern (string): literal, or prefixed: all names that begin with it
+    host (string): address that the principal connects from; * = everywhere
+    {VALID_FROM}
+    {VALID_TO}
+""")
+SCRAM_USERS = declare(f"""
+    scram_users: one interval in which a user could log in by one password
+    order by user, mechanism, valid_from_offset
+
+    user (string): name of the user
+    mechanism (string): SCRAM-SHA-256 or SCRAM-SHA-512
+    iterations (int): how often the password was hashed
+    keys (string): always (redacted): salt and keys are in no table
+    {VALID_FROM}
+    {VALID_TO}
+""")
 CONTROLLER_EPOCHS = declare("""
     controller_epochs: one epoch of the quorum, led by one controller
     order by epoch
@@ -333,6 +359,8 @@ TABLES: tuple[Table, ...] = (
     ISR_CHANGES,
     CONFIGS,
     FEATURES,
+    ACLS,
+    SCRAM_USERS,
     CONTROLLER_EPOCHS,
     RECORD_COUNTS,
     *DERIVED_TABLES,

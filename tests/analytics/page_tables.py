@@ -136,6 +136,35 @@ def some_of_everything() -> dict[str, list[Row]]:
                 "min_insync_replicas_from": HOSTILE,
             }
         ],
+        "acls": [
+            {
+                "id": "a",
+                "principal": HOSTILE,
+                "permission": "allow",
+                "operation": "read",
+                "resource_type": "topic",
+                "resource_name": "orders",
+                "pattern": "literal",
+                "host": "*",
+                "valid_from_offset": 80,
+                "valid_from_time": at(80),
+                "record_type": "ACCESS_CONTROL_ENTRY_RECORD",
+            }
+        ],
+        "scram_users": [
+            {
+                "user": HOSTILE,
+                "mechanism": "SCRAM-SHA-256",
+                "iterations": 4096,
+                "keys": "(redacted)",
+                "valid_from_offset": since,
+                "valid_from_time": at(since),
+                "valid_to_offset": until,
+                "valid_to_time": None if until is None else at(until),
+                "record_type": "USER_SCRAM_CREDENTIAL_RECORD",
+            }
+            for since, until in ((85, 90), (90, 95), (99, None))
+        ],
         "brokers": [
             {"broker": 1, "broker_epoch": 5, "rack": HOSTILE, "fenced": False},
             {"broker": 2, "broker_epoch": 9, "rack": None, "fenced": True},

@@ -19,6 +19,7 @@ from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.bucket import BucketFold, TopicEvent
 from analytics.fold.cluster_keys import (
+    ALL_ACLS,
     TYPES,
     EpochPart,
     config_key,
@@ -36,6 +37,12 @@ from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.security_records import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -123,6 +130,10 @@ def _small_key(record: Record) -> str | None:
             return config_key(record.resource_type, record.resource_name)
         case FeatureLevelRecord():
             return f"f/{record.name}"
+        case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
+            return ALL_ACLS
+        case UserScramCredentialRecord(name=name) | RemoveUserScramCredentialRecord(name=name):
+            return f"s/{name}"
         case _:
             broker = keys_of(record).broker if record.NAME in TYPES else None
             return None if broker is None else f"b/{broker}"

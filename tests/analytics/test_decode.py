@@ -9,6 +9,8 @@ import pytest
 from analytics.bytes.layout import Split, read_layout
 from analytics.decode.plain_rows import SourceRow
 from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.secrets import REDACTED, SECRETS
+from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.record_batch.record_batch import build_batch
 from tests.analytics.builders import LogBuilder, partition_record, register, uid, versioned
@@ -45,7 +47,11 @@ def test_every_record_is_the_one_that_kafkas_dump_tool_prints(
             if match[3] is None:
                 assert row.control
             else:
-                assert json.loads(row.payload or "") == json.loads(match[3])
+                payload = json.loads(match[3])
+                if payload["type"] == UserScramCredentialRecord.NAME:
+                    # What Kafka's tool shows of users is not for a table.
+                    payload["data"] |= dict.fromkeys(SECRETS[UserScramCredentialRecord], REDACTED)
+                assert json.loads(row.payload or "") == payload
 
 
 def test_a_record_names_what_it_is_about(tmp_path: Path) -> None:

@@ -111,6 +111,11 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     # What is changed in one batch is one mark.
     assert [row[1:] for row in answers["marks"].rows] == [
         ("topic deleted", HOSTILE, 1, 500),
+        ("password set", f"{HOSTILE} SCRAM-SHA-256", 1, 99),
+        ("user removed", f"{HOSTILE} SCRAM-SHA-256", 1, 95),
+        ("password set", f"{HOSTILE} SCRAM-SHA-256", 1, 90),
+        ("password set", f"{HOSTILE} SCRAM-SHA-256", 1, 85),
+        ("right added", f"{HOSTILE}: allow read topic orders", 1, 80),
         ("setting removed", "topic orders: retention.ms", 1, 70),
         ("setting", "topic orders: retention.ms = 2", 1, 60),
         ("setting", "topic orders: retention.ms = 1", 1, 50),
@@ -126,6 +131,10 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
         ("replicas", 1, start, 5),
     )
     assert answers["record_rates"].values("per_second") == [0.8, 0.2] * 3
+    assert [row[:7] for row in answers["rights_now"].rows] == [
+        (HOSTILE, "allow", "read", "topic", "orders", "literal", "*")
+    ]
+    assert [row[:3] for row in answers["users_now"].rows] == [(HOSTILE, "SCRAM-SHA-256", 4096)]
     assert [row[:8] for row in answers["brokers_now"].rows] == [
         (1, HOSTILE, "active", 5, 0, 1, 5, 1),
         (2, None, "fenced", 9, 0, 0, 2, 2),

@@ -12,6 +12,7 @@ from broker.controller_link.broker_life_rules import BrokerLifeSettings
 from broker.disk.directory.slowness import SlowSettings
 from broker.following.lane_replicas import FetcherSettings
 from jbodlab.config import connection_keys
+from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.vocabulary.errors import ConfigError, FormatError
 
 MINIMAL = {
@@ -172,3 +173,49 @@ def test_limit_of_a_listener_is_known_and_checked() -> None:
 def test_no_connection_at_all_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"may be 0 only where .*overrides is set"):
         config.from_properties({**MINIMAL, "max.connections.per.ip": "0"})
+
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_without_an_authorizer_everybody_may_do_everything() -> None:
+    assert config.from_properties(MINIMAL)[0].authorizer is None
+
+
+def test_an_authorizer_has_super_users_between_semicolons() -> None:
+    found, unknown = config.from_properties(
+        {
+            **MINIMAL,
+            "authorizer.class.name": STANDARD,
+            "super.users": "User:ANONYMOUS; User:CN=alice,O=x ;",
+            "allow.everyone.if.no.acl.found": "true",
+        }
+    )
+
+    assert unknown == []
+    assert found.authorizer == AuthorizerSettings(
+        super_users=frozenset({"User:ANONYMOUS", "User:CN=alice,O=x"}), allows_without_acls=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"authorizer.class.name": "com.example.Other"}, "authorizer.class.name"),
+        ({"authorizer.class.name": STANDARD, "super.users": "alice"}, "super.users"),
+        # The brokers would be nobody, and could not follow each other.
+        ({"authorizer.class.name": STANDARD, "super.users": "User:alice"}, "super.users"),
+        (
+            {
+                "authorizer.class.name": STANDARD,
+                "super.users": "User:ANONYMOUS",
+                "allow.everyone.if.no.acl.found": "perhaps",
+            },
+            "allow.everyone.if.no.acl.found",
+        ),
+    ],
+)
+def test_a_wrong_authorizer_stops_the_start(settings: dict[str, str], key: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        config.from_properties({**MINIMAL, **settings})
+    assert raised.value.key == key

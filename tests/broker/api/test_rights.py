@@ -41,6 +41,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CloseConnectionError
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.api.conftest import Cluster, client_apis
+from tests.broker.api.data.test_fetch import fetch, result
 from tests.broker.api.data.test_produce import BATCH
 from tests.broker.api.test_every_api import (
     OF_EVERY_CLIENT,
@@ -304,6 +305,37 @@ async def test_a07_partial() -> None:
     } == {"t": [0], "hidden": [29]}
     ((_, entries, *_rest),) = cluster.replicas.calls
     assert [entry.topic_partition.topic for entry in entries] == ["t"]
+
+
+@pytest.mark.parametrize("version", [4, 12, 13, 17])
+async def test_a07_partial_fetch(version: int) -> None:
+    """By id as by name; an id that nobody has is told as such."""
+    cluster = Cluster()
+    ids = {name: cluster.publish_topic(name) for name in ("t", "hidden")}
+    batch = b"batch".ljust(70, b"\0")
+    cluster.replicas.results["fetch"] = [result(TopicPartition("t", 0), batch)]
+    unknown: dict[UUID | str, set[int]] = {UUID(int=99): {100}} if version >= 13 else {}
+    expected: dict[UUID | str, set[int]] = {
+        ids["t"] if version >= 13 else "t": {0},
+        ids["hidden"] if version >= 13 else "hidden": {29},
+        **unknown,
+    }
+    request = fetch(version, *((topic, [0]) for topic in expected))
+
+    response = await told(ApiKey.FETCH, version, request, cluster, allow(A.READ))
+
+    assert {
+        topic.topic_id if version >= 13 else topic.topic: {
+            int(each.error_code) for each in topic.partitions
+        }
+        for topic in response.responses
+    } == expected
+    (hidden,) = (
+        topic.partitions[0]
+        for topic in response.responses
+        if int(topic.partitions[0].error_code) == 29
+    )
+    assert (hidden.high_watermark, hidden.records or b"") == (-1, b"")
 
 
 async def test_a07_without_acks_the_connection_is_closed() -> None:

@@ -12,6 +12,7 @@ import pytest
 from controller.decide.partitions.topics import create_topics
 from controller.serve.authorized import Authorized, check_caller
 from controller.serve.service import failed
+from jbodlab.controller_api import requests
 from jbodlab.controller_api.requests import (
     BROKER,
     Caller,
@@ -29,6 +30,7 @@ from jbodlab.security.acl import (
     ResourceType,
 )
 from jbodlab.security.authorizer import AuthorizerSettings
+from jbodlab.server.forwarded import FORWARDED
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from tests.builders import PureController
@@ -103,3 +105,15 @@ def test_a_broker_may_create_topics_of_the_brokers_own_for_itself_and_nothing_el
     with pytest.raises(KafkaError) as raised:
         created(itself, "t")
     assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_every_request_that_names_a_client_is_decided_for_it() -> None:
+    """A request without a row is one that nobody looks at: `caller` and the row come together."""
+    kinds = [
+        each
+        for each in vars(requests).values()
+        if isinstance(each, type) and issubclass(each, requests.Request)
+    ]
+    named = {each.method() for each in kinds if "caller" in each.__struct_fields__}
+
+    assert named == set(FORWARDED) - {"DescribeQuorum", "ListPartitionReassignments"}
