@@ -35,7 +35,7 @@ from jbodlab.config.node_config import (
     node_config,
     read_values,
 )
-from jbodlab.config.tls_keys import listener_tls
+from jbodlab.config.tls_keys import CLIENT_AUTH, listener_tls
 from jbodlab.controller_api.requests import Listener
 from jbodlab.runtime.client_quota import ANONYMOUS
 from jbodlab.security.acl import USER
@@ -127,6 +127,16 @@ def load(path: Path) -> BrokerConfig:
         if name in known:
             continue
         logger.warning("%s", key_table.unknown_text(kafka_configs.NODE, name))
+    for name in sorted(set(config.tls) & set(config.security)):
+        if config.values.is_set(CLIENT_AUTH) and not config.values.is_set(
+            prefix_of(name) + CLIENT_AUTH
+        ):
+            logger.warning(
+                "%s is ignored for listener %s, whose clients log in: set %s",
+                CLIENT_AUTH,
+                name,
+                prefix_of(name) + CLIENT_AUTH,
+            )
     for key in key_table.without_effect(kafka_configs.NODE, config.values.properties):
         logger.warning("configuration %s is %s", key.name, key.meaning)
     return config

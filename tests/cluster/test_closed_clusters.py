@@ -17,6 +17,7 @@ from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from lab.testing.clusters import Cluster
 from tests.cluster.test_staying_cluster import Staying
+from tests.kafka.tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, LOG_DIRS, TOPICS, KafkaTools
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("closed-clusters")]
 
@@ -67,6 +68,30 @@ def test_kafka_python_reaches_it_by_its_file(closed: Cluster) -> None:
     )
     assert next(consumer).value == b"value"
     consumer.close()
+
+
+@pytest.mark.kafka
+def test_kafkas_own_tools_reach_it_by_the_file_for_java(
+    closed: Cluster, kafka_tools: KafkaTools
+) -> None:
+    file = str(closed.work_dir / "security" / "alice.properties")
+    there = ("--bootstrap-server", closed.bootstrap)
+    topic = f"java-{closed.need.security}"
+    done = kafka_tools.run(TOPICS, *there, "--command-config", file, "--create", "--topic", topic)
+    assert done.code == 0, done.out + done.err
+    sent = kafka_tools.run(
+        CONSOLE_PRODUCER, *there, "--command-config", file, "--topic", topic, text="one\ntwo\n"
+    )
+    assert sent.code == 0, sent.out + sent.err
+    got = kafka_tools.run(
+        CONSOLE_CONSUMER,
+        *there,
+        *("--command-config", file, "--topic", topic),
+        *("--from-beginning", "--max-messages", "2", "--timeout-ms", "20000"),
+    )
+    assert got.lines == ["one", "two"], got.out + got.err
+    dirs = kafka_tools.run(LOG_DIRS, *there, "--command-config", file, "--describe")
+    assert topic in dirs.out, dirs.err
 
 
 def test_nothing_secret_can_be_read_by_others_or_is_in_a_log(closed: Cluster) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.config import BrokerConfig, from_properties
+from broker.config import BrokerConfig, from_properties, load
 from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.properties import render
 
 BASE = {
     "process.roles": "broker",
@@ -155,3 +157,25 @@ def test_the_listener_of_brokers_may_be_named_by_its_protocol() -> None:
             **{"security.inter.broker.protocol": "SASL_SSL"},
             remove=("inter.broker.listener.name",),
         )
+
+
+def test_a_setting_that_does_not_count_where_clients_log_in_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {
+        **BASE,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:SASL_SSL",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "/keys.pem",
+        "ssl.client.auth": "required",
+        "listener.name.elsewhere.ssl.keystore.key": "geheim",
+    }
+    file = tmp_path / "broker.properties"
+    file.write_text(render(settings))
+
+    load(file)
+
+    assert "ssl.client.auth is ignored for listener CLIENT" in caplog.text
+    assert "unknown configuration listener.name.elsewhere.ssl.keystore.key" in caplog.text
+    assert "geheim" not in caplog.text
