@@ -117,6 +117,12 @@ class Transactions:
         """The finalized transaction.version."""
         return int(self.world.image.features.levels.get(TRANSACTION_VERSION, 0))
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a coordinator has lost its log, or a part: nobody ends what it knew of."""
+        topic = TRANSACTION_STATE_TOPIC
+        return topic in self.world.gone_topics | {each.topic for each in self.world.tainted}
+
     def is_void(self, name: str) -> bool:
         """Return whether nothing follows from what a coordinator says, since its log lost some."""
         topic = self.world.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
@@ -583,10 +589,6 @@ def check_stable(world: World, stable: dict[tuple[Any, int, int], int], partitio
 
 def held_up(world: World, ledger: Transactions) -> list[str]:
     """I11: return partitions whose leader has a transaction open, and ids that have one."""
-    if any(each.topic == TRANSACTION_STATE_TOPIC for each in world.tainted) or (
-        TRANSACTION_STATE_TOPIC in world.gone_topics
-    ):
-        return []  # Whose coordinator has lost its log, nobody ends.
     states = (TransactionState.ONGOING, *PREPARED)
     found = {n for n, state in ledger.states.items() if state in states and not ledger.is_void(n)}
     for _, partition in replica_states(world):
