@@ -190,12 +190,17 @@ class Transactions:
         """
         for name, attempts in self.attempts.items():
             for attempt in attempts if not self.is_void(name) else ():
-                known = {v for v, p in attempt.values.items() if p in seen}
+                known = {v for v, p in attempt.values.items() if p in seen and self._is_kept(v, p)}
                 found = {v for v in known if v in seen[attempt.values[v]]}
                 if found and attempt.outcome in (Outcome.OPEN, Outcome.ABORTED):
                     self._torn(attempt, known, found)
                 if found != known and (found or attempt.outcome is Outcome.COMMITTED):
                     self._torn(attempt, known, found)
+
+    def _is_kept(self, value: bytes, partition: TopicPartition) -> bool:
+        """Return whether no operator can have deleted a value."""
+        begin, offset = self.world.trimmed[partition], self.world.acknowledged.get(value)
+        return not begin or (offset is not None and offset >= begin)
 
     def _torn(self, attempt: Attempt, known: set[bytes], found: set[bytes]) -> None:
         what = f"{len(found)} of {len(known)} are seen of what {attempt.outcome.value}"
