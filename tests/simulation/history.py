@@ -249,7 +249,8 @@ class _History:
         world, ledger, plans = self._world, self._transactions, self._plan.options.transactions
         if not plans:
             return
-        if not await world.until(lambda: not transactions.held_up(world, ledger), ENDED_S):
+        is_over = await world.until(lambda: not transactions.held_up(world, ledger), ENDED_S)
+        if not is_over and not ledger.is_lost:
             first = transactions.held_up(world, ledger)[0]
             world.report("I11", first, "a transaction is open for ever")
         reader = CommittedConsumer(ledger, "committed-reader")

@@ -612,6 +612,11 @@ FINE: list[Callable[[History], Any]] = [
         or h.ledger.saw(T0, A)
     ),
     lambda h: h.attempt(Outcome.COMMITTED, A, B) or h.ledger.check({}),
+    lambda h: (
+        h.trimmed.update({T0: 1})
+        or h.attempt(Outcome.COMMITTED, A, B)
+        or h.told(acknowledged={A: 0, B: 1}).reads(B)
+    ),
     lambda h: h.attempt(Outcome.ASKED, offset=5) or h.ledger.fetched("x", 4, 5),
     lambda h: h.stable(3, 3, 5) or h.ends(is_commit=True),
     lambda h: [h.ledger.took("x", (1, 4), each, "a batch") for each in (None, (1, 4), (1, 3))],

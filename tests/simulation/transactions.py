@@ -117,6 +117,12 @@ class Transactions:
         """The finalized transaction.version."""
         return int(self.world.image.features.levels.get(TRANSACTION_VERSION, 0))
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a coordinator has lost its log, or a part: nobody ends what it knew of."""
+        topic = TRANSACTION_STATE_TOPIC
+        return topic in self.world.gone_topics | {each.topic for each in self.world.tainted}
+
     def is_void(self, name: str) -> bool:
         """Return whether nothing follows from what a coordinator says, since its log lost some."""
         topic = self.world.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
@@ -184,12 +190,17 @@ class Transactions:
         """
         for name, attempts in self.attempts.items():
             for attempt in attempts if not self.is_void(name) else ():
-                known = {v for v, p in attempt.values.items() if p in seen}
+                known = {v for v, p in attempt.values.items() if p in seen and self._is_kept(v, p)}
                 found = {v for v in known if v in seen[attempt.values[v]]}
                 if found and attempt.outcome in (Outcome.OPEN, Outcome.ABORTED):
                     self._torn(attempt, known, found)
                 if found != known and (found or attempt.outcome is Outcome.COMMITTED):
                     self._torn(attempt, known, found)
+
+    def _is_kept(self, value: bytes, partition: TopicPartition) -> bool:
+        """Return whether no operator can have deleted a value."""
+        begin, offset = self.world.trimmed[partition], self.world.acknowledged.get(value)
+        return not begin or (offset is not None and offset >= begin)
 
     def _torn(self, attempt: Attempt, known: set[bytes], found: set[bytes]) -> None:
         what = f"{len(found)} of {len(known)} are seen of what {attempt.outcome.value}"
@@ -583,10 +594,6 @@ def check_stable(world: World, stable: dict[tuple[Any, int, int], int], partitio
 
 def held_up(world: World, ledger: Transactions) -> list[str]:
     """I11: return partitions whose leader has a transaction open, and ids that have one."""
-    if any(each.topic == TRANSACTION_STATE_TOPIC for each in world.tainted) or (
-        TRANSACTION_STATE_TOPIC in world.gone_topics
-    ):
-        return []  # Whose coordinator has lost its log, nobody ends.
     states = (TransactionState.ONGOING, *PREPARED)
     found = {n for n, state in ledger.states.items() if state in states and not ledger.is_void(n)}
     for _, partition in replica_states(world):
