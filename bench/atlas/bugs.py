@@ -141,8 +141,8 @@ BUGS = (
     ),
     Bug(
         "KAFKA-19221",
-        "A stop that cannot cut index files to their size counts as clean, and the next start "
-        "trusts them.",
+        "A stop that cannot cut time indexes to their size counts as clean; the next start reads "
+        "time 0 in them, and retention deletes new segments.",
         found="4.0.0",
         fixed="4.1.1 or before",
         plan="kafka-19221",
