@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from jbodlab.kafka_wire.headers import RequestHeader
+from jbodlab.server.resources import replaced
 from jbodlab.server.response import Response
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import KafkaError
@@ -100,7 +101,12 @@ def with_throttle_time(answer: Answer, throttle_time: datetime.timedelta) -> Ans
     """Return an answer whose response names a throttle time, if that is longer than its own."""
 
     def change(response: Response) -> Response:
-        return replace(response, throttle_time=max(response.throttle_time, throttle_time))
+        own: datetime.timedelta | None = getattr(response, "throttle_time", None)
+        if own is None:
+            # A refusal in an old version, which has no place for it.
+            return response
+        changed_one: Response = replaced(response, throttle_time=max(own, throttle_time))
+        return changed_one
 
     return changed(answer, change)
 

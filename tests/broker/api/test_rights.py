@@ -34,6 +34,7 @@ from jbodlab.security.acl import (
     ResourceType,
 )
 from jbodlab.security.authorizer import AuthorizerSettings
+from jbodlab.server.answer import with_throttle_time
 from jbodlab.server.request_handler import Pending
 from jbodlab.server.rights import EnforcedRights
 from jbodlab.server.session import Session
@@ -444,3 +445,15 @@ async def test_a_broker_forwards_what_clients_may_write() -> None:
 
     assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster)) == TRANSACTION
     assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster, broker)) == NO_ERROR
+
+
+def test_a_refusal_tells_a_throttle_time_where_it_has_a_place() -> None:
+    second = timedelta(seconds=1)
+    old, new = (api_table.response_class(ApiKey.DESCRIBE_GROUPS, version) for version in (0, 1))
+    refusal: Any = old(groups=())
+    newer: Any = new(groups=(), throttle_time=timedelta(0))
+
+    answer: Any = with_throttle_time(newer, second)
+
+    assert answer.throttle_time == second
+    assert with_throttle_time(refusal, second) is refusal
