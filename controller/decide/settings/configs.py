@@ -1,8 +1,8 @@
 """Changes of the configs of topics, brokers, groups and subscriptions to clients' metrics.
 
 Each resource is decided separately: all of its changes are made, or none. Records are written only
-for real changes, and for all that is asked of brokers. A broker has already checked what only it knows of its own settings; the rest is
-checked here, in the state after the changes.
+for real changes, and for all that is asked of brokers. A broker has already checked what only it
+knows of its own settings; the rest is checked here, in the state after the changes.
 
 Source: `ConfigurationControlManager`, KIP-226, KIP-339.
 """
