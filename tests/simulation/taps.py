@@ -28,7 +28,7 @@ from broker.produce import leader_appends
 from broker.produce.forwarded_appends import ForwardedAppends
 from broker.replica.in_sync import InSyncReplicas
 from broker.replica.partition import Partition
-from broker.replica.replica_state import Deleted
+from broker.replica.replica_state import DataLoss, Deleted
 from controller.decide.partitions import isr
 from controller.lead.active_controller import ActiveController
 from controller.lead.metadata_stream import MetadataStream
@@ -652,7 +652,9 @@ class _Followers:
         state = world.image.topics.partition(topic_id, name.partition)
         shown = world.shown.get((topic_id, name.partition), 0)
         is_eligible = state is not None and follower in state.elr and name not in world.tainted
-        if is_eligible and offset < shown:
+        # Before it is unfenced, a broker says which logs it has lost.
+        is_told = known.fenced and replica.data_loss is not DataLoss.NO
+        if is_eligible and offset < shown and not is_told:
             world.report("S4", name, f"{follower} is eligible with {offset} of {shown}")
         if replica.registration.leader_epoch == partition.registration.leader_epoch:
             in_sync_have(world, name, offset, (follower,), topic_id)

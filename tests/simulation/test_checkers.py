@@ -167,7 +167,7 @@ class History(World):
     def asks_from(self, offset: int) -> None:
         """Let broker 2 ask its leader from an offset."""
         registration = partition((1, 2), "A B").state
-        self.serves(2).image_has(cluster=Values(brokers={2: Values(epoch=7)}))
+        self.serves(2).image_has(cluster=Values(brokers={2: Values(epoch=7, fenced=False)}))
         replica = self.nodes[2].server._replicas.manager.registry.partition(T0)
         replica.registration = registration
         led = Values(topic_partition=T0, topic_id=T0_ID, registration=registration)

@@ -1,8 +1,8 @@
 """Changes of the configs of topics, brokers, groups and subscriptions to clients' metrics.
 
 Each resource is decided separately: all of its changes are made, or none. Records are written only
-for real changes. A broker has already checked what only it knows of its own settings; the rest is
-checked here, in the state after the changes.
+for real changes, and for all that is asked of brokers. A broker has already checked what only it
+knows of its own settings; the rest is checked here, in the state after the changes.
 
 Source: `ConfigurationControlManager`, KIP-226, KIP-339.
 """
@@ -167,6 +167,8 @@ def _changes(
     after = {} if replaces else dict(before)
     for change in resource.configs:
         _apply(change, after, resource.resource_type, state)
+    # KAFKA-14136: brokers read a setting anew, such as a file's name, if it is written once more.
+    written = {*names} if resource.resource_type == BROKER_RESOURCE else set()
     records = [
         ConfigRecord(
             resource_type=resource.resource_type,
@@ -174,8 +176,8 @@ def _changes(
             name=name,
             value=after.get(name),
         )
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
+        for name in sorted(before.keys() | after.keys() | written)
+        if name in written or before.get(name) != after.get(name)
     ]
     if state.has_elr:
         check_with_elr(records)

@@ -314,3 +314,12 @@ def test_groups_are_configured_whether_they_are_there_or_not_and_within_the_node
     assert refusal(controller, GROUP, "", (SET, session, "50000"))[0] == 42
     assert altered(controller, GROUP, "g", (DELETE, session, None)) is ErrorCode.NONE
     assert configs(controller, GROUP, "g") == {}
+
+
+@pytest.mark.parametrize("change", [(SET, "log.cleaner.threads", "2"), (DELETE, "x.y", None)])
+def test_what_is_asked_of_a_broker_is_written_though_nothing_changes(change: Change) -> None:
+    controller = cluster()
+    for _ in range(2):
+        assert altered(controller, BROKER, "1", change) == ErrorCode.NONE
+
+        assert [record.name for record in controller.written()] == [change[1]]
