@@ -32,9 +32,11 @@ class KafkaServers:
         class_path = f"{self._tools.jars}/*"
         return ["java", *self._options, "-cp", class_path, "kafka.Kafka", node.properties_file]
 
-    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+    def format(
+        self, node: NodeState, cluster_id: str, directories: Sequence[Path], credentials: object
+    ) -> None:
         """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
-        del directories  # It finds them by itself.
+        del directories, credentials  # It finds them by itself, and the clusters here are open.
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
         done = self._tools.run(STORAGE, *arguments)
         if done.code:
