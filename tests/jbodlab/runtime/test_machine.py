@@ -48,8 +48,14 @@ EXCEPTIONS = {
     "jbodlab/cli/command_line.py",
     "jbodlab/cli/lab_state.py",
     "jbodlab/cli/program_names.py",
-    # And the file of moves that a user names.
+    # And the file of moves that a user names, and the properties of its clients.
     "jbodlab/what_if/command.py",
+    "jbodlab/peers/client_properties.py",
+    # Programs that ask a server whether it is well, as an orchestrator does.
+    "broker/health.py",
+    "controller/health.py",
+    # Stores of keys and certificates, which are not in a log directory.
+    "jbodlab/security/tls_files.py",
 }
 
 DEFAULTS = {

@@ -60,7 +60,6 @@ def test_a_follower_is_sought_where_the_leader_was_before_its_disk_died() -> Non
     injector = Injector(
         cast("TargetCluster", target),
         cast("Observer", cluster),
-        ["orders"],
         random.Random(0),
         lambda *_values, **_words: None,
         lambda _why: None,
