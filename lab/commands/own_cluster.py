@@ -85,8 +85,8 @@ def chosen_cluster(
         raise WrongCallError(str(error)) from error
     up_and_down.make_room(name, files, tell)
     try:
-        state = up_and_down.up(name, programs.server_user(None), shape, files, interrupts, tell)
-        yield Chosen(up_and_down.opened(state, files), stays=False)
+        up_and_down.up(name, programs.server_user(None), shape, files, interrupts, tell)
+        yield Chosen(clusters.opened(files, name, interrupts), stays=False)
     finally:
         with interrupts.deferred():
             for problem in up_and_down.down(name, files):

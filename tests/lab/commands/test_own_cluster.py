@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from fault_injection.preload import Control
+from fault_injection.targets import PRELOADED
 from jbodlab.cli.choice import NoClusterError
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
@@ -31,6 +34,7 @@ class Run:
         monkeypatch.setenv("JBODLAB_STATE_DIR", str(folder / "state"))
         self.files = StateFiles.open()
         self.shapes: list[Shape] = []
+        self.breakable: list[Path | None] = []
         monkeypatch.delenv(ENGINE_VARIABLE, raising=False)
         monkeypatch.setattr(up_and_down, "up", self._up)
         self.state = layout.plan(
@@ -40,6 +44,7 @@ class Run:
     def __call__(self, *words: str) -> bool:
         options = self._options("--cluster", "x", *words)
         with chosen_cluster(options, self.files, Interrupts(), lambda _: None) as found:
+            self.breakable = [broker.target_broker().rules for broker in found.cluster.brokers]
             return found.stays
 
     def name(self, *words: str) -> str:
@@ -54,6 +59,12 @@ class Run:
 
     def _up(self, _name: str, _user: object, shape: Shape, *_: object) -> ClusterState:
         self.shapes.append(shape)
+        self.files.write(self.state)
+        for node in self.state.brokers:
+            folder = Path(self.state.root) / f"broker-{node.node_id}"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            Control.create(folder / PRELOADED)
         return self.state
 
 
@@ -69,6 +80,12 @@ def test_nodes_of_a_cluster_of_its_own_are_as_the_command_line_says(run: Run) ->
     first, second = run.shapes
     assert (first.controllers, first.is_combined, first.jvm_options) == (3, False, "-Xmx1g")
     assert (second.controllers, second.is_combined, second.config) == (1, True, {"a": "b"})
+
+
+def test_single_calls_of_a_cluster_of_its_own_can_be_broken(run: Run) -> None:
+    assert not run("--engine", KAFKA)
+    assert run.breakable
+    assert None not in run.breakable
 
 
 @pytest.mark.parametrize(
