@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
 from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.log_dir_states import revive
+from lab.cluster.log_dir_states import offline, revive
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.cluster.invariants import settle
 from tests.command_lines import CommandLines
@@ -63,6 +63,8 @@ def broken(cluster: Cluster, topic: str, partition: int) -> Iterator[None]:
     leader = cluster.leader(topic, partition)
     log_dir = leader.log_dir_of(topic, partition)
     with log_dir.fails("permission"):
+        # Its open files go on: only a probe finds it.
+        wait_for("the failure", lambda: [entry.path for entry in offline(leader)])
         yield
     assert revive(leader, str(log_dir.path)) == ""
     settle(cluster)
