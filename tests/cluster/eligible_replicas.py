@@ -114,7 +114,7 @@ class Step:
     def expected(self, *, is_kafka: bool) -> Written:
         """Return what one of the engines writes."""
         both = {**self.ours, **self.kafkas} if is_kafka else self.ours
-        return {subject: what for subject, what in both.items() if what != NOTHING}
+        return {subject: _ordered(what) for subject, what in both.items() if what != NOTHING}
 
     def take(self, written: Written, *, is_kafka: bool) -> None:
         """Expect from now on what was written."""
@@ -445,7 +445,7 @@ class Player:
             state = _told(self._state(name))
             # One record can clear the eligible replicas of all topics.
             if name in self._written or state != self._states[name]:
-                found[topic] = f"{'; '.join(self._written[name])} -> {state}".strip()
+                found[topic] = _ordered(f"{'; '.join(self._written[name])} -> {state}".strip())
         return found
 
     def _partition(self, topic: str) -> PartitionRegistration | None:
@@ -485,6 +485,13 @@ class Player:
             return dict(map(_told_by_tool, re.findall(r"Topic: .*Partition: 0.*", done.out)))
 
         wait_for("the tool to say so", lambda: told() == wanted, DEADLINE_S, last_seen=told)
+
+
+def _ordered(what: str) -> str:
+    """Put the records of assignments last: brokers report directories when they come to it."""
+    written, arrow, state = what.partition(" -> ")
+    records = sorted(written.split("; "), key=lambda record: record.startswith("assigned "))
+    return f"{'; '.join(records)}{arrow}{state}"
 
 
 def _told(found: PartitionRegistration) -> str:
