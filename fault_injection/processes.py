@@ -140,7 +140,7 @@ def start(wanted: Recipe) -> ProcessState | None:
     """Start a process that is nobody's child, in a session of its own.
 
     Returns:
-        The process; None if it has ended already.
+        The process, which runs its program by then; None if it has ended already.
 
     Raises:
         OSError: its output cannot be opened.
@@ -153,10 +153,17 @@ def start(wanted: Recipe) -> ProcessState | None:
         if middle == 0:
             _become(wanted, output, writer)
         os.waitpid(middle, 0)
-        return find(int.from_bytes(os.read(reader, 8), "little"))
+        pid = int.from_bytes(os.read(reader, 8), "little")
+        os.close(writer)
+        writer = -1
+        # The last writer closes when the program is executed, or was not: before that nobody finds
+        # the process by its command.
+        os.read(reader, 1)
+        return find(pid)
     finally:
         for fd in (output, reader, writer):
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
 
 
 def _become(wanted: Recipe, output: int, told: int) -> None:
@@ -170,7 +177,9 @@ def _become(wanted: Recipe, output: int, told: int) -> None:
             nothing = os.open(os.devnull, os.O_RDONLY)
             for number, fd in enumerate((nothing, output, output)):
                 os.dup2(fd, number)
-            os.closerange(3, 4096)
+            # It closes itself when the program is executed.
+            os.closerange(3, told)
+            os.closerange(told + 1, 4096)
             os.chdir("/")
             os.umask(0o022)
             if os.geteuid() == 0:
