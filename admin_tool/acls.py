@@ -49,7 +49,7 @@ def _add_arguments(parser: Parser) -> None:
     text = f"what: {', '.join(map(_word, acl.AclOperation))}"
     parser.add_argument("operations", metavar="OPERATION", nargs="+", type=_operation, help=text)
     _resource(parser)
-    parser.add_argument("--deny", action="store_true", help="deny it, whatever else allows it")
+    parser.add_argument("--deny", action="store_true", help="deny it, even where entries allow it")
     text = "only from this address (default: from everywhere)"
     parser.add_argument("--host", metavar="ADDRESS", default=acl.WILDCARD, help=text)
 

@@ -34,11 +34,12 @@ from admin_tool.kafka_calls.topics import (
     list_topics,
 )
 from jbodlab.cli.output import Output, counted
+from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, TopicPartition
 from jbodlab.what_if import cluster as model
 from jbodlab.what_if.cluster import ANYWHERE, SERVING
-from jbodlab.what_if.loss import ELR_FEATURE, UNCLEAN_ELECTION
+from jbodlab.what_if.loss import UNCLEAN_ELECTION
 
 MIN_ISR = "min.insync.replicas"
 METADATA_DIR, LOG_DIRS, LOG_DIR = "metadata.log.dir", "log.dirs", "log.dir"
@@ -248,7 +249,7 @@ def as_model(
             )
             for topic, found in settings.items()
         },
-        has_elr=features.finalized.get(ELR_FEATURE, 0) > 0,
+        has_elr=features.finalized.get(ELR_VERSION, 0) > 0,
         notes=[*_of_undescribed(unknown), *_of_silent(brokers), *_of_gone(gone)],
     )
 

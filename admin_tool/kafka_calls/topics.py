@@ -173,7 +173,7 @@ def leaders(connection: Connection, topics: Iterable[str] = ()) -> dict[TopicPar
     """Return the partitions of topics, all where none is named, that have a leader, and that.
 
     Raises:
-        AdminError: there is no such topic.
+        AdminError: the topic does not exist.
     """
     known = [one.name for one in list_topics(connection)]
     for name in topics:

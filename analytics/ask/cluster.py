@@ -18,12 +18,13 @@ from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE
+from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId
-from jbodlab.what_if.loss import ELR_FEATURE, UNCLEAN_ELECTION
+from jbodlab.what_if.loss import UNCLEAN_ELECTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class Cluster:
     @property
     def has_elr(self) -> bool:
         """Whether eligible leader replicas are kept."""
-        return self.features.levels.get(ELR_FEATURE, 0) > 0
+        return self.features.levels.get(ELR_VERSION, 0) > 0
 
 
 def read_cluster(

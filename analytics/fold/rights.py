@@ -1,6 +1,6 @@
 """Access control entries, and users who log in by SCRAM: since when and until when there are.
 
-The salt and the keys of a user are in no row: whoever has them can pose as the cluster.
+The salt and the keys of a user are in no row: a reader who has them can pose as the cluster.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AclFold:
                     raise ReplayError(f"removal of unknown access control entry {key}")
                 self.held.become(key, None, moment)
             case record:
-                raise AssertionError(f"{type(record).__name__} is no access control entry")
+                raise AssertionError(f"{type(record).__name__} is not an access control entry")
 
     def sync(self, sync: Sync, events: list[Event]) -> None:
         """Compare with, and take over, what a snapshot says."""
@@ -93,7 +93,7 @@ class ScramFold:
             case RemoveUserScramCredentialRecord(mechanism=mechanism):
                 self.held.become(mechanism, None, moment)
             case record:
-                raise AssertionError(f"{type(record).__name__} is no credential")
+                raise AssertionError(f"{type(record).__name__} is not a credential")
 
     def sync(self, sync: Sync, events: list[Event]) -> None:
         """Compare with, and take over, what a snapshot says."""

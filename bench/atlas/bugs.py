@@ -23,7 +23,7 @@ class Bug:
             looked up.
         plan: Shipped plan that shows it, or exercises the place; empty where there is none.
         why: Why no run shows it; empty where runs do.
-        refusal: What releases that mended it say when they refuse the plan.
+        refusal: What releases that fixed it say when they refuse the plan.
     """
 
     number: str

@@ -18,7 +18,7 @@ from jbodlab.server.tls_watch import TlsWatch
 from jbodlab.vocabulary.errors import ConfigError
 
 PEERS, CONTROLLER = "to brokers", "to the controller"
-"""Names of what is no listener here."""
+"""Names of contexts that belong to no listener."""
 
 
 class Encryption:
@@ -29,7 +29,7 @@ class Encryption:
         environment: Clock and threads.
 
     Attributes:
-        listeners: Of the listeners that encrypt, by name.
+        listeners: Contexts of the listeners that encrypt, by name.
         peers: How other brokers are reached.
         controller: How the controller is reached; None where that is not encrypted.
 
@@ -69,7 +69,7 @@ class Encryption:
 
     @property
     def keys(self) -> Callable[[], RpcKeys] | None:
-        """What the channel to the controller takes; None where nothing is encrypted there."""
+        """Return the keys of the channel to the controller; None where it is plain text."""
         controller = self.controller
         return None if controller is None else lambda: controller.current
 

@@ -135,7 +135,7 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
         return min(with_session)[1] if with_session else None
 
     def next_expiry_ms(self, cluster: ClusterImage) -> int | None:
-        """Return when the next session ends if nothing is heard; None without any."""
+        """Return when the next session ends without a heartbeat; None without sessions."""
         broker_id = self.longest_silent(cluster)
         if broker_id is None:
             return None

@@ -19,7 +19,6 @@ from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,12 +19,13 @@ from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
 from jbodlab.metadata.records.config_records import TOPIC_RESOURCE
+from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 from jbodlab.what_if.cluster import Cluster as Model
 from jbodlab.what_if.failure import Failure, effects
-from jbodlab.what_if.loss import ELR_FEATURE, UNCLEAN_ELECTION
+from jbodlab.what_if.loss import UNCLEAN_ELECTION
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import TOPIC, InMemory, Row
 
@@ -110,7 +111,7 @@ def what_if(
                 for broker, directory in places
             ],
             "configs": [{**named, "value": str(unclean).lower()}],
-            "features": [{"feature": ELR_FEATURE, "level": int(has_elr)}],
+            "features": [{"feature": ELR_VERSION, "level": int(has_elr)}],
         }
     )
     with ClusterSql(tables, log_end(tables)) as sql:
@@ -149,7 +150,7 @@ def test_single_failures_lose_what_the_question_for_one_of_them_answers(
     cluster = Cluster(
         brokers=brokers,
         assumed_min_isr=AssumedMinIsr(MIN_ISR),
-        features=FeaturesImage(levels={ELR_FEATURE: int(has_elr)}),
+        features=FeaturesImage(levels={ELR_VERSION: int(has_elr)}),
         configs=ConfigsImage(resources={(TOPIC_RESOURCE, "orders"): value}),
     )
     states = [

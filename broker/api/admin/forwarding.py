@@ -101,7 +101,7 @@ class ForwardedApi(FailsBySchema):
         row: The API.
         controller: Decides.
         cache: Metadata of this broker.
-        rights: The controller is told for whom it is asked where rights are enforced.
+        rights: Where they are enforced, a request to the controller names its client.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ class FetchApi:
     def refused(
         self, request: FetchRequest, context: RequestContext, error: KafkaError
     ) -> FetchResponse:
-        """Return the error for every partition; who is no broker may not read a topic as one."""
+        """Return the error for every partition; a client that is not a broker may not follow."""
         code = error.code
         if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

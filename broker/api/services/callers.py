@@ -7,5 +7,5 @@ from jbodlab.server.rights import Client
 
 
 def caller_of(client: Client) -> Caller:
-    """Return a client as the controller is told of it."""
+    """Return a client as requests to the controller name it."""
     return Caller(principal=client.principal, host=client.host)
