@@ -67,6 +67,7 @@ class Front:
             environment.monotonic_ms,
             environment.new_id,
         )
+        rights = _rights(config, link.cache, environment)
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
@@ -96,7 +97,7 @@ class Front:
                 traffic=replicas.traffic,
                 telemetry=telemetry,
                 peers=encryption.peers,
-                rights=_rights(config, link.cache, environment),
+                rights=rights,
             )
         )
         self._open_files = open_files
@@ -136,6 +137,8 @@ class Front:
             telemetry=telemetry,
             contexts=encryption.watch.contexts,
             encrypted=tuple(encryption.listeners.values()),
+            listeners=self._listeners,
+            rights=rights,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 
