@@ -24,7 +24,7 @@ def add_target(parser: Parser) -> None:
         help="such as eio, full, slow, kill; `jbodlab faults kinds` lists all",
     )
     parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), or broker-1"
+        "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), broker-1, or cluster"
     )
     parser.add_argument(
         "--path", metavar="DIR", help="break this log directory, whichever server uses it"
