@@ -151,8 +151,6 @@ class Cluster(ClientsView):
         engine.check_nodes(
             controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
         )
-        if security and engine.is_kafka:
-            raise LabError("--security is for our own servers")
         if is_combined:
             controllers = brokers
         # Each broker of Kafka's has one more, for its metrics.
@@ -296,8 +294,8 @@ class Cluster(ClientsView):
     def _format(self, node: Node) -> None:
         wanted = list(dict.fromkeys([*node.configured_dirs, node.metadata_dir]))
         empty = [path for path in wanted if not (path / META_PROPERTIES_FILE).exists()]
-        users = closed.credentials(self._state) if self._state.security else []
-        self._servers.format(node.state, self.id, empty, users)
+        security = closed.records(self._state) if self._state.security else []
+        self._servers.format(node.state, self.id, empty, security)
         for path in empty:
             self.own(path)
 

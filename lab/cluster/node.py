@@ -28,7 +28,7 @@ from lab.cluster.waiting import wait_for
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+    from jbodlab.metadata.records.schema import Record
 
 STOP_DEADLINE_S = 30.0
 KILL_DEADLINE_S = 10.0
@@ -46,9 +46,9 @@ class Servers(Protocol):
         node: NodeState,
         cluster_id: str,
         directories: Sequence[Path],
-        credentials: Sequence[UserScramCredentialRecord] = (),
+        security: Sequence[Record] = (),
     ) -> None:
-        """Format directories of a node; users have these credentials from the first start on.
+        """Format directories of a node, with users and their rights from the first start on.
 
         Raises:
             LabError: that failed.
@@ -81,7 +81,7 @@ class OwnServers:
         node: NodeState,
         cluster_id: str,
         directories: Sequence[Path],
-        credentials: Sequence[UserScramCredentialRecord] = (),
+        security: Sequence[Record] = (),
     ) -> None:
         """Format directories, each without `meta.properties`."""
         from jbodlab.metadata.log.formatting import format_directories
@@ -93,7 +93,7 @@ class OwnServers:
                 cluster_id=cluster_id,
                 node_id=node.node_id,
                 level=LATEST,
-                credentials=credentials,
+                security=security,
             )
         except FormatError as error:
             raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
