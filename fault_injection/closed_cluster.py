@@ -46,7 +46,7 @@ class ClosedBroker:
     Attributes:
         name: As people call it.
         port: Where clients reach it.
-        metrics_port: Where it shows its metrics.
+        metrics_port: Where it shows its metrics; 0 for Apache Kafka's, which does not count.
         pid: Its process; 0 where it does not run.
     """
 
@@ -65,11 +65,18 @@ class ClosedCluster:
         security: How clients reach it: `sasl_ssl`, `ssl` or `mtls`.
         root: Its folder.
         brokers: Its brokers.
+        is_kafka: Whether they are Apache Kafka's.
     """
 
     security: str
     root: Path
     brokers: tuple[ClosedBroker, ...]
+    is_kafka: bool = False
+
+    @property
+    def application(self) -> str:
+        """The user of applications."""
+        return "ANONYMOUS" if self.security == "ssl" else "alice"
 
     @property
     def folder(self) -> Path:
@@ -106,7 +113,8 @@ def became(before: Mapping[str, Any], *, own_handshakes: int = 0, own_logins: in
 
     Args:
         before: What it returned.
-        own_handshakes, own_logins: Failures of the injector itself.
+        own_handshakes: Handshakes of the injector that have failed since.
+        own_logins: Its logins that have failed.
     """
     was = {tuple(each) for each in before["connected"]}
     there = {(each.local_port, each.remote_port) for each in sockets.connections()}
@@ -114,7 +122,8 @@ def became(before: Mapping[str, Any], *, own_handshakes: int = 0, own_logins: in
     own = {"handshakes_failed": own_handshakes, "logins_failed": own_logins}
     # A broker that was started again counts from 0.
     grown = {
-        name: max(0, counts[name] - before["counts"][name] - own.get(name, 0)) for name in _COUNTED
+        name: max(0, count - before["counts"].get(name, 0) - own.get(name, 0))
+        for name, count in counts.items()
     }
     return Clients(stayed=len(was & there), closed=len(was - there), **grown)
 
@@ -135,8 +144,12 @@ def _connected(
 
 
 def _counts(addresses: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return what brokers have counted together; nothing where none of them counts."""
+    counting = [(host, port) for host, port in addresses if port]
+    if not counting:
+        return {}
     found: Counter[str] = Counter()
-    for host, port in addresses:
+    for host, port in counting:
         for name, labels, value in _SAMPLE.findall(_metrics(host, port)):
             for what, (metric, label) in _COUNTED.items():
                 if name == metric and label in labels:

@@ -128,7 +128,10 @@ PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "with": ("DIR", "the other directory"),
         "from": ("LIST", "controller,brokers,clients or single brokers (default: from all)"),
         "lifetime": ("TIME", "how long its last certificate is valid (default: 5s)"),
-        "principal": ("NAME", "the user, or a principal such as User:alice (default: alice)"),
+        "principal": (
+            "NAME",
+            "the user, or a principal such as User:alice (default: that of applications)",
+        ),
         "mechanism": ("NAME", "what makes the fault (default: the first mechanism that can)"),
     }
 )
@@ -153,7 +156,7 @@ class FaultSpec:
         other: The second directory.
         cut_from: From whom a broker is cut off; empty: from everybody.
         lifetime_s: How long a certificate is valid that will expire.
-        principal: A user by name, or a principal.
+        principal: A user by name, or a principal; empty: the user of applications.
     """
 
     kind: str
@@ -170,7 +173,7 @@ class FaultSpec:
     other: Path | None = None
     cut_from: tuple[str, ...] = ()
     lifetime_s: float = 5.0
-    principal: str = "alice"
+    principal: str = ""
 
 
 def kind_named(word: str) -> Kind:
@@ -276,9 +279,7 @@ def _length(value: object) -> float:
 def _lifetime(value: object) -> float:
     found_s = duration_s(value)
     if not LIFETIME_S_MIN <= found_s <= LIFETIME_S_MAX:
-        raise ValueError(
-            f"expected from {LIFETIME_S_MIN:g} to {LIFETIME_S_MAX:g} s, got {value!r}"
-        )
+        raise ValueError(f"expected from {LIFETIME_S_MIN:g} to {LIFETIME_S_MAX:g} s, got {value!r}")
     return found_s
 
 

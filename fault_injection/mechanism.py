@@ -134,13 +134,15 @@ class Clients:
         handshakes_failed: New connections that ended in their handshake.
         logins_failed: New connections whose login was refused.
         requests_refused: Resources that requests asked for and were denied.
+
+    Refusals are None where brokers do not count them.
     """
 
     stayed: int
     closed: int
-    handshakes_failed: int
-    logins_failed: int
-    requests_refused: int
+    handshakes_failed: int | None = None
+    logins_failed: int | None = None
+    requests_refused: int | None = None
 
     def __str__(self) -> str:
         """Return all counts, those of refusals where there were some."""

@@ -109,9 +109,7 @@ async def acls(connection: KafkaConnection, principal: str) -> list[dict[str, An
     return found
 
 
-async def delete_acls(
-    connection: KafkaConnection, entries: Sequence[Mapping[str, Any]]
-) -> None:
+async def delete_acls(connection: KafkaConnection, entries: Sequence[Mapping[str, Any]]) -> None:
     """Delete access control entries; raises as `acls`."""
     from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
 
@@ -132,9 +130,7 @@ async def delete_acls(
         _raise_on(result)
 
 
-async def create_acls(
-    connection: KafkaConnection, entries: Sequence[Mapping[str, Any]]
-) -> None:
+async def create_acls(connection: KafkaConnection, entries: Sequence[Mapping[str, Any]]) -> None:
     """Create access control entries; raises as `acls`."""
     from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
 

@@ -46,13 +46,14 @@ class Administrator:
             return f"the cluster is open to everybody: {target.advice.closed}"
         if not any(each.pid for each in cluster.brokers):
             return "no broker runs"
+        user = spec.principal or cluster.application
         if spec.kind == "user-removed":
-            return _no_user(cluster, spec.principal)
+            return _no_user(cluster, user)
         try:
-            found = _acls(_Cluster.of(cluster), spec.principal)
+            found = _acls(_Cluster.of(cluster), user)
         except (JbodlabError, OSError) as error:
-            return f"the rights of {spec.principal} are not known: {error}"
-        return "" if found else f"{spec.principal} has no access control entries to lose"
+            return f"the rights of {user} are not known: {error}"
+        return "" if found else f"{user} has no access control entries to lose"
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
         """Return what is taken away, and who is connected to the brokers."""
@@ -60,11 +61,12 @@ class Administrator:
         assert cluster is not None
         running = [each for each in cluster.brokers if each.pid]
         of_user = spec.kind == "user-removed"
+        user = spec.principal or cluster.application
         return {
             "root": str(cluster.root),
             "security": cluster.security,
-            "user": spec.principal,
-            "acls": [] if of_user else _acls(_Cluster.of(cluster), spec.principal),
+            "user": user,
+            "acls": [] if of_user else _acls(_Cluster.of(cluster), user),
             "before": closed_cluster.look(running, cluster.brokers),
         }
 
@@ -107,11 +109,11 @@ class Administrator:
     def broken(self, fault: Fault) -> Broken:
         if fault.kind == "acl-removed":
             clients = closed_cluster.became(fault.undo["before"])
-            return Broken(what="requests", count=clients.requests_refused, clients=clients)
+            return Broken(what="requests", count=clients.requests_refused or 0, clients=clients)
         # The proof was a login that failed.
         own = 1 if fault.injected_ns else 0
         clients = closed_cluster.became(fault.undo["before"], own_logins=own)
-        count = clients.closed + clients.logins_failed
+        count = clients.closed + (clients.logins_failed or 0)
         return Broken(what="logins", count=count, clients=clients)
 
 
@@ -217,7 +219,9 @@ async def _nothing(_: KafkaConnection) -> None:
 def _no_user(cluster: ClosedCluster, user: str) -> str:
     """Return why a user cannot be removed; empty if they can."""
     if cluster.security != SASL_SSL:
-        return f"users log in on a cluster of `--security {SASL_SSL}`, this one is {cluster.security}"
+        return (
+            f"users log in on a cluster of `--security {SASL_SSL}`, this one is {cluster.security}"
+        )
     if user == ADMIN:
         return f"{ADMIN} is whom the lab itself needs to log in"
     users = cluster.passwords()

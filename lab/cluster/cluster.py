@@ -155,11 +155,9 @@ class Cluster(ClientsView):
         engine.check_nodes(
             controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
         )
-        if security and engine.is_kafka:
-            raise LabError("--security is for our own servers")
         if is_combined:
             controllers = brokers
-        # Each broker of Kafka's has one more, for its metrics; so has one whose clients are counted.
+        # Each broker of Kafka's has one more, for its metrics; so has one that counts its clients.
         served = controllers + brokers
         count = served + (brokers if engine.is_kafka or security else 0)
         if port_base is None:
@@ -228,7 +226,10 @@ class Cluster(ClientsView):
         return ClosedCluster(
             security=self._state.security,
             root=self.root,
-            brokers=tuple(broker.closed() for broker in self.brokers),
+            brokers=tuple(
+                broker.closed(counts=not self.engine.is_kafka) for broker in self.brokers
+            ),
+            is_kafka=self.engine.is_kafka,
         )
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -324,8 +325,8 @@ class Cluster(ClientsView):
     def _format(self, node: Node) -> None:
         wanted = list(dict.fromkeys([*node.configured_dirs, node.metadata_dir]))
         empty = [path for path in wanted if not (path / META_PROPERTIES_FILE).exists()]
-        users = closed.credentials(self._state) if self._state.security else []
-        self._servers.format(node.state, self.id, empty, users)
+        security = closed.records(self._state) if self._state.security else []
+        self._servers.format(node.state, self.id, empty, security)
         for path in empty:
             self.own(path)
 

@@ -29,7 +29,7 @@ from lab.cluster.waiting import wait_for
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+    from jbodlab.metadata.records.schema import Record
 
 STOP_DEADLINE_S = 30.0
 KILL_DEADLINE_S = 10.0
@@ -47,9 +47,9 @@ class Servers(Protocol):
         node: NodeState,
         cluster_id: str,
         directories: Sequence[Path],
-        credentials: Sequence[UserScramCredentialRecord] = (),
+        security: Sequence[Record] = (),
     ) -> None:
-        """Format directories of a node; users have these credentials from the first start on.
+        """Format directories of a node, with users and their rights from the first start on.
 
         Raises:
             LabError: that failed.
@@ -82,7 +82,7 @@ class OwnServers:
         node: NodeState,
         cluster_id: str,
         directories: Sequence[Path],
-        credentials: Sequence[UserScramCredentialRecord] = (),
+        security: Sequence[Record] = (),
     ) -> None:
         """Format directories, each without `meta.properties`."""
         from jbodlab.metadata.log.formatting import format_directories
@@ -94,7 +94,7 @@ class OwnServers:
                 cluster_id=cluster_id,
                 node_id=node.node_id,
                 level=LATEST,
-                credentials=credentials,
+                security=security,
             )
         except FormatError as error:
             raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
@@ -360,13 +360,17 @@ class Broker(Node):
             self.target_broker(), around.user.uid, around.user.gid, around.closed()
         )
 
-    def closed(self) -> ClosedBroker:
-        """Return it as faults of a closed cluster know it."""
+    def closed(self, *, counts: bool) -> ClosedBroker:
+        """Return it as faults of a closed cluster know it.
+
+        Args:
+            counts: Whether its metrics tell whom it refuses.
+        """
         return ClosedBroker(
             name=f"broker-{self.id}",
             host=self.state.host,
             port=self.port,
-            metrics_port=self.state.metrics_port,
+            metrics_port=self.state.metrics_port if counts else 0,
             pid=self.pid if self.is_running else 0,
         )
 

@@ -3,16 +3,16 @@
 ROOT/security/                  of whoever runs the lab, for nobody else
     ca.pem  ca.key              the authority of this one cluster
     users.json                  passwords, by user
-    admin.properties            how the lab's own clients, and `--cluster`, reach it
-    alice.properties            a client's file in Java's words ...
+    alice.properties            a user's file in Java's words ...
     alice.librdkafka.properties, alice.kafka-python.json, alice.franz-go.json    ... and in others'
-    alice.pem  alice.key        of a client with a certificate
+    alice.pem  alice.key        of a user with a certificate
+    admin.properties ...        by which the lab's own clients, and `--cluster`, reach it
 ROOT/keys/                      of the servers
     broker-1.pem, controller.pem, ca.pem
 
 Brokers and controller show each other certificates in every case. `ssl` lets clients in without
 one, `mtls` with one only; by `sasl_ssl` they log in by SCRAM-SHA-512, and so do brokers among
-themselves.
+themselves. What users may do is in `rights`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from typing import TYPE_CHECKING, Any
 from fault_injection.closed_cluster import HOSTS
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
+from lab.cluster import rights
+from lab.cluster.engine import Engine
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+    from jbodlab.metadata.records.schema import Record
     from jbodlab.peers.client_properties import ClientProperties
     from jbodlab.peers.client_security import ClientSecurity
     from jbodlab.security.authority import Authority
@@ -45,8 +47,9 @@ ITERATIONS = 4096
 SALT_BYTES = PASSWORD_BYTES = 24
 RELOAD_MS = "500"
 """Servers find a new certificate within two looks."""
-ADMIN, ALICE = "admin", "alice"
 LISTENER = "CLIENT"
+NAMES = "RULE:^CN=([A-Za-z0-9-]+)$/$1/,DEFAULT"
+"""Who has a certificate has the same name as who logs in."""
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
     'username="{user}" password="{password}";'
@@ -95,13 +98,14 @@ def make(state: ClusterState, user: ServerUser) -> None:
         for path in (keys, *keys.iterdir()):
             os.chown(path, user.uid, user.gid)
     brokers = [_name(node) for node in state.brokers]
-    users = [ADMIN, ALICE, *brokers] if security is Security.SASL_SSL else []
+    users = [*rights.USERS, *brokers] if security is Security.SASL_SSL else []
     passwords = {name: secrets.token_urlsafe(PASSWORD_BYTES) for name in users}
     _write(own / "users.json", json.dumps(passwords))
-    for name in (ADMIN, ALICE):
-        key, chain = authority.issue(name, (), now, now + VALID)
-        _write(own / f"{name}.key", key)
-        _write(own / f"{name}.pem", key + chain)
+    for name in rights.USERS:
+        if _has_key(security, name):
+            key, chain = authority.issue(name, (), now, now + VALID)
+            _write(own / f"{name}.key", key)
+            _write(own / f"{name}.pem", key + chain)
         for path, text in _files(state, security, name, passwords.get(name, "")).items():
             _write(path, text)
 
@@ -117,10 +121,18 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
         "ssl.keystore.location": str(keys / f"{name}.pem"),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(keys / "ca.pem"),
-        "jbodlab.ssl.reload.interval.ms": RELOAD_MS,
+        "ssl.principal.mapping.rules": NAMES,
+        **rights.settings(map(_name, state.nodes)),
     }
-    if node.metrics_port:
-        found["jbodlab.metrics.port"] = str(node.metrics_port)
+    if Engine.parse(state.engine).is_kafka:
+        found["listener.name.controller.ssl.client.auth"] = "required"
+    else:
+        found |= {
+            "jbodlab.broker.principal": "User:broker-{id}",
+            "jbodlab.ssl.reload.interval.ms": RELOAD_MS,
+        }
+        if node.metrics_port:
+            found["jbodlab.metrics.port"] = str(node.metrics_port)
     if node.role != "broker":
         return found
     prefix = f"listener.name.{LISTENER.lower()}."
@@ -141,44 +153,47 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
     return found
 
 
-def credentials(state: ClusterState) -> list[UserScramCredentialRecord]:
-    """Return the users that a cluster has from its first start on."""
+def records(state: ClusterState) -> list[Record]:
+    """Return the users, and what they may do, that a cluster has from its first start on."""
     from jbodlab.metadata.records.scram import credential_record
     from jbodlab.security.scram import MECHANISMS, salted_password
 
     mechanism = MECHANISMS[MECHANISM]
-    records = []
+    known = Security(state.security) is not Security.SSL
+    found: list[Record] = [*rights.entries(applications_are_known=known)]
     for name, password in _passwords(state).items():
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password, salt, ITERATIONS)
-        records.append(credential_record(name, mechanism, salted, salt, ITERATIONS))
-    return records
+        found.append(credential_record(name, mechanism, salted, salt, ITERATIONS))
+    return found
 
 
-def client_files(state: ClusterState) -> dict[str, str]:
-    """Return the files for clients, by the client; empty where a cluster is open."""
+def client_files(state: ClusterState, user: str = rights.ALICE) -> dict[str, str]:
+    """Return the files of a user, by the client; empty where a cluster is open."""
     if not state.security:
         return {}
-    return {client: str(folder(state) / f"{ALICE}{end}") for client, end in ENDS.items()}
+    return {client: str(folder(state) / f"{user}{end}") for client, end in ENDS.items()}
 
 
-def client_config(state: ClusterState, client: str) -> dict[str, Any]:
-    """Return the settings of a client's file, or of an open cluster.
+def client_config(state: ClusterState, client: str, user: str = rights.ALICE) -> dict[str, Any]:
+    """Return the settings of a user's file, or of an open cluster.
 
     Args:
         state: The cluster.
         client: `java`, `librdkafka`, `kafka_python` or `franz_go`.
+        user: One of `rights.USERS`; the same for all in an open cluster.
 
     Raises:
-        ValueError: there is no such client.
+        ValueError: there is no such client, or no such user.
     """
-    if client not in ENDS:
-        raise ValueError(f"expected a client of {', '.join(ENDS)}, got {client!r}")
+    for noun, name, known in (("client", client, ENDS), ("user", user, rights.USERS)):
+        if name not in known:
+            raise ValueError(f"expected a {noun} of {', '.join(known)}, got {name!r}")
     if not state.security:
         key = {"kafka_python": "bootstrap_servers", "franz_go": "seed_brokers"}.get(client)
         addresses = state.bootstrap.split(",")
         return {key: addresses} if key else {"bootstrap.servers": state.bootstrap}
-    text = Path(client_files(state)[client]).read_text("utf-8")
+    text = Path(client_files(state, user)[client]).read_text("utf-8")
     found: dict[str, Any] = (
         json.loads(text) if ENDS[client].endswith(".json") else dict(properties.parse(text))
     )
@@ -220,6 +235,13 @@ def _name(node: NodeState) -> str:
     return f"broker-{node.node_id}" if node.role == "broker" else "controller"
 
 
+def _has_key(security: Security, user: str) -> bool:
+    """Return whether a user shows a certificate; applications do not have to for `ssl`."""
+    if security is Security.SSL:
+        return user != rights.ALICE
+    return security is Security.MTLS
+
+
 def _passwords(state: ClusterState) -> Mapping[str, str]:
     found: dict[str, str] = json.loads((folder(state) / "users.json").read_text())
     return found
@@ -228,7 +250,7 @@ def _passwords(state: ClusterState) -> Mapping[str, str]:
 def _files(state: ClusterState, security: Security, user: str, password: str) -> Mapping[Path, str]:
     """Return the texts of a user's files."""
     own = folder(state)
-    logs_in, has_key = security is Security.SASL_SSL, security is Security.MTLS
+    logs_in, has_key = security is Security.SASL_SSL, _has_key(security, user)
     java = {
         "bootstrap.servers": state.bootstrap,
         "security.protocol": PROTOCOLS[security],

@@ -34,7 +34,6 @@ from lab.interrupts import Interrupts
 from lab.rehearsal.detecting import Detecting
 from lab.state_files import StateFiles
 
-
 CLIENTS_S = 3.0
 """Clients that have lost something try again within that time."""
 
@@ -108,7 +107,9 @@ def described(
     told = dict(words)
     if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
         if word != clusters.WHOLE:
-            raise LabError(f"{kind} is a fault of the whole cluster: name {clusters.WHOLE}, not {word}")
+            raise LabError(
+                f"{kind} is a fault of the whole cluster: name {clusters.WHOLE}, not {word}"
+            )
         return kinds.spec(kind, told), cluster.target()
     broker, directory = clusters.target(cluster, word)
     other = told.get("with")

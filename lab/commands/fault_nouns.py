@@ -24,7 +24,10 @@ def add_target(parser: Parser) -> None:
         help="such as eio, full, slow, kill; `jbodlab faults kinds` lists all",
     )
     parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), broker-1, or cluster"
+        "target",
+        nargs="?",
+        metavar="TARGET",
+        help="broker-1/2 (its directory 2), broker-1, or cluster",
     )
     parser.add_argument(
         "--path", metavar="DIR", help="break this log directory, whichever server uses it"

@@ -19,6 +19,7 @@ from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
 from lab.cluster.engine import CONTROLLERS_MAX, OWN, Engine, EngineError, chosen
+from lab.cluster.rights import ALICE
 from lab.cluster.security import Security, client_config
 from lab.errors import LabError
 from lab.testing import keeper
@@ -436,16 +437,19 @@ class Cluster:
         """Addresses of all brokers, as clients want them."""
         return self.inner.bootstrap
 
-    def client_config(self, client: str = "librdkafka") -> dict[str, Any]:
+    def client_config(self, client: str = "librdkafka", user: str = ALICE) -> dict[str, Any]:
         """Return what a client needs to reach the cluster, the addresses included.
 
         Args:
-            client: `librdkafka`, `java` (properties) or `kafka_python` (keyword arguments).
+            client: `librdkafka` or `java` (properties), `kafka_python` (keyword arguments), or
+                `franz_go` (as in the file).
+            user: Of a closed cluster: `alice` may do what applications need, `admin` everything,
+                `mallory` nothing.
 
         Raises:
-            ValueError: no such client is known.
+            ValueError: no such client or user is known.
         """
-        return client_config(self.inner.state, client)
+        return client_config(self.inner.state, client, user)
 
     @property
     def work_dir(self) -> Path:
