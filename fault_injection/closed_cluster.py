@@ -13,6 +13,7 @@ import contextlib
 import http.client
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ HOSTS = ("localhost", "127.0.0.1", "::1")
 """What the certificates of its servers name."""
 SASL_SSL = "sasl_ssl"
 ASK_S = 3.0
+ONE_QUESTION_S = 0.3
 
 _FAILED_HANDSHAKES = "jbodlab_tls_handshake_failures_total"
 _LOGINS = "jbodlab_authentications_total"
@@ -100,10 +102,13 @@ def look(brokers: Iterable[ClosedBroker], others: Iterable[ClosedBroker]) -> dic
         brokers: Those whose clients are looked at.
         others: All brokers, whose connections to each other are none of clients.
     """
-    brokers = list(brokers)
+    brokers, others = list(brokers), list(others)
+    connected = _connected(brokers, others)
+    # Who connects for one question is gone by then, and would seem to have been sent away.
+    time.sleep(ONE_QUESTION_S)
     return {
         "brokers": [[each.host, each.port, each.metrics_port] for each in brokers],
-        "connected": _connected(brokers, others),
+        "connected": sorted(connected & _connected(brokers, others)),
         "counts": _counts([(each.host, each.metrics_port) for each in brokers]),
     }
 
@@ -130,17 +135,17 @@ def became(before: Mapping[str, Any], *, own_handshakes: int = 0, own_logins: in
 
 def _connected(
     brokers: Iterable[ClosedBroker], others: Iterable[ClosedBroker]
-) -> list[tuple[int, int]]:
+) -> set[tuple[int, int]]:
     ports = {each.port for each in brokers}
     found = sockets.connections()
     of_brokers = sockets.owners((each.name, each.pid) for each in others if each.pid)
     ends = {(each.local_port, each.remote_port): each.inode for each in found}
-    return [
+    return {
         (each.local_port, each.remote_port)
         for each in found
         if each.local_port in ports
         and ends.get((each.remote_port, each.local_port)) not in of_brokers
-    ]
+    }
 
 
 def _counts(addresses: Iterable[tuple[str, int]]) -> dict[str, int]:

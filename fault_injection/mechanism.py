@@ -144,6 +144,14 @@ class Clients:
     logins_failed: int | None = None
     requests_refused: int | None = None
 
+    @property
+    def refused(self) -> int:
+        """All refusals."""
+        return sum(
+            each or 0
+            for each in (self.handshakes_failed, self.logins_failed, self.requests_refused)
+        )
+
     def __str__(self) -> str:
         """Return all counts, those of refusals where there were some."""
         found = [f"{self.stayed} connections stayed", f"{self.closed} closed"]

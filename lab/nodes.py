@@ -8,13 +8,13 @@ from typing import Any
 from lab.cluster.engine import Engine
 from lab.up_and_down import Shape
 
-OPTIONS = ("engine", "config", "jvm_options", "controllers", "combined")
+OPTIONS = ("engine", "config", "jvm_options", "controllers", "combined", "security")
 """By the names that the parsed options have."""
 
 
 def first_given(options: Namespace, *more: str) -> str:
     """Return the first of these options, and of others, that is given; empty if none is."""
-    given = (name for name in (*OPTIONS, *more) if getattr(options, name))
+    given = (name for name in (*OPTIONS, *more) if getattr(options, name, None))
     return next((f"--{name.replace('_', '-')}" for name in given), "")
 
 

@@ -232,6 +232,15 @@ class Cluster(ClientsView):
             is_kafka=self.engine.is_kafka,
         )
 
+    @property
+    def application_config(self) -> dict[str, str]:
+        """What librdkafka needs to reach it as an application, who may do less than the lab."""
+        files = closed.client_files(self._state)
+        return {
+            "bootstrap.servers": self.bootstrap,
+            **closed.librdkafka(files["java"] if files else ""),
+        }
+
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of what belongs to this cluster."""
         return programs.environment(

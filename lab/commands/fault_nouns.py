@@ -7,7 +7,13 @@ from pathlib import Path
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
 from lab.commands.cluster_nouns import add_disks
-from lab.commands.declaring import add_against, add_engine, carried_out_by, number
+from lab.commands.declaring import (
+    add_against,
+    add_engine,
+    add_security,
+    carried_out_by,
+    number,
+)
 from lab.errors import WRONG_USE
 
 REPEATS_MAX = 1000
@@ -113,6 +119,7 @@ def _add_rehearse(parser: Parser) -> None:
         "--repeat", type=number(REPEATS_MAX), default=1, metavar="N", help="run it N times"
     )
     add_engine(parser)
+    add_security(parser)
     add_against(parser)
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("A", "B"), help="compare two result.json"
