@@ -1,4 +1,4 @@
-"""What a command line says of the nodes of a cluster: the options of `declaring.add_engine`."""
+"""What a command line says of the nodes of a cluster: its options of `declaring`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def shape(options: Namespace, engine: Engine, **more: Any) -> Shape:
         controllers=options.controllers or 1,
         is_combined=options.combined,
         jvm_options="" if has_none else options.jvm_options,
+        security=options.security or "",
         **more,
     )
     engine.check_nodes(

@@ -337,6 +337,9 @@ class Cluster(ClientsView):
         security = closed.records(self._state) if self._state.security else []
         self._servers.format(node.state, self.id, empty, security)
         for path in empty:
+            if security:
+                # The metadata log has the keys of users in it, and data is for who has a right.
+                path.chmod(0o700)
             self.own(path)
 
     def own(self, path: Path) -> None:

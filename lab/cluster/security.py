@@ -21,7 +21,7 @@ import datetime
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -194,9 +194,7 @@ def client_config(state: ClusterState, client: str, user: str = rights.ALICE) ->
         addresses = state.bootstrap.split(",")
         return {key: addresses} if key else {"bootstrap.servers": state.bootstrap}
     text = Path(client_files(state, user)[client]).read_text("utf-8")
-    found: dict[str, Any] = (
-        json.loads(text) if ENDS[client].endswith(".json") else dict(properties.parse(text))
-    )
+    found: dict[str, Any] = READERS[client](text)
     return found
 
 
@@ -205,6 +203,14 @@ ENDS = {
     "librdkafka": ".librdkafka.properties",
     "kafka_python": ".kafka-python.json",
     "franz_go": ".franz-go.json",
+}
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "java": properties.parse,
+    "librdkafka": lambda text: dict(line.split("=", 1) for line in text.splitlines()),
+    "kafka_python": json.loads,
+    "franz_go": json.loads,
 }
 
 
@@ -300,7 +306,8 @@ def _files(state: ClusterState, security: Security, user: str, password: str) ->
         go["tls"] |= {"cert_file": str(own / f"{user}.pem"), "key_file": str(own / f"{user}.key")}
     texts = {
         "java": properties.render(java),
-        "librdkafka": properties.render(rdkafka),
+        # As kcat and others read it: nothing is escaped.
+        "librdkafka": "".join(f"{key}={value}\n" for key, value in rdkafka.items()),
         "kafka_python": json.dumps(python, indent=1),
         "franz_go": json.dumps(go, indent=1),
     }
