@@ -152,6 +152,7 @@ class Front:
             encrypted=tuple(encryption.listeners.values()),
             listeners=self._listeners,
             rights=rights,
+            peers=encryption.peers,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

@@ -19,7 +19,7 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
 from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
-from jbodlab.vocabulary.errors import AuthenticationError, JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError
 
 if TYPE_CHECKING:
     from jbodlab.peers.client import KafkaConnection
@@ -140,16 +140,16 @@ class _Cluster:
 
         Raises:
             FaultError: none is there, or it refuses.
-            ConnectionRefusedError: the user may not log in.
+            PeerRefusedError: the user may not log in.
         """
+        from jbodlab.peers.client import PeerRefusedError
+
         problem: Exception | None = None
         for address in self._addresses:
             try:
                 return asyncio.run(_answer(address, question, self._security(user)))
-            except ConnectionRefusedError as error:
-                if isinstance(error.__cause__, AuthenticationError):
-                    raise
-                problem = error
+            except PeerRefusedError:
+                raise
             except (OSError, TimeoutError) as error:
                 problem = error
         raise FaultError(f"no broker answers: {problem}")
