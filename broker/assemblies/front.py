@@ -69,6 +69,7 @@ class Front:
             environment.monotonic_ms,
             environment.new_id,
         )
+        rights = _rights(config, link.cache, environment)
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
@@ -98,7 +99,7 @@ class Front:
                 traffic=replicas.traffic,
                 telemetry=telemetry,
                 peers=encryption.peers,
-                rights=_rights(config, link.cache, environment),
+                rights=rights,
             )
         )
         self._open_files = open_files
@@ -149,6 +150,9 @@ class Front:
             telemetry=telemetry,
             contexts=encryption.watch.contexts,
             encrypted=tuple(encryption.listeners.values()),
+            listeners=self._listeners,
+            rights=rights,
+            peers=encryption.peers,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

@@ -7,6 +7,7 @@ The states are those of `org.apache.kafka.common.security.authenticator.SaslServ
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
@@ -27,6 +28,9 @@ TOKENS_MAX = 4
 API_VERSIONS_MAX = 4
 """Requests of a client that has not logged in."""
 
+SUCCESS, FAILURE = "success", "failure"
+"""Results of logins, as metrics show them."""
+
 REAUTHENTICATION_S_MIN = 1.0
 """Shortest time between two logins of one connection."""
 
@@ -37,6 +41,7 @@ class LoginSession(Protocol):
     peer: str
     listener_name: str
     closes: bool
+    authentication: Authentication | None
 
 
 class Exchange(Protocol):
@@ -68,6 +73,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
         session_s: How long a login holds (`connections.max.reauth.ms`); 0 for ever.
         failure_delay_s: Before the answer to a failed login.
         max_receive_bytes: Largest request before the login.
+        results: Logins so far, by mechanism and result (`success` or `failure`).
     """
 
     mechanisms: tuple[str, ...]
@@ -79,6 +85,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
     session_s: float = 0.0
     failure_delay_s: float = 0.1
     max_receive_bytes: int = 524_288
+    results: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
 
     def begin(self, mechanism: str) -> Exchange:
         """Return a new login."""
@@ -204,6 +211,7 @@ class Authentication:
         self.user = user
         self.state = State.OPEN
         self._exchange = None
+        self.settings.results[self.mechanism, SUCCESS] += 1
         self._since_s = now_s
         self._until_s = now_s + min(lifetime_s, self.settings.session_s or float("inf"))
         if is_first:
@@ -213,6 +221,9 @@ class Authentication:
 def refuse(session: LoginSession, error: AuthenticationError) -> None:
     """Have a connection closed whose login failed, and log why."""
     session.closes = True
+    login = session.authentication
+    if login is not None:
+        login.settings.results[login.mechanism, FAILURE] += 1
     logger.info(
         "a login failed: %s", error, extra={"peer": session.peer, "listener": session.listener_name}
     )
