@@ -96,6 +96,7 @@ class Front:
                 traffic=replicas.traffic,
                 telemetry=telemetry,
                 peers=encryption.peers,
+                follower_names=encryption.follower_names(),
                 rights=_rights(config, link.cache, environment),
             )
         )

@@ -188,7 +188,7 @@ def test_a_disk_dies_while_clients_are_logged_in(secured: Secured) -> None:
     assert acknowledged == [None] * 200
 
 
-def test_user_deleted(secured: Secured) -> None:
+def test_s22_user_deleted(secured: Secured) -> None:
     """S22: the connection of a removed user ends within a second, and a login fails."""
     errors: list[KafkaError] = []
     client = Producer({**secured.client("SCRAM-SHA-512"), "error_cb": errors.append})
