@@ -15,9 +15,9 @@ import pytest
 import uvloop
 
 from jbodlab.config.tls_keys import listener_tls
-from jbodlab.security.acl import ANONYMOUS
 from jbodlab.runtime.machine import MachineThreads, system_environment
 from jbodlab.security import tls_files
+from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.scram import Decoys
 from jbodlab.security.tls_settings import SUITES, TlsSettings
 from jbodlab.server.authentication import SaslSettings

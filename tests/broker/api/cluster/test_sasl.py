@@ -17,8 +17,8 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from broker.api.handlers import ClientApis
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
-from jbodlab.security.acl import ANONYMOUS
 from jbodlab.runtime.machine import system_environment
+from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.scram import (
     Decoys,
     ScramCredential,
