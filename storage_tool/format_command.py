@@ -50,9 +50,6 @@ def run(options: argparse.Namespace) -> int:
     if not ensemble.empty:
         print("All of the log directories are already formatted.")
         return 0
-    if credentials:
-        # Whoever may read the files could log in as these users.
-        os.umask(0o077)
     _format_empty(ensemble, config, options.cluster_id, levels, credentials)
     return 0
 
