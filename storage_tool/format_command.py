@@ -9,7 +9,6 @@ Source: `org.apache.kafka.metadata.storage.Formatter`, `kafka.tools.StorageTool`
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 

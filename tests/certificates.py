@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tests.secrets import secret_key
+
 DAY = datetime.timedelta(days=1)
 LOCAL = ("localhost", "127.0.0.1")
 BOTH = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
@@ -52,9 +54,10 @@ class Issued:
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password is not None:
             encryption = serialization.BestAvailableEncryption(password.encode())
-        return self.key.private_bytes(
+        pem = self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
-        ).decode()
+        )
+        return secret_key(pem.decode())
 
     def pkcs12(self, password: str) -> bytes:
         return pkcs12.serialize_key_and_certificates(

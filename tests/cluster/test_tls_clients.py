@@ -25,6 +25,7 @@ from jbodlab.security import tls_files
 from jbodlab.vocabulary.properties import render
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
+from tests import secrets
 from tests.broker.api.data.test_fetch import fetch
 from tests.certificates import DAY, Authority, now
 from tests.cluster.lab_cluster import run_to_end
@@ -405,8 +406,16 @@ def test_t21_a_broker_with_an_expired_certificate_does_not_start(secured: Secure
     secured.cluster.wait_served()
 
 
-def test_no_secret_is_in_a_log(secured: Secured) -> None:
+def test_o01_no_secrets(secured: Secured) -> None:
+    """Logs, metrics and what tools print of the files."""
+    secured.cluster.hide_credentials()
+    secured.cluster.check_logs()
     outputs = [node.output() for node in secured.cluster.nodes.values()]
     assert all("listening" in each or "serves brokers" in each for each in outputs)
-    for secret in [*(password for _, password in USERS.values()), "PRIVATE KEY"]:
-        assert not any(secret in each for each in outputs)
+    assert not any("PRIVATE KEY" in each for each in outputs)
+    secrets.check("the metrics", [secured.metrics()])
+    log = secured.cluster.controller.metadata_dir / "__cluster_metadata-0"
+    for file in sorted(log.glob("*.log")):
+        done = run(["storage", "dump", "--cluster-metadata-decoder", str(file)])
+        assert "USER_SCRAM_CREDENTIAL_RECORD" in done.out
+        secrets.check("the dump", [done.out, done.err])
