@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from jbodlab.vocabulary.properties import render
 from tests.certificates import Authority, Issued
 from tests.cluster.harness import made
 from tests.cluster.lab_cluster import set_property
+from tests.secrets import AT_DEBUG_LEVEL, secret
 
 DEADLINE_S = 20.0
 USERS = {
-    "PLAIN": ("bob", "bob-secret"),
-    "SCRAM-SHA-256": ("alice", "alice-secret"),
-    "SCRAM-SHA-512": ("carol", "carol-secret"),
+    "PLAIN": ("bob", secret("bob-secret")),
+    "SCRAM-SHA-256": ("alice", secret("alice-secret")),
+    "SCRAM-SHA-512": ("carol", secret("carol-secret")),
 }
+METRICS_TOKEN = secret("token-of-metrics")
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
 JAVA_MODULES = {"PLAIN": PLAIN_MODULE, "SCRAM": SCRAM_MODULE}
 PROTOCOLS = "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT,INTERNAL:SSL,TLS:SSL,MTLS:SSL,CLIENT:SASL_SSL"
@@ -38,13 +41,22 @@ class Secured:
 
     def __init__(self, root: Path, **settings: str) -> None:
         self.ca = Authority()
-        self.cluster = made(root, brokers=3, dirs=2, settings={"default.replication.factor": "3"})
+        self.cluster = made(
+            root,
+            brokers=3,
+            dirs=2,
+            settings={"default.replication.factor": "3"},
+            variables=AT_DEBUG_LEVEL,
+        )
         self.folder = root / "keys"
         self.folder.mkdir(mode=0o755)
         self.ca_file = self.ca.write(self.folder / "ca.pem")
         self.ports: dict[str, list[int]] = {}
         for listener in ("INTERNAL", "TLS", "MTLS", "CLIENT"):
             self.ports[listener] = self.cluster.more_ports(3)
+        (self.metrics_port,) = self.cluster.more_ports(1)
+        set_property(self.cluster.brokers[0], "jbodlab.metrics.port", str(self.metrics_port))
+        set_property(self.cluster.brokers[0], "jbodlab.metrics.token", METRICS_TOKEN)
         for number, broker in enumerate(self.cluster.brokers):
             both = ",".join(
                 [f"PLAINTEXT://{broker.address}"]
@@ -64,6 +76,16 @@ class Secured:
                 set_property(broker, key, value)
         for key, value in self.keys("controller").items():
             set_property(self.cluster.controller, key, value)
+
+    def metrics(self) -> str:
+        """Return what the first broker tells who shows the token."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.metrics_port}/metrics",
+            headers={"Authorization": f"Bearer {METRICS_TOKEN}"},
+        )
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+            text: str = answer.read().decode()
+            return text
 
     def keys(self, name: str) -> dict[str, str]:
         """Write a node's key store, and return its settings."""
