@@ -49,6 +49,7 @@ class TransactionalLoad:
         self._bootstrap, self._topic, self._partitions = bootstrap, topic, partitions
         self.journal: dict[tuple[int, int], Outcome] = {}
         self.commits: list[float] = []
+        self.by_producer: dict[int, list[float]] = defaultdict(list)
         self.errors: list[str] = []
         self.fatal: list[str] = []
         self._stop = threading.Event()
@@ -113,6 +114,7 @@ class TransactionalLoad:
                 producer.commit_transaction(CALL_S)
                 self.journal[key] = Outcome.COMMITTED
                 self.commits.append(time.monotonic())
+                self.by_producer[number].append(self.commits[-1])
                 return
             except KafkaException as failed:
                 error = failed.args[0]
