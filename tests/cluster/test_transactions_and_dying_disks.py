@@ -18,6 +18,7 @@ from tests.cluster.scenes import SETTINGS
 from tests.cluster.transactional_load import (
     CALL_S,
     TransactionalLoad,
+    by_transaction,
     check,
     committed_records,
     high_watermarks,
@@ -197,5 +198,5 @@ def test_what_is_consumed_and_produced_in_transactions_is_there_once(cluster: Cl
 
     found = committed_records(cluster.bootstrap, TOPIC, PARTITIONS)
 
-    assert found == {(number, 0): [0] for number in range(count)}
+    assert by_transaction(found) == {(number, 0): [0] for number in range(count)}
     assert sum(high_watermarks(cluster.bootstrap, source, PARTITIONS)) == count
