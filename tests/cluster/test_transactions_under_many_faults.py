@@ -38,7 +38,7 @@ CLIENTS, PAUSE_S = 10, 0.02
 COORDINATORS = 5
 KINDS = ("permission", "eio", "full", "hang")
 KILLS_PER_FAULT = 4
-SHORTEST_S, LONGEST_S = 0.05, 3.0
+SHORTEST_S, LONGEST_S = 0.0, 3.0
 """How long a fault lasts; a call that hangs for 2 s is a failure of its directory."""
 TIMEOUT_MS = 5_000
 """Of the transaction whose client has gone."""
@@ -101,6 +101,7 @@ class Troubles:
         self._cluster, self._load = cluster, load
         self._random = random.Random(seed)
         self._scene = Scene(cluster)
+        self._broken: set[int] = set()
         self.done: list[str] = []
 
     def run(self, faults: int, kills: int) -> None:
@@ -114,25 +115,28 @@ class Troubles:
                 for step in [steps.pop() for _ in range(count)]:
                     step(open_faults)
                     time.sleep(self._random.uniform(SHORTEST_S, LONGEST_S))
+            self._broken.clear()
             self._scene.make_whole()
             self._goes_on()
 
     def fault(self, stack: ExitStack) -> None:
-        """Break the directory of a coordinator, or of records."""
+        """Break the directory of a coordinator, or of records, on a broker where all is well."""
         topic, count = self._random.choice(
             ((TRANSACTION_STATE_TOPIC, COORDINATORS), (TOPIC, PARTITIONS))
         )
-        partition, kind = self._random.randrange(count), self._random.choice(KINDS)
+        kind = self._random.choice(KINDS)
 
         def broken() -> Fault | None:
+            partition = self._random.randrange(count)
             leader = self._cluster.leaders(topic).get(partition, -1)
-            if leader < 0 or not self._cluster.node(leader).is_running:
+            if leader < 0 or leader in self._broken or not self._cluster.node(leader).is_running:
                 return None
             log_dir = self._cluster.broker(leader).log_dir_of(topic, partition)
             self.done.append(f"{kind} of {topic}-{partition} in {log_dir.path}")
+            self._broken.add(leader)
             return log_dir.fails(kind)
 
-        stack.callback(wait_for(f"a leader of {topic}-{partition}", broken, GO_ON_S).heal)
+        stack.callback(wait_for(f"a leader of {topic} to break", broken, GO_ON_S).heal)
 
     def kill(self, stack: ExitStack) -> None:
         """Kill a broker or the controller."""
