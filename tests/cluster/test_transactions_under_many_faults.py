@@ -153,7 +153,7 @@ class Troubles:
             return bool(self._load.fatal) or all(len(now[n]) > before[n] for n in before)
 
         wait_for("commits of every client", all_commit, GO_ON_S, last_seen=lambda: self.done[-3:])
-        assert not self._load.fatal
+        assert not self._load.fatal, self._load.fatal
 
 
 def leave_open(cluster: Cluster) -> Callable[[], None]:
@@ -199,7 +199,7 @@ def test_transactions_are_whole_and_settled_whatever_failed_meanwhile(
                 error.add_note(f"seed {seed}: " + "\n".join(troubles.done))
                 raise
             free = leave_open(cluster)
-        assert not load.fatal
+        assert not load.fatal, load.fatal
         wait_for("the end of the last transaction", lambda: not unfinished(cluster), GO_ON_S)
         found = committed_records(cluster.bootstrap, TOPIC, PARTITIONS, GO_ON_S)
         wait_for("the reader", lambda: len(seen) >= len(found), GO_ON_S)
