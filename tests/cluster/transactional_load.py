@@ -127,8 +127,8 @@ class TransactionalLoad:
 
 def committed_records(
     bootstrap: str, topic: str, partitions: int, timeout_s: float = 30.0
-) -> dict[tuple[int, int], list[int]]:
-    """Return the indexes of the records that a reader finds, by producer and transaction.
+) -> dict[tuple[int, ...], list[int]]:
+    """Return the last of the numbers in each record that a reader finds, by those before it.
 
     It reads up to the high watermarks of now, so an open transaction fails it.
     """
@@ -142,7 +142,7 @@ def committed_records(
             "log_level": 0,
         }
     )
-    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
     ends = high_watermarks(bootstrap, topic, partitions)
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
     end_s = time.monotonic() + timeout_s
@@ -150,8 +150,8 @@ def committed_records(
         while True:
             for message in consumer.consume(1000, timeout=0.2):
                 if message.error() is None:
-                    number, transaction, index = map(int, message.value().split(b":"))
-                    found[number, transaction].append(index)
+                    *where, index = map(int, message.value().split(b":"))
+                    found[tuple(where)].append(index)
             places = consumer.position([TopicPartition(topic, each) for each in range(partitions)])
             behind = {
                 each.partition: (each.offset, ends[each.partition])
@@ -177,7 +177,7 @@ def high_watermarks(bootstrap: str, topic: str, partitions: int) -> Sequence[int
         consumer.close()
 
 
-def check(load: TransactionalLoad, found: dict[tuple[int, int], list[int]]) -> None:
+def check(load: TransactionalLoad, found: dict[tuple[int, ...], list[int]]) -> None:
     """Check that each transaction is there whole, or not at all, as its producer was told."""
     whole = list(range(COUNT))
     torn = {key: each for key, each in found.items() if sorted(each) != whole}
