@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 COORDINATORS = 4
-RATE = 200
+RATE = 60
 MORE_COMMITS = 5
 GOES_ON_S = 60.0
 

@@ -165,7 +165,7 @@ def kafka_python(journal: Journal) -> None:
             for partition, value in copies:
                 producer.send(TARGET, value, partition=partition)
             offsets = {
-                TopicPartition(SOURCE, partition): OffsetAndMetadata(end, "", None)
+                TopicPartition(SOURCE, partition): OffsetAndMetadata(end, "", -1)
                 for partition, end in ends(records).items()
             }
             producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
