@@ -158,9 +158,10 @@ class TransactionAdmission:
         answer: asyncio.Future[ErrorCode],
     ) -> None:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if answer.cancelled() else answer.result()
-        is_completing = code is ErrorCode.CONCURRENT_TRANSACTIONS and part.transaction.adds_partitions
+        is_completing = code is ErrorCode.CONCURRENT_TRANSACTIONS
+        may_change = part.transaction.adds_partitions if is_completing else code in NOT_ANSWERED
         waited_s = self._loop.time() - since_s
-        if (is_completing or code in NOT_ANSWERED) and waited_s < ADMISSION_RETRY_MAX_S:
+        if may_change and waited_s < ADMISSION_RETRY_MAX_S:
             again = partial(self._ask_again, leader, part, guard, since_s)
             self._loop.call_later(max(ADMISSION_RETRY_S, waited_s / 4), again)
             return
