@@ -3,8 +3,8 @@
 A copier is called with bootstrap servers, the topics to read and to write, of four partitions each,
 and a name: its transactional id and that of its group. It reads committed numbers from the
 beginning, at most 20 for a transaction, and writes number n to partition n mod 4, as
-`TRANSACTION:n`, with the consumed offsets in the same transaction. Every fifth transaction it aborts
-without need. It prints, one event a line,
+`TRANSACTION:n`, with the consumed offsets in the same transaction. It aborts every fifth
+transaction without need. It prints, one event a line,
 
     {"event": "began", "transaction": 7, "values": ["0", "3"]}       before anything is written
     {"event": "committed", "transaction": 7}                         when that was answered
