@@ -141,8 +141,8 @@ class TransactionalLoad:
                     raise
 
 
-Records = dict[tuple[int, int], tuple[int, int, int]]
-"""Producer, transaction and index of each record, by its partition and offset."""
+Records = dict[tuple[int, int], tuple[int, ...]]
+"""The numbers in each record, by its partition and offset: the last is its index."""
 
 
 def committed_consumer(bootstrap: str, topic: str, partitions: int) -> Consumer:
@@ -168,8 +168,7 @@ def take(consumer: Consumer, found: Records) -> None:
         if error is None:
             place = message.partition(), message.offset()
             assert place not in found, f"read twice: {place}"
-            number, transaction, index = map(int, message.value().split(b":"))
-            found[place] = number, transaction, index
+            found[place] = tuple(map(int, message.value().split(b":")))
         else:
             assert error.retriable() or error.code() == KafkaError._TRANSPORT, error
 
@@ -213,11 +212,11 @@ def high_watermarks(bootstrap: str, topic: str, partitions: int) -> Sequence[int
         consumer.close()
 
 
-def by_transaction(found: Records) -> dict[tuple[int, int], list[int]]:
+def by_transaction(found: Records) -> dict[tuple[int, ...], list[int]]:
     """Return the indexes of the records of each transaction, in their order."""
-    indexes: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, transaction, index in found.values():
-        indexes[number, transaction].append(index)
+    indexes: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for *transaction, index in found.values():
+        indexes[tuple(transaction)].append(index)
     return {key: sorted(each) for key, each in indexes.items()}
 
 
