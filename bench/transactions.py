@@ -339,7 +339,7 @@ def many_ids(make: MAKE) -> ManyIds:
         for broker in cluster.brokers:
             broker.start()
         cluster.wait_served()
-        cluster.wait_isr(TRANSACTION_STATE_TOPIC)
+        cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
         return _taken_over(cluster)
 
 
@@ -377,7 +377,7 @@ def _taken_over(cluster: Cluster) -> ManyIds:
     asyncio.run(_described(cluster.leader(TRANSACTION_STATE_TOPIC, 0).port))
     broker.start()
     cluster.wait_served()
-    cluster.wait_isr(TRANSACTION_STATE_TOPIC)
+    cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
     time.sleep(SETTLE_S)
     before_mb = resident_mb(cluster)[preferred]
     loaded_s, longest_s = asyncio.run(_elected(cluster, broker.port))
