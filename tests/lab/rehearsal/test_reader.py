@@ -147,8 +147,9 @@ WRONG = {
         entry("{at: 5s, do: meteor, where: broker-1/dir-1, as: first}"),
         "p.yaml:10: timeline[0].do: expected a fault (permission, read-only-bits, file-"
         "in-place, deleted, files-deleted, eio, read-only, full, slow, hang, power-loss, "
-        "swapped, emptied, twin, kill, stop, restart, cut) or an action (move, reassign, create-"
-        "topic, delete-topic, elect, revive, set-config, note), got 'meteor'",
+        "swapped, emptied, twin, kill, stop, restart, cut, certificate-expires, certificate-"
+        "replaced, user-removed, acl-removed) or an action (move, reassign, create-topic, "
+        "delete-topic, elect, revive, set-config, note), got 'meteor'",
     ),
     "a list in place of a fault": (
         entry("{at: 5s, do: [eio], where: broker-1/dir-1, as: first}"),
