@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from jbodlab.config.tls_keys import client_tls
 from jbodlab.controller_api.rpc_tls import RpcKeys, rpc_keys
 from jbodlab.security import tls_files
+from tests.secrets import secret_key
 
 DAY = datetime.timedelta(days=1)
 LOCAL = ("localhost", "127.0.0.1")
@@ -56,9 +57,10 @@ class Issued:
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password is not None:
             encryption = serialization.BestAvailableEncryption(password.encode())
-        return self.key.private_bytes(
+        pem = self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
-        ).decode()
+        )
+        return secret_key(pem.decode())
 
     def pkcs12(self, password: str) -> bytes:
         return pkcs12.serialize_key_and_certificates(

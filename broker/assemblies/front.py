@@ -99,6 +99,7 @@ class Front:
                 traffic=replicas.traffic,
                 telemetry=telemetry,
                 peers=encryption.peers,
+                follower_names=encryption.follower_names(),
                 rights=rights,
             )
         )

@@ -123,6 +123,10 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
             )
         return name
 
+    def name_for(self, broker_id: int) -> str:
+        """Return the name that a broker has."""
+        return self.template.replace(ID, str(broker_id))
+
     def is_broker(self, name: str) -> bool:
         """Return whether a name is one of a broker, whichever its id."""
         start, _, end = self.template.partition(ID)
@@ -136,7 +140,7 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
             RpcRefusedError: PERMISSION_DENIED.
         """
         if method in OF_ONE_BROKER:
-            if name != self.template.replace(ID, str(message.broker_id)):
+            if name != self.name_for(message.broker_id):
                 raise RpcRefusedError(
                     Refusal.PERMISSION_DENIED, f"{USER}{name} is not broker {message.broker_id}"
                 )

@@ -110,10 +110,16 @@ class KafkaConnection:
         return self._protocol.failure is None
 
     async def call(
-        self, api_key: int, version: int, entity: Any, timeout_s: float = PEER_TIMEOUT_S
+        self,
+        api_key: int,
+        version: int,
+        entity: Any,
+        timeout_s: float = PEER_TIMEOUT_S,
+        client_id: str | None = None,
     ) -> Any:
-        """Send a request and return the kio entity of its response; raises as `call_raw`."""
-        body = await self.call_raw(api_key, version, _encoded(api_key, version, entity), timeout_s)
+        """Send a request and return the kio entity of its response; see `call_raw`."""
+        sent = _encoded(api_key, version, entity)
+        body = await self.call_raw(api_key, version, sent, timeout_s, client_id)
         return self._decoded(api_key, version, body)
 
     def _decoded(self, api_key: int, version: int, body: memoryview) -> Any:
@@ -170,7 +176,7 @@ class KafkaConnection:
 
     async def _ask(self, api_key: int, version: int, entity: Any) -> Any:
         body = _encoded(api_key, version, entity)
-        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S)
+        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S, self._client_id)
         return self._decoded(api_key, version, frame)
 
     async def call_raw(
@@ -179,8 +185,16 @@ class KafkaConnection:
         version: int,
         body: Sequence[bytes],
         timeout_s: float = PEER_TIMEOUT_S,
+        client_id: str | None = None,
     ) -> memoryview:
         """Send a request body and return the body of the response, read-only.
+
+        Args:
+            api_key: Which API.
+            version: Of the request.
+            body: Its pieces.
+            timeout_s: Longest wait.
+            client_id: What this client calls itself in this request; None for its own name.
 
         Raises:
             TimeoutError: no response within `timeout_s` seconds.
@@ -190,14 +204,16 @@ class KafkaConnection:
         """
         if self._session is not None:
             await self._session.renew(self)
-        return await self._exchange(api_key, version, body, timeout_s)
+        return await self._exchange(
+            api_key, version, body, timeout_s, self._client_id if client_id is None else client_id
+        )
 
     async def _exchange(
-        self, api_key: int, version: int, body: Sequence[bytes], timeout_s: float
+        self, api_key: int, version: int, body: Sequence[bytes], timeout_s: float, client_id: str
     ) -> memoryview:
         self._correlation_id = self._correlation_id % LAST_CORRELATION_ID + 1
         sent = self._correlation_id
-        head = request_header(api_key, version, sent, self._client_id)
+        head = request_header(api_key, version, sent, client_id)
         size = len(head) + sum(map(len, body))
         try:
             async with asyncio.timeout(timeout_s):

@@ -16,7 +16,6 @@ from jbodlab.metadata.records.security_records import AccessControlEntryRecord
 from jbodlab.runtime.metrics import Metric
 from jbodlab.security.acl import (
     CLUSTER_NAME,
-    USER,
     AclOperation,
     ResourceType,
     entry_of,
@@ -68,7 +67,7 @@ class Client(NamedTuple):
 
 def client_of(session: Session) -> Client:
     """Return the client of a connection."""
-    return Client(f"{USER}:{session.principal}", session.peer.rpartition(":")[0].strip("[]"))
+    return Client(session.principal, session.peer.rpartition(":")[0].strip("[]"))
 
 
 class Rights(Protocol):

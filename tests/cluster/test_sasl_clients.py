@@ -27,17 +27,18 @@ from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.harness import made
 from tests.cluster.lab_cluster import Cluster, set_property
+from tests.secrets import AT_DEBUG_LEVEL, secret
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sasl-clients")]
 
 DEADLINE_S = 20.0
 USERS = {
-    "PLAIN": ("bob", "bob-secret"),
-    "SCRAM-SHA-256": ("alice", "alice-secret"),
-    "SCRAM-SHA-512": ("carol", "carol-secret"),
+    "PLAIN": ("bob", secret("bob-secret")),
+    "SCRAM-SHA-256": ("alice", secret("alice-secret")),
+    "SCRAM-SHA-512": ("carol", secret("carol-secret")),
 }
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
-WRONG = "wrong-secret"
+WRONG = secret("wrong-secret")
 OAUTHBEARER = "OAUTHBEARER"
 KEY = RSAKey.generate_key(2048, {"kid": "key"})
 
@@ -46,7 +47,13 @@ class Secured:
     """A cluster whose clients log in on a listener of their own."""
 
     def __init__(self, root: Path) -> None:
-        self.cluster = made(root, brokers=3, dirs=2, settings={"default.replication.factor": "3"})
+        self.cluster = made(
+            root,
+            brokers=3,
+            dirs=2,
+            settings={"default.replication.factor": "3"},
+            variables=AT_DEBUG_LEVEL,
+        )
         keys = root / "keys.json"
         keys.write_text(json.dumps({"keys": [KEY.as_dict(private=False)]}))
         ports = self.cluster.more_ports(3)
@@ -214,8 +221,10 @@ def test_a_wrong_password_is_named_by_the_client(secured: Secured, mechanism: st
         assert WRONG not in node.output()
 
 
-def test_no_secret_is_shown(secured: Secured) -> None:
-    """O01, as far as logs and descriptions of settings go."""
+def test_o01_no_secrets(secured: Secured) -> None:
+    """Logs, also of refused logins, and descriptions of settings; see `tests.secrets`."""
+    secured.cluster.hide_credentials()
+    secured.cluster.check_logs()
     secrets = [password for _, password in USERS.values()]
     outputs = [node.output() for node in secured.cluster.nodes.values()]
     assert not [each for each in secrets if any(each in output for output in outputs)]
@@ -247,7 +256,7 @@ def test_a_disk_dies_while_clients_are_logged_in(secured: Secured) -> None:
     assert acknowledged == [None] * 200
 
 
-def test_user_deleted(secured: Secured) -> None:
+def test_s22_user_deleted(secured: Secured) -> None:
     """S22: the connection of a removed user ends within a second, and a login fails."""
     errors: list[KafkaError] = []
     client = Producer({**secured.client("SCRAM-SHA-512"), "error_cb": errors.append})
