@@ -635,7 +635,7 @@ def check_markers(world: World, ledger: Transactions, name: str, batches: list[S
 def check_aborted(
     world: World, name: str, batches: list[Stored], aborted: list[AbortedTransaction]
 ) -> None:
-    """I10: readers are told of each aborted transaction that has batches in the log, and of no other.
+    """I10: readers are told of each aborted transaction with batches in the log, and of no other.
 
     The batches of one may be deleted before its marker.
     """
