@@ -30,7 +30,10 @@ from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transaction_markers.metrics import marker_metrics
 from jbodlab.runtime.metrics import Metric
 from jbodlab.security.tls_context import TlsContext
+from jbodlab.server.listener import Listener
+from jbodlab.server.listener_counts import listener_metrics
 from jbodlab.server.listener_tls import ListenerTls, handshake_metrics
+from jbodlab.server.rights import Rights, rights_metrics
 from jbodlab.server.tls_watch import certificate_metrics
 
 
@@ -44,6 +47,8 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         traffic: What clients and followers sent and were sent.
         contexts: Certificates of this broker.
         encrypted: Listeners that encrypt.
+        listeners: All of them.
+        rights: What clients may do.
         transaction_max_timeout_ms: How long a transaction may last.
     """
 
@@ -66,6 +71,8 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     telemetry: TelemetryClients
     contexts: Sequence[TlsContext[Any]]
     encrypted: Sequence[ListenerTls]
+    listeners: Sequence[Listener]
+    rights: Rights
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all metrics as they are now."""
@@ -95,3 +102,5 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         yield from telemetry_metrics(self.telemetry)
         yield from certificate_metrics(self.contexts)
         yield from handshake_metrics(self.encrypted)
+        yield from listener_metrics(self.listeners)
+        yield from rights_metrics(self.rights)

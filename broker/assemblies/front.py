@@ -61,6 +61,7 @@ class Front:
         self._disks = disks
         self._link = link
         manager = replicas.manager
+        rights = _rights(config, link.cache, environment)
         telemetry = TelemetryClients(
             Subscriptions(lambda: link.cache.image.configs),
             config.values.integer("telemetry.max.bytes"),
@@ -97,7 +98,7 @@ class Front:
                 telemetry=telemetry,
                 peers=encryption.peers,
                 follower_names=encryption.follower_names(),
-                rights=_rights(config, link.cache, environment),
+                rights=rights,
             )
         )
         self._open_files = open_files
@@ -137,6 +138,8 @@ class Front:
             telemetry=telemetry,
             contexts=encryption.watch.contexts,
             encrypted=tuple(encryption.listeners.values()),
+            listeners=self._listeners,
+            rights=rights,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

@@ -17,6 +17,13 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.plain import PLAIN, PlainServer
 from jbodlab.security.scram import MECHANISMS, Decoys, Find, ScramServer
 from jbodlab.security.secret import Secret
+from jbodlab.server.listener_counts import (
+    FAILURE,
+    NO_MECHANISM,
+    SUCCESS,
+    ListenerCounts,
+    LoginKind,
+)
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import AuthenticationError, CloseConnectionError, KafkaError
 
@@ -36,6 +43,7 @@ class LoginSession(Protocol):
     peer: str
     listener_name: str
     closes: bool
+    authentication: Authentication | None
 
 
 class Exchange(Protocol):
@@ -97,10 +105,14 @@ class Authentication:
     Args:
         settings: Of the listener.
         opened: Called after the first login.
+        counts: Of the listener.
     """
 
-    def __init__(self, settings: SaslSettings, opened: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: SaslSettings, opened: Callable[[], None], counts: ListenerCounts
+    ) -> None:
         self.settings = settings
+        self._counts = counts
         self.state = State.START
         self.mechanism = ""
         """Of the login that goes on, or else of the last one."""
@@ -192,6 +204,7 @@ class Authentication:
         is_first = not self.user
         if self.user not in ("", user):
             raise AuthenticationError(f"{self.user} logs in again as {user}")
+        self._count(SUCCESS)
         self.user = user
         self.state = State.OPEN
         self._exchange = None
@@ -201,10 +214,20 @@ class Authentication:
         if is_first:
             self._opened()
 
+    def failed(self) -> None:
+        """Count a login that has failed."""
+        self._count(FAILURE)
+
+    def _count(self, result: str) -> None:
+        kind = LoginKind(self.mechanism or NO_MECHANISM, result, is_renewal=bool(self.user))
+        self._counts.logins[kind] += 1
+
 
 def refuse(session: LoginSession, error: AuthenticationError) -> None:
     """Have a connection closed whose login failed, and log why."""
     session.closes = True
+    if session.authentication is not None:
+        session.authentication.failed()
     logger.info(
         "a login failed: %s", error, extra={"peer": session.peer, "listener": session.listener_name}
     )

@@ -6,12 +6,13 @@ One line of the log tells a denial, and not again within a minute: clients poll.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.security_records import AccessControlEntryRecord
+from jbodlab.runtime.metrics import Metric
 from jbodlab.security.acl import (
     CLUSTER_NAME,
     AclOperation,
@@ -130,6 +131,8 @@ class EnforcedRights:
         self._acls: Mapping[UUID, AccessControlEntryRecord] = {}
         self._authorizer = Authorizer((), settings)
         self._told_s: dict[tuple[str, Resource], float] = {}
+        self.decisions = {"allowed": 0, "denied": 0}
+        """How many questions of clients were answered so."""
 
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return whether a client may do something; see `Rights`."""
@@ -142,8 +145,10 @@ class EnforcedRights:
         if not is_allowed and operation is AclOperation.IDEMPOTENT_WRITE:
             # Who may write at all may do it so that nothing is written twice.
             is_allowed = authorizer.allows_on_any(*client, AclOperation.WRITE, ResourceType.TOPIC)
-        if not is_allowed and is_asked_for:
-            self._tell(client, resource)
+        if is_asked_for:
+            self.decisions["allowed" if is_allowed else "denied"] += 1
+            if not is_allowed:
+                self._tell(client, resource)
         return is_allowed
 
     def operations(self, client: Client, kind: ResourceType, name: str) -> int:
@@ -205,3 +210,14 @@ def operations_on_cluster(rights: Rights, session: Session, *, is_asked: bool) -
     ):
         return 0
     return operations_on(rights, session, ResourceType.CLUSTER, is_asked=is_asked)(CLUSTER_NAME)
+
+
+def rights_metrics(rights: Rights) -> Iterator[Metric]:
+    """Yield how often clients were allowed, and denied, what they asked for."""
+    decisions = rights.decisions if isinstance(rights, EnforcedRights) else {}
+    yield Metric(
+        "jbodlab_authorizations_total",
+        "counter",
+        "resources that requests touched, by what the authorizer decided",
+        [("", {"result": result}, count) for result, count in decisions.items()],
+    )

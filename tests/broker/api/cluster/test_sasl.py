@@ -18,6 +18,7 @@ from broker.api.handlers import ClientApis
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.metrics import render
 from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.scram import (
     Decoys,
@@ -30,6 +31,7 @@ from jbodlab.security.secret import Secret
 from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
+from jbodlab.server.listener_counts import listener_metrics
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.api.conftest import Cluster, client_apis
@@ -320,6 +322,37 @@ async def test_a_listener_without_authentication(client: KafkaConnection) -> Non
     assert (await handshake(client)).error_code == ILLEGAL
     assert (await send_token(client, BOB)).error_code == ILLEGAL
     assert (await metadata(client)).brokers
+
+
+async def test_logins_are_counted_by_mechanism_and_result(cluster: Cluster) -> None:
+    async with staged(cluster, session_s=600.0) as stage:
+        client = await stage.connect()
+        await handshake(client)
+        assert stage.listener.waiting_logins == 1
+        await send_token(client, BOB)
+        assert (stage.listener.waiting_logins, stage.listener.open_connections) == (0, 1)
+        turned_back(stage, 2.0)
+        await handshake(client)
+        await send_token(client, BOB)
+        stranger, refused = await stage.connect(), await stage.connect()
+        await handshake(stranger, "not one of ours")
+        await handshake(refused)
+        await send_token(refused, b"\0bob\0wrong")
+        for each in (client, stranger, refused):
+            each.close()
+
+        assert stage.listener.counts.logins == {
+            ("PLAIN", "success", False): 1,
+            ("PLAIN", "success", True): 1,
+            ("PLAIN", "failure", False): 1,
+            ("none", "failure", False): 1,
+        }
+        text = render(listener_metrics([stage.listener]))
+        assert (
+            'jbodlab_authentications_total{listener="CLIENTS",mechanism="PLAIN",result="failure"} 1'
+            in text
+        )
+        assert "not one of ours" not in text
 
 
 async def test_s19_renew_under_load(cluster: Cluster) -> None:
