@@ -43,7 +43,6 @@ class LoginSession(Protocol):
     peer: str
     listener_name: str
     closes: bool
-    authentication: Authentication | None
 
 
 class Exchange(Protocol):
@@ -214,20 +213,26 @@ class Authentication:
         if is_first:
             self._opened()
 
-    def failed(self) -> None:
-        """Count a login that has failed."""
+    def failed(self, line: tuple[str, str], now_s: float) -> bool:
+        """Count a login that has failed; returns whether the log is to tell it, by this line."""
         self._count(FAILURE)
+        return self._counts.told.tell(line, now_s)
 
     def _count(self, result: str) -> None:
         kind = LoginKind(self.mechanism or NO_MECHANISM, result, is_renewal=bool(self.user))
         self._counts.logins[kind] += 1
 
 
-def refuse(session: LoginSession, error: AuthenticationError) -> None:
-    """Have a connection closed whose login failed, and log why."""
+def refuse(
+    session: LoginSession, login: Authentication, error: AuthenticationError, now_s: float
+) -> None:
+    """Have a connection closed whose login failed, and log why: not again within a minute."""
     session.closes = True
-    if session.authentication is not None:
-        session.authentication.failed()
-    logger.info(
-        "a login failed: %s", error, extra={"peer": session.peer, "listener": session.listener_name}
-    )
+    # Users are what clients say; no user begins a line of the log.
+    reason = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(error))
+    if login.failed((session.peer.rpartition(":")[0], reason), now_s):
+        logger.info(
+            "a login failed: %s",
+            reason,
+            extra={"peer": session.peer, "listener": session.listener_name},
+        )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from jbodlab.runtime.metrics import Metric
+from jbodlab.server.told_lately import ToldLately
 
 SUCCESS, FAILURE = "success", "failure"
 
@@ -39,11 +40,13 @@ class ListenerCounts:
     Attributes:
         logins: How many of each kind.
         rejected: Connections that were turned away, by the reason.
+        told: Failed logins that the log has told of.
     """
 
     def __init__(self) -> None:
         self.logins: Counter[LoginKind] = Counter()
         self.rejected: Counter[str] = Counter()
+        self.told = ToldLately()
 
 
 class Counted(Protocol):

@@ -23,14 +23,12 @@ from jbodlab.security.authorizer import Authorizer, AuthorizerSettings
 from jbodlab.server.authorized_operations import EVERY, NOT_ASKED_FOR, bits
 from jbodlab.server.resources import Resource
 from jbodlab.server.session import Session
+from jbodlab.server.told_lately import ToldLately
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
 
 logger = logging.getLogger(__name__)
-
-TOLD_AGAIN_S = 60.0
-TOLD_MAX = 1_000
 
 _ERRORS = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic"),
@@ -130,7 +128,7 @@ class EnforcedRights:
         self._monotonic_s = monotonic_s
         self._acls: Mapping[UUID, AccessControlEntryRecord] = {}
         self._authorizer = Authorizer((), settings)
-        self._told_s: dict[tuple[str, Resource], float] = {}
+        self._told = ToldLately()
         self.decisions = {"allowed": 0, "denied": 0}
         """How many questions of clients were answered so."""
 
@@ -174,12 +172,8 @@ class EnforcedRights:
         return self._authorizer
 
     def _tell(self, client: Client, resource: Resource) -> None:
-        now_s, key = self._monotonic_s(), (client.principal, resource)
-        if now_s - self._told_s.get(key, -TOLD_AGAIN_S) < TOLD_AGAIN_S:
+        if not self._told.tell((client.principal, resource), self._monotonic_s()):
             return
-        if len(self._told_s) >= TOLD_MAX:
-            self._told_s.clear()
-        self._told_s[key] = now_s
         logger.info(
             "denied %s from %s to %s %s %s",
             client.principal,
