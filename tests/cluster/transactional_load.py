@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from itertools import pairwise
@@ -68,6 +68,15 @@ class TransactionalLoad:
             self._stop.set()
             for thread in self._threads:
                 thread.join(60)
+
+    def committed(self) -> set[str]:
+        """The values of all transactions whose commit was answered."""
+        return {
+            f"{number}:{transaction}:{index}"
+            for (number, transaction), outcome in list(self.journal.items())
+            if outcome is Outcome.COMMITTED
+            for index in range(COUNT)
+        }
 
     @property
     def longest_gap_s(self) -> float:
@@ -142,16 +151,14 @@ def committed_records(
             "log_level": 0,
         }
     )
-    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    values: list[str] = []
     ends = high_watermarks(bootstrap, topic, partitions)
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
     end_s = time.monotonic() + timeout_s
     try:
         while True:
-            for message in consumer.consume(1000, timeout=0.2):
-                if message.error() is None:
-                    *where, index = map(int, message.value().split(b":"))
-                    found[tuple(where)].append(index)
+            messages = consumer.consume(1000, timeout=0.2)
+            values += [each.value().decode() for each in messages if each.error() is None]
             places = consumer.position([TopicPartition(topic, each) for each in range(partitions)])
             behind = {
                 each.partition: (each.offset, ends[each.partition])
@@ -159,10 +166,19 @@ def committed_records(
                 if each.offset < ends[each.partition]
             }
             if not behind:
-                return found
+                return by_transaction(values)
             assert time.monotonic() < end_s, f"not read to the end: {behind}"
     finally:
         consumer.close()
+
+
+def by_transaction(values: Iterable[str]) -> dict[tuple[int, ...], list[int]]:
+    """Return the last of the numbers in each value, by those before it."""
+    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for value in values:
+        *where, index = map(int, value.split(":"))
+        found[tuple(where)].append(index)
+    return found
 
 
 def high_watermarks(bootstrap: str, topic: str, partitions: int) -> Sequence[int]:
