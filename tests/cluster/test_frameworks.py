@@ -1,7 +1,7 @@
 """Frameworks that people run on Kafka, unchanged, while disks die below what they read and commit.
 
-Kafka Streams, Kafka Connect with its file connectors, Spark's Kafka source. Their programs are in
-`tests/clients`. What is measured is printed, and judged by nobody: pytest -s.
+Kafka Streams, Kafka Connect with its file connectors, Spark's Kafka source and sink. Their programs
+are in `tests/clients`. What is measured is printed, and judged by nobody: pytest -s.
 """
 
 from __future__ import annotations

@@ -136,6 +136,7 @@ def test_kafkas_message_copier_ends_well_with_every_record_once(
             place = coordinator(scene, name, TRANSACTION_STATE_TOPIC)
             scene.break_and_wait("chmod000", *place)
             scene.break_and_wait("chmod000", *scene.leader(target))
+            print(f"disks died before {copier.events[-1]}")
             assert copier.ends(GOES_ON_S) == 0, copier
         finally:
             copier.close()
