@@ -74,6 +74,9 @@ last one or has moved, and for how long that is done. The producer then tries ag
 TRANSACTION_ASK_MAX_S = 2.0
 """Longest time for the coordinator of a transaction to say whether it has a partition. A producer
 then tries again, as it does for a coordinator that is being loaded."""
+NEXT_COORDINATOR_MAX_S, NEXT_COORDINATOR_PAUSE_S = 2.0, 0.02
+"""Longest time for which a producer's request waits for the next coordinator, and the pause before
+that one is asked again: longer than an election and a load take, and shorter than clients wait."""
 MARKERS_TIMEOUT_MS = 5_000
 """Longest wait until the markers of transactions are replicated; coordinators write them again."""
 ANSWER_MAX_S = 30.0

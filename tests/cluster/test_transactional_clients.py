@@ -19,7 +19,11 @@ from tests.cluster.configs import alter, client
 from tests.cluster.group_stage import GROUP_SETTINGS, committed, coordinator
 from tests.cluster.harness import Load, read_all, wait_for
 from tests.cluster.scenes import Stage, Stages, some
-from tests.cluster.transactional_load import committed_records, high_watermarks
+from tests.cluster.transactional_load import (
+    by_transaction,
+    committed_records,
+    high_watermarks,
+)
 from tests.kafka.jars import NoKafkaError
 from tests.kafka.tools import CONSOLE_CONSUMER, MESSAGE_COPIER, OPTIONS, KafkaTools
 
@@ -100,7 +104,7 @@ def test_each_record_is_copied_once_while_directories_of_coordinators_and_data_d
             copier.close()
         print(f"{len(copier.began)} transactions, {load.sent} records, errors: {copier.errors}")
 
-        found = committed_records(bootstrap, target.topic, PARTITIONS)
+        found = by_transaction(committed_records(bootstrap, target.topic, PARTITIONS))
         copier.assert_once(found)
         assert {value for values in found.values() for value in values} == wanted
         ends = dict(enumerate(high_watermarks(bootstrap, source.topic, PARTITIONS)))
