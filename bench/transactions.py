@@ -338,7 +338,7 @@ def many_ids(make: MAKE) -> ManyIds:
             _replace_log(folder, data)
         for broker in cluster.brokers:
             broker.start()
-        cluster.wait_served(LOADED_S)
+        cluster.wait_served(deadline_s=LOADED_S)
         cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
         return _taken_over(cluster)
 
@@ -376,7 +376,7 @@ def _taken_over(cluster: Cluster) -> ManyIds:
     broker.stop()
     asyncio.run(_described(cluster.leader(TRANSACTION_STATE_TOPIC, 0).port))
     broker.start()
-    cluster.wait_served(LOADED_S)
+    cluster.wait_served(deadline_s=LOADED_S)
     cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
     time.sleep(SETTLE_S)
     before_mb = resident_mb(cluster)[preferred]
