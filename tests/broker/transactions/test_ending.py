@@ -170,13 +170,41 @@ def test_at_the_epoch_of_fences_an_abort_goes_through_without_a_bump():
     assert coordinator.state is PA
 
 
-def test_a_producer_that_was_fenced_by_a_timeout_is_told_so():
-    for level, version in ((0, 0), (2, 2)):
-        coordinator = Coordinator(level)
-        producer = coordinator.init(timeout_ms=1000)
-        coordinator.add(producer, version=version)
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_producer_whose_transaction_took_too_long_cannot_commit_and_aborts_as_with_kafka(
+    version: int, is_loaded: bool
+):
+    coordinator = Coordinator(version)
+    producer = coordinator.init(timeout_ms=1000)
+    coordinator.add(producer, version=version)
+    coordinator.load()
+    coordinator.wait(20_000)
+    coordinator.mark()
+    if is_loaded:
         coordinator.load()
-        coordinator.wait(20_000)
-        coordinator.mark()
-        for commit in (True, False):
-            assert coordinator.end(producer, commit=commit, version=version) is FENCED
+    else:
+        assert coordinator.end(producer, commit=True, version=version) is FENCED
+    answer = coordinator.end(producer, commit=False, version=version)
+    # With version 2 it learns its next epoch, which nobody else was given, and goes on.
+    assert answer == (Producer(producer.producer_id, 1) if version else FENCED)
+
+
+def test_the_epoch_of_fences_is_told_to_nobody_who_aborts():
+    coordinator = in_state(ONGOING, producer_epoch=EXHAUSTED)
+    coordinator.init()
+    coordinator.mark()
+    assert coordinator.transaction.producer == Producer(7, EPOCH_MAX)
+    assert coordinator.end(Producer(7, EXHAUSTED), commit=False, version=2) is FENCED
+    coordinator.load()
+    assert coordinator.end(Producer(7, EXHAUSTED), commit=False, version=2) is FENCED
+
+
+def test_who_was_fenced_by_another_producer_is_not_given_its_epoch():
+    coordinator = Coordinator()
+    first = coordinator.init()
+    second = coordinator.init()
+    coordinator.add(second, version=0)
+    coordinator.end(second, commit=False, version=0)
+    coordinator.mark()
+    assert coordinator.end(first, commit=False, version=2) is FENCED
