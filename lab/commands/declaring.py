@@ -98,6 +98,16 @@ def add_engine(parser: Parser) -> None:
     )
 
 
+def add_security(parser: Parser) -> None:
+    """Add how clients reach a cluster."""
+    parser.add_argument(
+        "--security",
+        choices=("ssl", "mtls", "sasl_ssl"),
+        help="close the cluster: all is encrypted, and clients need nothing else, a certificate, "
+        "or a user and password",
+    )
+
+
 def add_against(parser: Parser) -> None:
     """Add the engines that are compared with that of `add_engine`."""
     parser.add_argument(

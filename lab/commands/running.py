@@ -1,8 +1,9 @@
 """`jbodlab run --fail broker-1/2 -- COMMAND`: what a broken disk does to somebody's program.
 
 The run is a plan of the rehearsals: the program finds the cluster by `{bootstrap}` in its words and
-by `JBODLAB_BOOTSTRAP`, a producer and two consumers of ours measure the cluster beside it, and the
-measured time ends with the program. Then the fault is reverted, and every message is read back.
+by `JBODLAB_BOOTSTRAP`, and a closed one by the files that `JBODLAB_CLIENT_FILE_JAVA` and its like
+name. A producer and two consumers of ours measure the cluster beside it, and the measured time ends
+with the program. Then the fault is reverted, and every message is read back.
 
 Exit codes: the program's own; 64 for a wrong call; 70 where the cluster lost or duplicated
 messages; 75 where nobody knows, since a message could not be read or nothing was broken.
