@@ -137,18 +137,22 @@ def test_an_unknown_id_and_an_empty_one():
     assert coordinator.end(Producer(7, 6), version=2) is FENCED
 
 
-def test_a_repeated_end_has_the_same_answer_after_a_load():
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [0, 2])
+def test_txn_end_lost_answer_is_repeated_also_after_a_load(version: int, commit: bool):
     coordinator = Coordinator()
     producer = coordinator.init()
-    coordinator.add(producer, version=2)
-    after = coordinator.end(producer, version=2)
+    coordinator.add(producer, version=version)
+    after = coordinator.end(producer, commit=commit, version=version)
+    assert after == Producer(producer.producer_id, 1 if version else 0)
     coordinator.mark()
-    coordinator.load()
-    assert coordinator.end(producer, version=2) == after
-    assert coordinator.end(producer, version=2) == after
+    for _ in range(2):
+        assert coordinator.end(producer, commit=commit, version=version) == after
+        coordinator.load()
+        assert coordinator.end(producer, commit=commit, version=version) == after
 
 
-def test_at_the_last_epoch_of_clients_the_next_transaction_has_a_new_producer_id():
+def test_txn_end_lost_answer_with_a_new_producer_id_is_repeated_at_the_last_epoch_of_clients():
     coordinator = in_state(ONGOING, producer_epoch=EXHAUSTED)
     last = Producer(7, EXHAUSTED)
     after = Producer(1001, 0)
