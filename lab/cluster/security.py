@@ -167,9 +167,7 @@ def client_files(state: ClusterState, user: str = rights.ALICE) -> dict[str, str
     return {client: str(folder(state) / f"{user}{end}") for client, end in ENDS.items()}
 
 
-def client_config(
-    state: ClusterState, client: str, user: str = rights.ALICE
-) -> dict[str, Any]:
+def client_config(state: ClusterState, client: str, user: str = rights.ALICE) -> dict[str, Any]:
     """Return the settings of a user's file, or of an open cluster.
 
     Args:

@@ -103,8 +103,9 @@ def add_security(parser: Parser) -> None:
     parser.add_argument(
         "--security",
         choices=("ssl", "mtls", "sasl_ssl"),
-        help="close the cluster: all is encrypted, and clients need nothing else, a certificate, "
-        "or a user and password",
+        metavar="SECURITY",
+        help="close the cluster: ssl (clients only encrypt), mtls (they show certificates), or "
+        "sasl_ssl (they log in)",
     )
 
 
