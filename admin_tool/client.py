@@ -176,9 +176,7 @@ def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int
     return sorted(set(wanted or topics[topic]))
 
 
-def _topics(
-    made: Any, client: ClientProperties, servers: str, problems: list[str]
-) -> Topics:
+def _topics(made: Any, client: ClientProperties, servers: str, problems: list[str]) -> Topics:
     from confluent_kafka import KafkaException
 
     for timeout_s in METADATA_TIMEOUTS_S:
@@ -188,8 +186,9 @@ def _topics(
             made.poll(0)
         else:
             return {name: sorted(one.partitions) for name, one in sorted(found.items())}
-    with suppress(NoAnswerError):
-        first_of(bootstrap_servers(servers), partial(be_served, client))
+    for host, port in bootstrap_servers(servers):
+        with suppress(NoAnswerError):
+            be_served(client, host, port)
     within = f"within {sum(METADATA_TIMEOUTS_S):g} s"
     why = "".join(f": {problem}" for problem in problems[-1:])
     raise AdminError(f"no Kafka broker answers at {servers} {within}{why}")

@@ -41,8 +41,9 @@ async def be_served(
     try:
         await connection.call(ApiKey.METADATA, METADATA_VERSION, request, timeout_s)
     except (ConnectionError, DecodeError) as error:
+        hint = "" if "(see " in str(error) else " (see security.protocol)"
         raise ConnectionError(
-            f"{host}:{port} does not serve such a client: {error} (see security.protocol)"
+            f"{host}:{port} does not serve such a client: {error}{hint}"
         ) from error
     finally:
         connection.close()

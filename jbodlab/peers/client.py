@@ -293,4 +293,6 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     def _as_raised(self) -> Exception:
         if isinstance(self.failure, (ConnectionError, DecodeError)):
             return self.failure
-        return ConnectionResetError(f"the connection failed: {self.failure}")
+        failure = self.failure
+        reason = tls_problem(failure) if isinstance(failure, ssl.SSLError) else failure
+        return ConnectionResetError(f"the connection failed: {reason}")

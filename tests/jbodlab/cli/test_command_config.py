@@ -19,8 +19,10 @@ def commands() -> dict[str, Command]:
     found = {}
     for name, noun in nouns().items():
         each = commands_of(noun)
-        verbs = {name: each} if isinstance(each, Command) else {f"{name} {v}": each[v] for v in each}
-        found.update(verbs)
+        if isinstance(each, Command):
+            found[name] = each
+        else:
+            found |= {f"{name} {verb}": each[verb] for verb in each}
     return found
 
 
