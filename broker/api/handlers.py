@@ -6,8 +6,10 @@ from functools import partial
 
 from msgspec.structs import asdict
 
+from broker.api.followers import known_followers
 from broker.api.measured import Measured
 from broker.api.parts import ApiParts, BrokerParts
+from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.topic_creator import TopicCreator
 from broker.api.table import APIS
@@ -42,16 +44,25 @@ class ClientApis:
             ),
         )
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
+        self._next_coordinator = NextCoordinator(
+            parts.cache, parts.broker_id, parts.transactions, parts.peers
+        )
         shared = ApiParts(
             **asdict(parts),
             quotas=ClientQuotas(lambda: parts.cache.image.quotas),
             produce_forwarder=self.produce_forwarder,
             topic_creator=self._topic_creator,
             producer_ids=self._producer_ids,
+            next_coordinator=self._next_coordinator,
         )
-        filters: list[Filter] = [partial(Measured, parts=shared)]
+        filters: list[Filter] = []
         if parts.rights.is_enforced:
-            filters.insert(0, partial(Authorizing, rights=parts.rights))
+            filters.append(partial(Authorizing, rights=parts.rights))
+        if parts.follower_names is not None:
+            filters.append(
+                partial(known_followers, name_for=parts.follower_names, cache=parts.cache)
+            )
+        filters.append(partial(Measured, parts=shared))
         served = with_handlers(APIS.values(), shared, filters)
         self._thread = HelperThread(parts.threads, "large-requests")
         self.dispatcher = Dispatcher(served, self._thread, parts.monotonic_s)
@@ -60,5 +71,6 @@ class ClientApis:
         """Give up calls to the controller that no client waits for."""
         await self._topic_creator.close()
         self.produce_forwarder.close()
+        self._next_coordinator.close()
         self._thread.close()
         await self._producer_ids.close()

@@ -32,6 +32,7 @@ from jbodlab.server.rights import AllRights, Rights
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
+    from broker.api.services.next_coordinator import NextCoordinator
     from broker.api.services.producer_ids import ProducerIds
     from broker.api.services.topic_creator import TopicCreator
 
@@ -76,6 +77,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """The clients that push metrics."""
     rights: Rights = AllRights()
     """What clients may do."""
+    follower_names: Callable[[int], str] | None = None
+    """Tells the user of a broker by its id, for requests of followers; None where any may be it."""
     peers: ClientSecurity | None = None
     """How other brokers are reached."""
     is_settled: Callable[[], bool] = lambda: True
@@ -95,3 +98,4 @@ class ApiParts(BrokerParts, frozen=True, kw_only=True):
     produce_forwarder: ProduceForwarder
     topic_creator: TopicCreator
     producer_ids: ProducerIds
+    next_coordinator: NextCoordinator

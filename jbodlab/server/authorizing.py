@@ -13,6 +13,7 @@ from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, Handler, NoAnswer, RequestContext, changed
 from jbodlab.server.api import Api
 from jbodlab.server.failures import refused_elements
+from jbodlab.server.passed_on import client_behind
 from jbodlab.server.resources import (
     Each,
     Elsewhere,
@@ -50,10 +51,12 @@ class Authorizing:
         self._refused = getattr(handler, "refused", handler.failure)
         self._refused_elements = getattr(handler, "refused", refused_elements)
         self._rights = rights
+        # Brokers pass on nothing else.
+        self._client = client_behind if api.has_records else _sender
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
         """Answer a request; see `Handler`."""
-        client = client_of(context.session)
+        client = self._client(context, self._rights)
         for part in self._whole:
             for resource in part(request):
                 if not self._rights.allows(client, resource) and not may_instead(
@@ -79,6 +82,10 @@ class Authorizing:
         tell = self._refused if isinstance(error, DeniedError) else self._handler.failure
         response: Response = tell(request, context, error)
         return response
+
+
+def _sender(context: RequestContext, _: Rights) -> Client:
+    return client_of(context.session)
 
 
 def split(

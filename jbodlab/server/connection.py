@@ -217,9 +217,9 @@ class Connection(asyncio.BufferedProtocol):
         self._has_turn = True
         self._room()
 
-    def authenticated(self, principal: str) -> None:
+    def authenticated(self, user: str) -> None:
         """Serve a client whose certificate names the user."""
-        self._session.principal = principal
+        self._session.user = user
         self._logged_in()
 
     def stop_serving(self) -> None:

@@ -160,7 +160,7 @@ class Dispatcher:
             refuse(session, error)
             return _pending(_silence(login.settings.failure_delay_s))
         if login.user:
-            session.principal = login.user
+            session.user = login.user
         return [SIZE.pack(len(answer)) + answer]
 
     def _find(self, header: RequestHeader) -> tuple[Api[Any], Handler | None]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
+from jbodlab.runtime.metrics import Metric
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
@@ -55,6 +56,8 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
+        self._ended_sessions = 0
+        """Closed, since the credential of their user has changed."""
         self._held: set[Connection] = set()
         """Those that came too fast, and are closed soon."""
         self._idle = asyncio.Event()
@@ -156,6 +159,7 @@ class Listener:
                     "the credential of a connected user has changed",
                     extra={"peer": connection.session.peer, "listener": self.name},
                 )
+                self._ended_sessions += 1
                 connection.close()
 
     def _hold(self, connection: Connection, held_s: float) -> bool:
@@ -180,3 +184,30 @@ class Listener:
         self._bounds.connections.remove(connection)
         if not self._connections:
             self._idle.set()
+
+
+def connection_metrics(listeners: Sequence[Listener]) -> Iterator[Metric]:
+    """Yield who is connected to listeners, and what became of logins."""
+    yield Metric(
+        "jbodlab_connections",
+        "gauge",
+        "open connections of a listener",
+        [("", {"listener": each.name}, len(each._connections)) for each in listeners],
+    )
+    yield Metric(
+        "jbodlab_authentications_total",
+        "counter",
+        "logins on a listener that succeeded, or failed",
+        [
+            ("", {"listener": each.name, "mechanism": mechanism, "result": result}, count)
+            for each in listeners
+            if each._sasl is not None
+            for (mechanism, result), count in sorted(each._sasl.results.items())
+        ],
+    )
+    yield Metric(
+        "jbodlab_ended_sessions_total",
+        "counter",
+        "connections of a listener that were closed since the credential of their user changed",
+        [("", {"listener": each.name}, each._ended_sessions) for each in listeners],
+    )

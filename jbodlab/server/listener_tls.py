@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from jbodlab.kafka_wire.framing import new_scratch
-from jbodlab.runtime.client_quota import ANONYMOUS
 from jbodlab.runtime.metrics import Metric
 from jbodlab.security import certificate, tls_files
+from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.mapping_rules import MappingRules
 from jbodlab.security.tls_context import TlsContext
 from jbodlab.security.tls_layer import TlsError, TlsLayer

@@ -6,15 +6,16 @@ One line of the log tells a denial, and not again within a minute: clients poll.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.security_records import AccessControlEntryRecord
+from jbodlab.runtime.metrics import Metric
 from jbodlab.security.acl import (
     CLUSTER_NAME,
-    USER,
     AclOperation,
     ResourceType,
     entry_of,
@@ -29,6 +30,7 @@ from jbodlab.vocabulary.ids import TopicId
 
 logger = logging.getLogger(__name__)
 
+ALLOWED, DENIED = "allowed", "denied"
 TOLD_AGAIN_S = 60.0
 TOLD_MAX = 1_000
 
@@ -65,7 +67,7 @@ class Client(NamedTuple):
 
 def client_of(session: Session) -> Client:
     """Return the client of a connection."""
-    return Client(f"{USER}:{session.principal}", session.peer.rpartition(":")[0].strip("[]"))
+    return Client(session.principal, session.peer.rpartition(":")[0].strip("[]"))
 
 
 class Rights(Protocol):
@@ -73,6 +75,9 @@ class Rights(Protocol):
 
     is_enforced: bool
     """False where everybody may do everything."""
+
+    results: Counter[str]
+    """What clients asked for so far, `allowed` or `denied`."""
 
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return whether a client may do something; a topic without a name does not exist.
@@ -94,6 +99,9 @@ class AllRights:
     """Everybody may do everything: there is no authorizer."""
 
     is_enforced = False
+
+    def __init__(self) -> None:
+        self.results: Counter[str] = Counter()
 
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return True."""
@@ -131,6 +139,7 @@ class EnforcedRights:
         self._acls: Mapping[UUID, AccessControlEntryRecord] = {}
         self._authorizer = Authorizer((), settings)
         self._told_s: dict[tuple[str, Resource], float] = {}
+        self.results: Counter[str] = Counter()
 
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return whether a client may do something; see `Rights`."""
@@ -143,8 +152,10 @@ class EnforcedRights:
         if not is_allowed and operation is AclOperation.IDEMPOTENT_WRITE:
             # Who may write at all may do it so that nothing is written twice.
             is_allowed = authorizer.allows_on_any(*client, AclOperation.WRITE, ResourceType.TOPIC)
-        if not is_allowed and is_asked_for:
-            self._tell(client, resource)
+        if is_asked_for:
+            self.results[ALLOWED if is_allowed else DENIED] += 1
+            if not is_allowed:
+                self._tell(client, resource)
         return is_allowed
 
     def operations(self, client: Client, kind: ResourceType, name: str) -> int:
@@ -206,3 +217,14 @@ def operations_on_cluster(rights: Rights, session: Session, *, is_asked: bool) -
     ):
         return 0
     return operations_on(rights, session, ResourceType.CLUSTER, is_asked=is_asked)(CLUSTER_NAME)
+
+
+def authorization_metrics(rights: Rights) -> Iterator[Metric]:
+    """Yield how often clients were allowed what they asked for, and how often not."""
+    if rights.is_enforced:
+        yield Metric(
+            "jbodlab_authorizations_total",
+            "counter",
+            "resources that clients asked for and were allowed, or denied",
+            [("", {"result": result}, rights.results[result]) for result in (ALLOWED, DENIED)],
+        )

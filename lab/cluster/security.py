@@ -18,7 +18,6 @@ themselves. What users may do is in `rights`.
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import json
 import os
 import secrets
@@ -28,6 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fault_injection.closed_cluster import HOSTS
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
 from lab.cluster import rights
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from jbodlab.metadata.records.schema import Record
     from jbodlab.peers.client_properties import ClientProperties
     from jbodlab.peers.client_security import ClientSecurity
+    from jbodlab.security.authority import Authority
 
 VALID = datetime.timedelta(days=30)
-HOSTS = ("localhost", "127.0.0.1", "::1")
 MECHANISM = "SCRAM-SHA-512"
 ITERATIONS = 4096
 SALT_BYTES = PASSWORD_BYTES = 24
+RELOAD_MS = "500"
+"""Servers find a new certificate within two looks."""
 LISTENER = "CLIENT"
 NAMES = "RULE:^CN=([A-Za-z0-9-]+)$/$1/,DEFAULT"
 """Who has a certificate has the same name as who logs in."""
@@ -81,7 +83,8 @@ def make(state: ClusterState, user: ServerUser) -> None:
         LabError: the library for certificates is missing.
     """
     security = Security(state.security)
-    authority = _Authority()
+    now = datetime.datetime.now(datetime.UTC)
+    authority = _authority(now)
     own, keys = folder(state), Path(state.root) / "keys"
     for each in (own, keys):
         each.mkdir(mode=0o700)
@@ -89,7 +92,7 @@ def make(state: ClusterState, user: ServerUser) -> None:
     _write(own / "ca.key", authority.key_pem)
     for node in state.nodes:
         name = _name(node)
-        key, chain = authority.issue(name, HOSTS)
+        key, chain = authority.issue(name, HOSTS, now, now + VALID)
         _write(keys / f"{name}.pem", key + chain)
     if user.is_other:
         for path in (keys, *keys.iterdir()):
@@ -100,7 +103,7 @@ def make(state: ClusterState, user: ServerUser) -> None:
     _write(own / "users.json", json.dumps(passwords))
     for name in rights.USERS:
         if _has_key(security, name):
-            key, chain = authority.issue(name, ())
+            key, chain = authority.issue(name, (), now, now + VALID)
             _write(own / f"{name}.key", key)
             _write(own / f"{name}.pem", key + chain)
         for path, text in _files(state, security, name, passwords.get(name, "")).items():
@@ -124,7 +127,12 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
     if Engine.parse(state.engine).is_kafka:
         found["listener.name.controller.ssl.client.auth"] = "required"
     else:
-        found["jbodlab.broker.principal"] = "User:broker-{id}"
+        found |= {
+            "jbodlab.broker.principal": "User:broker-{id}",
+            "jbodlab.ssl.reload.interval.ms": RELOAD_MS,
+        }
+        if node.metrics_port:
+            found["jbodlab.metrics.port"] = str(node.metrics_port)
     if node.role != "broker":
         return found
     prefix = f"listener.name.{LISTENER.lower()}."
@@ -312,93 +320,11 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
-class _Authority:
-    """Signs the certificates of one cluster."""
-
-    def __init__(self) -> None:
-        try:
-            from cryptography import x509
-            from cryptography.hazmat.primitives import hashes, serialization
-            from cryptography.hazmat.primitives.asymmetric import ec
-        except ImportError:
-            raise LabError(
-                "--security takes the library cryptography: pip install 'jbodlab[pkcs12]'"
-            ) from None
-        self._x509, self._hashes, self._serialization, self._ec = x509, hashes, serialization, ec
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = self._named("jbodlab CA")
-        self._certificate = self._signed(self._name, self._key.public_key(), is_ca=True)
-        self.pem = self._chain(self._certificate)
-        self.key_pem = self._key_text(self._key)
-
-    def issue(self, name: str, hosts: tuple[str, ...]) -> tuple[str, str]:
-        """Return a new private key and its certificate."""
-        x509 = self._x509
-        key = self._ec.generate_private_key(self._ec.SECP256R1())
-        names = [
-            x509.DNSName(host)
-            if host == "localhost"
-            else x509.IPAddress(ipaddress.ip_address(host))
-            for host in hosts
-        ]
-        certificate = self._signed(self._named(name), key.public_key(), names=names)
-        return self._key_text(key), self._chain(certificate)
-
-    def _named(self, name: str) -> Any:
-        x509 = self._x509
-        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-
-    def _chain(self, certificate: Any) -> str:
-        pem: bytes = certificate.public_bytes(self._serialization.Encoding.PEM)
-        return pem.decode()
-
-    def _key_text(self, key: Any) -> str:
-        serialization = self._serialization
-        pem: bytes = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        return pem.decode()
-
-    def _signed(self, name: Any, public: Any, *, names: Any = (), is_ca: bool = False) -> Any:
-        x509 = self._x509
-        now = datetime.datetime.now(datetime.UTC)
-        # Clients that verify strictly ask for each of these extensions.
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(self._name)
-            .public_key(public)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + VALID)
-            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-            .add_extension(
-                x509.KeyUsage(
-                    digital_signature=True,
-                    content_commitment=False,
-                    key_encipherment=False,
-                    data_encipherment=False,
-                    key_agreement=False,
-                    key_cert_sign=is_ca,
-                    crl_sign=is_ca,
-                    encipher_only=False,
-                    decipher_only=False,
-                ),
-                critical=True,
-            )
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
-            )
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        if not is_ca:
-            purposes = x509.ExtendedKeyUsageOID
-            builder = builder.add_extension(
-                x509.ExtendedKeyUsage([purposes.SERVER_AUTH, purposes.CLIENT_AUTH]), critical=False
-            )
-        return builder.sign(self._key, self._hashes.SHA256())
+def _authority(now: datetime.datetime) -> Authority:
+    try:
+        from jbodlab.security.authority import Authority
+    except ImportError:
+        raise LabError(
+            "--security takes the library cryptography: pip install 'jbodlab[pkcs12]'"
+        ) from None
+    return Authority.new("jbodlab CA", now, now + VALID)

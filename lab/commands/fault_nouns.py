@@ -30,7 +30,10 @@ def add_target(parser: Parser) -> None:
         help="such as eio, full, slow, kill; `jbodlab faults kinds` lists all",
     )
     parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), or broker-1"
+        "target",
+        nargs="?",
+        metavar="TARGET",
+        help="broker-1/2 (its directory 2), broker-1, or cluster",
     )
     parser.add_argument(
         "--path", metavar="DIR", help="break this log directory, whichever server uses it"
@@ -120,6 +123,7 @@ def _add_rehearse(parser: Parser) -> None:
         "--repeat", type=number(REPEATS_MAX), default=1, metavar="N", help="run it N times"
     )
     add_engine(parser)
+    add_security(parser)
     add_against(parser)
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("A", "B"), help="compare two result.json"

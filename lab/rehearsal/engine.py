@@ -65,7 +65,7 @@ class Rehearsal:
         self._load = Load(
             plan,
             self._partitions,
-            target_cluster.cluster.client_config,
+            target_cluster.cluster.application_config,
             security.client_files(target_cluster.cluster.state),
             folder,
             programs.environment(target_cluster.cluster.root, processes.own_user()),

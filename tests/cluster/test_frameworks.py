@@ -14,24 +14,22 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from lab.cluster import kafka_jars
 from tests.clients.members import ProgramProcess
-from tests.clients.programs import FOLDER, java
+from tests.clients.programs import FOLDER
 from tests.cluster.group_stage import GROUP_SETTINGS, coordinator
 from tests.cluster.harness import Load, read_all, wait_for
 from tests.cluster.scenes import Scene, Stage, Stages
-from tests.kafka.jars import FILE_CONNECTORS, RELEASE, STREAMS, STREAMS_3, NoKafkaError, fetched
+from tests.cluster.word_counts import Counts, WordCount, line, words_of
+from tests.kafka.jars import FILE_CONNECTORS, LINE_3, RELEASE, NoKafkaError, fetched
 from tests.kafka.tools import OPTIONS
 
 pytestmark = [
@@ -82,97 +80,35 @@ def drop_topics(scene: Scene, prefix: str) -> None:
 # Kafka Streams
 
 
-def words(numbers: Iterator[int] | range) -> Counter[str]:
-    """The words of the numbers that a `Load` has sent: each is one."""
-    return Counter(str(number) for number in numbers)
-
-
-def counted(scene: Scene, topic: str) -> Counter[str]:
-    """The last count of each word."""
-    latest: dict[str, int] = {}
-    for key, value in keyed(scene, topic):
-        latest[key] = int(value)
-    return Counter(latest)
-
-
-def keyed(scene: Scene, topic: str) -> list[tuple[str, str]]:
-    """Keys and values of a topic; those of one key in their order."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": scene.cluster.bootstrap,
-            "group.id": "looks",
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
-    found: list[tuple[str, str]] = []
-    try:
-        for index in range(PARTITIONS):
-            where = TopicPartition(topic, index)
-            _, end = wait_for(f"the end of {where}", partial(_bounds, consumer, where))
-            consumer.assign([TopicPartition(topic, index, 0)])
-            at = 0
-            while at < end:
-                message = consumer.poll(1.0)
-                if message is not None and message.error() is None:
-                    at = message.offset() + 1
-                    found.append((message.key().decode(), message.value().decode()))
-    finally:
-        consumer.close()
-    return found
-
-
-def _bounds(consumer: Consumer, where: TopicPartition) -> tuple[int, int] | None:
-    """Where a partition begins and ends; None while a new leader does not know yet."""
-    try:
-        found: tuple[int, int] = consumer.get_watermark_offsets(where, timeout=30)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.OFFSET_NOT_AVAILABLE:
-            raise
-        return None
-    return found
-
-
-@pytest.mark.parametrize("jars", [STREAMS, STREAMS_3])
+@pytest.mark.parametrize("release", [RELEASE, LINE_3])
 def test_streams_count_words_over_dead_directories_and_a_lost_store(
-    jars: str, roomy_stage: Stage, tmp_path: Path, running: ExitStack
+    release: str, roomy_stage: Stage, tmp_path: Path, running: ExitStack
 ) -> None:
-    try:
-        command = java(jars, sources="streams", main="WordCount").command()
-    except NoKafkaError as error:
-        pytest.skip(str(error))
-    application, state = f"words-of-{jars}", tmp_path / "state"
+    application, state = f"words-of-{release}", tmp_path / "state"
     with roomy_stage.scene() as scene:
         lines = scene.topic(PARTITIONS, records=0, min_insync_replicas="2")
         counts = scene.topic(PARTITIONS, records=0, min_insync_replicas="2").topic
-
-        def start() -> ProgramProcess:
-            where = (scene.cluster.bootstrap, lines.topic, counts, application, str(state))
-            program = ProgramProcess(command, *where)
-            running.callback(program.close)
-            wait_for(
-                "its state RUNNING",
-                lambda: (
-                    program.assert_runs() is None
-                    and {"event": "state", "state": "RUNNING"} in program.events
-                ),
-                STARTS_S,
-                last_seen=lambda: program,
-            )
-            return program
-
-        program = start()
-        with Load(scene.cluster.bootstrap, lines.topic, rate=RATE) as load:
+        words = WordCount(
+            scene.cluster,
+            *(lines.topic, counts, application, state, running),
+            release=release,
+            replication_factor="3",
+            topic_min_insync_replicas="2",
+            num_stream_threads="2",
+        )
+        reader = Counts(scene.cluster, counts)
+        running.callback(reader.close)
+        words.start()
+        with Load(scene.cluster.bootstrap, lines.topic, rate=RATE, value=line) as load:
 
             def arrives() -> None:
-                # Each number comes once: a count above one is a record that was counted twice.
-                sent = set(map(str, list(load.acknowledged)))
+                sent = set(words_of(list(load.acknowledged)))
 
                 def is_counted() -> bool:
-                    program.assert_runs()
-                    return sent <= set(counted(scene, counts))
+                    words.assert_well()
+                    return sent <= set(reader.read())
 
-                wait_for("all words", is_counted, GOES_ON_S, last_seen=lambda: program)
+                wait_for("all words", is_counted, GOES_ON_S, last_seen=lambda: words)
 
             arrives()
             place = coordinator(scene, application)
@@ -182,27 +118,23 @@ def test_streams_count_words_over_dead_directories_and_a_lost_store(
             lose_directory(scene, "its changelog", scene.leader(changelog, 0), arrives)
         assert not load.errors
         arrives()
-        assert counted(scene, counts) == words(range(load.sent))
-        assert not [event for event in program.events if event.get("state") == "ERROR"]
-        program.leave(GOES_ON_S)
+        assert reader.read() == words_of(range(load.sent))
+        words.stop()
 
         # What it knew is in the changelog, and nowhere else.
         shutil.rmtree(state)
-        again = start()
-        restored = sum(
-            int(str(event["records"])) for event in again.events if event["event"] == "restored"
-        )
-        assert restored >= load.sent
-        with Load(scene.cluster.bootstrap, lines.topic, rate=RATE) as more:
+        words.start()
+        assert words.restored >= load.sent
+        with Load(scene.cluster.bootstrap, lines.topic, rate=RATE, value=line) as more:
             wait_for("as many words again", lambda: more.sent >= RATE)
-        expected = words(range(load.sent)) + words(range(more.sent))
+        expected = words_of(range(load.sent)) + words_of(range(more.sent))
         wait_for(
-            "twice the words of both",
-            lambda: again.assert_runs() is None and counted(scene, counts) == expected,
+            "the words of both",
+            lambda: words.assert_well() is None and reader.read() == expected,
             GOES_ON_S,
-            last_seen=lambda: again,
+            last_seen=lambda: words,
         )
-        again.leave(GOES_ON_S)
+        words.stop()
         drop_topics(scene, application)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -141,6 +145,100 @@ def test_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster) -> None:
             producer.commit_transaction(LONG_S)
 
     assert committed(cluster, "timeout") == []
+
+
+ZOMBIE = """
+import sys
+from confluent_kafka import KafkaException, Producer
+
+bootstrap, name, topic, timeout_ms = sys.argv[1:]
+producer = Producer({
+    "bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": timeout_ms,
+    "log_level": 0,
+})
+
+def write():
+    producer.produce(topic, name + "-zombie 0", partition=0)
+    producer.flush(30)
+
+producer.init_transactions(30)
+producer.begin_transaction()
+write()
+print("open", flush=True)
+sys.stdin.readline()
+try:
+    if sys.stdin.readline() == "write\\n":
+        write()
+    producer.commit_transaction(30)
+    outcome = "committed"
+except KafkaException as error:
+    outcome = f"{error.args[0].name()}: {error.args[0].str()}"
+print(outcome, flush=True)
+"""
+"""A producer that goes on when it is told to: `write` and commit, or only commit."""
+
+
+FENCED = {
+    # INVALID_PRODUCER_EPOCH
+    "write": "_FENCED: ProduceRequest .* attempted an operation with an old epoch",
+    # PRODUCER_FENCED
+    "commit": "_FENCED: Failed to end transaction: .* fenced by a newer instance",
+}
+"""What librdkafka says after what was refused: a batch, or the end of a transaction."""
+
+
+@contextmanager
+def paused(cluster: Cluster, name: str, timeout_ms: int) -> Iterator[Callable[[str], str]]:
+    """A process that stands still in its transaction; what is yielded lets it go on."""
+    arguments = [cluster.bootstrap, name, TOPIC, str(timeout_ms)]
+    with subprocess.Popen(
+        [sys.executable, "-c", ZOMBIE, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        process.send_signal(signal.SIGSTOP)
+        process.stdin.write("\n")
+
+        def go_on(word: str) -> str:
+            assert process.stdin is not None
+            process.send_signal(signal.SIGCONT)
+            out, _ = process.communicate(f"{word}\n", timeout=LONG_S)
+            return out
+
+        try:
+            yield go_on
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("word", ["write", "commit"])
+def test_a_paused_process_is_fenced_by_the_one_that_took_its_place(
+    cluster: Cluster, word: str
+) -> None:
+    name = f"zombie-{word}"
+    with paused(cluster, name, 60_000) as go_on:
+        with producing(cluster, name) as second:
+            write(second, f"{name}-second")
+            second.commit_transaction(LONG_S)
+        said = go_on(word)
+
+    assert re.match(FENCED[word], said)
+    assert committed(cluster, name) == all_of(f"{name}-second")
+
+
+@pytest.mark.parametrize("word", ["write", "commit"])
+def test_a_process_that_was_paused_for_too_long_is_fenced(cluster: Cluster, word: str) -> None:
+    name = f"late-{word}"
+    with paused(cluster, name, 1_000) as go_on:
+        wait_for("an abort", lambda: state(cluster, name) == "CompleteAbort")
+        said = go_on(word)
+
+    assert re.match(FENCED[word], said)
+    assert committed(cluster, name) == []
 
 
 @pytest.mark.parametrize("commit", [True, False])

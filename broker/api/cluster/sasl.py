@@ -81,7 +81,7 @@ class SaslAuthenticateApi(FailsBySchema):
             )
             return _refused(context, login, response, str(error))
         if login.user:
-            context.session.principal = login.user
+            context.session.user = login.user
         return SaslAuthenticateResponse(
             auth_bytes=token, session_lifetime=datetime.timedelta(milliseconds=login.lifetime_ms)
         )

@@ -15,9 +15,9 @@ import pytest
 import uvloop
 
 from jbodlab.config.tls_keys import listener_tls
-from jbodlab.runtime.client_quota import ANONYMOUS
 from jbodlab.runtime.machine import MachineThreads, system_environment
 from jbodlab.security import tls_files
+from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.scram import Decoys
 from jbodlab.security.tls_settings import SUITES, TlsSettings
 from jbodlab.server.authentication import SaslSettings
@@ -107,7 +107,7 @@ class Stage:
         reader, writer = await self.connect(context)
         try:
             assert await exchange(reader, writer, b"who am I?") == b"who am I?"
-            return self.handler.sessions[-1].principal
+            return self.handler.sessions[-1].user
         finally:
             await closed(writer)
 

@@ -17,8 +17,8 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from broker.api.handlers import ClientApis
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
-from jbodlab.runtime.client_quota import ANONYMOUS
 from jbodlab.runtime.machine import system_environment
+from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.scram import (
     Decoys,
     ScramCredential,
@@ -143,7 +143,7 @@ async def until_end(reader: asyncio.StreamReader) -> bytes:
             return b""
 
 
-async def test_bytes_of_plain(cluster: Cluster) -> None:
+async def test_s01_bytes_of_plain(cluster: Cluster) -> None:
     """S01."""
     async with staged(cluster) as stage:
         reader, writer = await stage.socket()
@@ -161,11 +161,11 @@ async def test_bytes_of_plain(cluster: Cluster) -> None:
             expected = bytes.fromhex(answer)
             async with asyncio.timeout(DEADLINE_S):
                 assert await reader.readexactly(len(expected)) == expected
-        assert stage.sessions[0].principal == "bob"
+        assert stage.sessions[0].user == "bob"
         writer.close()
 
 
-async def test_api_versions_first(cluster: Cluster) -> None:
+async def test_s02_api_versions_first(cluster: Cluster) -> None:
     """S02: a version of the future gets the range, and the client asks again."""
     async with staged(cluster) as stage:
         reader, writer = await stage.socket()
@@ -183,7 +183,7 @@ async def test_api_versions_first(cluster: Cluster) -> None:
         client.close()
 
 
-async def test_request_before_auth(cluster: Cluster) -> None:
+async def test_s03_request_before_auth(cluster: Cluster) -> None:
     """S03: before the handshake no answer, after it the answer of the API itself."""
     async with staged(cluster) as stage:
         client = await stage.connect()
@@ -195,11 +195,11 @@ async def test_request_before_auth(cluster: Cluster) -> None:
         response = await metadata(client)
         assert not response.brokers
         assert await is_closed(client)
-        assert {each.principal for each in stage.sessions} == {ANONYMOUS}
+        assert {each.user for each in stage.sessions} == {ANONYMOUS}
 
 
 @pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "GSSAPI", "plain", "", "SCRAM-SHA-512"])
-async def test_unknown_mechanism(cluster: Cluster, mechanism: str) -> None:
+async def test_s04_unknown_mechanism(cluster: Cluster, mechanism: str) -> None:
     """S04."""
     async with staged(cluster) as stage:
         client = await stage.connect()
@@ -224,7 +224,7 @@ async def test_unknown_mechanism(cluster: Cluster, mechanism: str) -> None:
         b"\0bob\0" + b"p" * 2000,
     ],
 )
-async def test_plain_tokens(cluster: Cluster, token: bytes) -> None:
+async def test_s07_plain_tokens(cluster: Cluster, token: bytes) -> None:
     """S05, S07: one text for all failures, and the connection ends."""
     async with staged(cluster) as stage:
         client = await stage.connect()
@@ -235,7 +235,7 @@ async def test_plain_tokens(cluster: Cluster, token: bytes) -> None:
         assert await is_closed(client)
 
 
-async def test_an_authorization_id_that_is_the_user(cluster: Cluster) -> None:
+async def test_s07_an_authorization_id_that_is_the_user(cluster: Cluster) -> None:
     """S07."""
     async with staged(cluster) as stage:
         client = await stage.connect()
@@ -255,12 +255,12 @@ async def test_a_login_by_scram(cluster: Cluster) -> None:
         assert last.error_code == NONE
         assert last.auth_bytes.startswith(b"v=")
         assert (await metadata(client)).brokers
-        assert stage.sessions[0].principal == "user"
+        assert stage.sessions[0].user == "user"
         client.close()
 
 
 @pytest.mark.parametrize(("user", "password"), [("user", "pencils"), ("nobody", "pencil")])
-async def test_wrong_password_by_scram(cluster: Cluster, user: str, password: str) -> None:
+async def test_s05_wrong_password_by_scram(cluster: Cluster, user: str, password: str) -> None:
     """S05, S13."""
     async with staged(cluster) as stage:
         client, scram = await stage.connect(), ScramClient(user=user)
@@ -272,7 +272,7 @@ async def test_wrong_password_by_scram(cluster: Cluster, user: str, password: st
         assert await is_closed(client)
 
 
-async def test_raw_flow(cluster: Cluster) -> None:
+async def test_s06_raw_flow(cluster: Cluster) -> None:
     """S06: tokens without requests after the first version of the handshake."""
     async with staged(cluster) as stage:
         client = await stage.connect()
@@ -287,7 +287,7 @@ async def test_raw_flow(cluster: Cluster) -> None:
                 writer.write(struct.pack(">i", len(token)) + token)
                 assert await reader.read(4) == answer
             if answer:
-                assert stage.sessions[-1].principal == "bob"
+                assert stage.sessions[-1].user == "bob"
                 writer.write(bytes.fromhex("0000000b 0012 0000 00000007 0001 63"))
                 async with asyncio.timeout(DEADLINE_S):
                     assert (await reader.readexactly(8))[4:] == b"\0\0\0\7"
@@ -295,7 +295,7 @@ async def test_raw_flow(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("size", [600_000, -1, 0, 2**31 - 1])
-async def test_huge_token(cluster: Cluster, size: int) -> None:
+async def test_s15_huge_token(cluster: Cluster, size: int) -> None:
     """S15: closed at once, whatever was announced."""
     async with staged(cluster) as stage:
         reader, writer = await stage.socket()
@@ -304,7 +304,7 @@ async def test_huge_token(cluster: Cluster, size: int) -> None:
         writer.close()
 
 
-async def test_token_after_success(cluster: Cluster) -> None:
+async def test_s17_token_after_success(cluster: Cluster) -> None:
     """S17: refused, and the connection stays."""
     async with staged(cluster) as stage:
         client = await stage.connect()
@@ -322,7 +322,7 @@ async def test_a_listener_without_authentication(client: KafkaConnection) -> Non
     assert (await metadata(client)).brokers
 
 
-async def test_renew_under_load(cluster: Cluster) -> None:
+async def test_s19_renew_under_load(cluster: Cluster) -> None:
     """S19, S20: a session with an end is renewed on the same connection, by the same user."""
     async with staged(cluster, session_s=600.0) as stage:
         for token, code in ((BOB, NONE), (b"\0eve\0other", FAILED)):
@@ -334,12 +334,12 @@ async def test_renew_under_load(cluster: Cluster) -> None:
             turned_back(stage, 2.0)
             assert (await handshake(client)).error_code == NONE
             assert (await send_token(client, token)).error_code == code
-            assert stage.sessions[-1].principal == "bob"
+            assert stage.sessions[-1].user == "bob"
             assert await is_closed(client) == (code != NONE)
             client.close()
 
 
-async def test_renew_wrongly(cluster: Cluster) -> None:
+async def test_s20_renew_wrongly(cluster: Cluster) -> None:
     """S20: another mechanism; another request during the login."""
     async with staged(cluster, session_s=600.0) as stage:
         for mechanism, code in (("SCRAM-SHA-256", FAILED), ("PLAIN", NONE)):
@@ -353,7 +353,7 @@ async def test_renew_wrongly(cluster: Cluster) -> None:
             assert await is_closed(client)
 
 
-async def test_session_expired(cluster: Cluster) -> None:
+async def test_s21_session_expired(cluster: Cluster) -> None:
     """S21: nothing is served after the end of the session but a new login."""
     async with staged(cluster, session_s=600.0) as stage:
         client = await stage.connect()
@@ -389,7 +389,7 @@ async def test_too_many_tokens_and_requests_for_versions(cluster: Cluster) -> No
         assert await is_closed(client)
 
 
-async def test_slow_auth(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_s16_slow_auth(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """S16: bytes do not extend the deadline of a login."""
     monkeypatch.setattr("jbodlab.server.waiting_logins.LOGIN_S_MAX", 0.2)
     async with staged(cluster) as stage:
@@ -426,7 +426,7 @@ async def test_where_too_many_have_not_logged_in_the_oldest_is_closed(
             each.close()
 
 
-async def test_user_deleted(cluster: Cluster) -> None:
+async def test_s22_user_deleted(cluster: Cluster) -> None:
     """S22: sessions that hold no longer are closed, others go on."""
     async with staged(cluster) as stage:
         clients = [await stage.connect() for _ in range(2)]
