@@ -248,12 +248,13 @@ async def _ends(
     }
 
 
-async def addresses(first: str, timeout_s: float) -> dict[int, tuple[str, int]]:
+async def addresses(
+    first: str, timeout_s: float, client_file: str = ""
+) -> dict[int, tuple[str, int]]:
     """Ask the broker at `host:port` for all brokers; raises as `connect` and `call`."""
     host, _, port = first.rpartition(":")
-    connection = await KafkaConnection.open(
-        host, int(port), client_id=CLIENT_ID, timeout_s=timeout_s
-    )
+    node = NodeState(role="broker", node_id=-1, host=host, port=int(port), client_file=client_file)
+    connection = await connect(node, timeout_s)
     try:
         request = request_class(METADATA, METADATA_VERSION)(
             topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
