@@ -67,7 +67,7 @@ class ClientQuotas:
             self._of_client.clear()
             self._buckets.clear()
         now_s = asyncio.get_running_loop().time()
-        account = self._account(key, session.principal, client_id or "", now_s)
+        account = self._account(key, session.user, client_id or "", now_s)
         if account is None:
             return 0
         bucket = self._buckets[account] = self._buckets[account].taken(amount, now_s)

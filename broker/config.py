@@ -14,8 +14,8 @@ import msgspec
 from broker.groups.settings import GroupSettings, group_settings
 from broker.transactions.settings import TransactionSettings, transaction_settings
 from jbodlab.cli.command_line import read_properties
-from jbodlab.config import connection_keys, dynamic_keys, kafka_configs, key_table
-from jbodlab.config.authorizer import SUPER_USERS, authorizer_settings
+from jbodlab.config import connection_keys, dynamic_keys, kafka_configs, key_table, tls_keys
+from jbodlab.config.authorizer import authorizer_settings, check_brokers
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import (
@@ -37,8 +37,7 @@ from jbodlab.config.node_config import (
 )
 from jbodlab.config.tls_keys import CLIENT_AUTH, listener_tls
 from jbodlab.controller_api.requests import Listener
-from jbodlab.runtime.client_quota import ANONYMOUS
-from jbodlab.security.acl import USER
+from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
@@ -59,6 +58,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
         security: How clients log in, by the listeners where they have to.
         tls: How connections are encrypted, by the listeners where they are.
         peers: How this broker connects to the others.
+        broker_principals: Which user is which broker, where brokers have users of their own.
         controller_tls: How it reaches the controller; None where that is not encrypted.
         authorizer: What counts besides access control entries; None without an authorizer.
         log_dirs: In configured order.
@@ -75,6 +75,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     security: Mapping[str, ListenerSecurity]
     tls: Mapping[str, TlsSettings]
     peers: PeerSecurity
+    broker_principals: BrokerPrincipals
     controller_tls: TlsSettings | None
     authorizer: AuthorizerSettings | None
     socket_request_max_bytes: int
@@ -189,6 +190,7 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
             if encrypts(each.security_protocol)
         },
         peers=_peers(values, node),
+        broker_principals=_broker_principals(values, node),
         controller_tls=controller_tls(values, node),
         authorizer=authorizer_settings(values),
         queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
@@ -210,6 +212,13 @@ def _peers(values: Values, node: NodeConfig) -> PeerSecurity:
     )
 
 
+def _broker_principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
+    prefix = prefix_of(node.inter_broker_listener_name)
+    return broker_principals(
+        values.text(BROKER_PRINCIPAL), tls_keys.mapping(values.properties, prefix)
+    )
+
+
 def _positive(limit: int) -> int | None:
     return limit if limit > 0 else None
 
@@ -222,19 +231,13 @@ def _check_connections(values: Values) -> None:
 
 
 def _check_brokers(config: BrokerConfig) -> None:
-    """Raise ConfigError where brokers could not follow each other, as nobody knows them."""
-    name, nobody = config.inter_broker_listener_name, f"{USER}:{ANONYMOUS}"
+    """Raise ConfigError where nobody would know the brokers."""
+    name = config.inter_broker_listener_name
     protocols = {each.name: each.security_protocol for each in config.listeners}
-    if (
-        config.authorizer is not None
-        and not (encrypts(protocols[name]) or logs_in(protocols[name]))
-        and nobody not in config.authorizer.super_users
-    ):
-        raise ConfigError(
-            SUPER_USERS,
-            ";".join(sorted(config.authorizer.super_users)),
-            f"listener {name} of the brokers is PLAINTEXT, so they are {nobody}, which must be one",
-        )
+    are_known = encrypts(protocols[name]) or logs_in(protocols[name])
+    check_brokers(config.authorizer, name, are_known=are_known)
+    controller = config.values.words("controller.listener.names")[0]
+    check_brokers(config.authorizer, controller, are_known=config.controller_tls is not None)
 
 
 def _check(config: BrokerConfig) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from jbodlab.config import node_config, tls_keys
-from jbodlab.config.authorizer import authorizer_settings
+from jbodlab.config.authorizer import authorizer_settings, check_brokers
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import prefix_of
 from jbodlab.config.node_config import NodeConfig
@@ -101,6 +101,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         authorizer=authorizer_settings(values),
         static_configs=dict(properties),
     )
+    check_brokers(config.authorizer, config.listener.name, are_known=config.tls is not None)
     return config, unknown
 
 

@@ -4,7 +4,14 @@
 set -eu
 role=$1
 file=/run/jbodlab/server.properties
-cp "/etc/jbodlab/$2.properties" "$file"
+# Who wants metrics shows a token, which the first server makes for all of them.
+token=/run/metrics/token
+if [ ! -e "$token" ]; then
+  (umask 027 && python3 -c 'import secrets; print(secrets.token_urlsafe(24))' >"$token.$2")
+  ln "$token.$2" "$token" 2>/dev/null || [ -e "$token" ]
+  rm "$token.$2"
+fi
+(umask 077 && { cat "/etc/jbodlab/$2.properties" && printf 'jbodlab.metrics.token=%s\n' "$(cat "$token")"; } >"$file")
 if [ -n "${EXTERNAL_PORT:-}" ]; then
   # The last line of a key wins: clients outside reach this broker at the port that the host maps.
   printf 'advertised.listeners=INTERNAL://%s:9092,EXTERNAL://127.0.0.1:%s\n' "$2" "$EXTERNAL_PORT" >>"$file"

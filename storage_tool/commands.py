@@ -112,6 +112,11 @@ def _add_dump(parser: Parser) -> None:
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help="such as 00000000000000000000.log")
     add("--cluster-metadata-decoder", action="store_true", help="read records of the metadata log")
+    add(
+        "--show-secrets",
+        action="store_true",
+        help="print salts and keys of users, and passwords in configs; else (redacted)",
+    )
     add("--offsets-decoder", action="store_true", help="read records of __consumer_offsets")
     add(
         "--transaction-log-decoder",

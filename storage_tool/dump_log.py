@@ -88,7 +88,7 @@ def _dump_all(options: Namespace, *, as_json: bool) -> int:
 def _contents(options: Namespace) -> Contents | None:
     """Return how payloads are read, `None` if they are not."""
     if options.cluster_metadata_decoder:
-        return MetadataContents()
+        return MetadataContents(shows_secrets=options.show_secrets)
     if options.offsets_decoder:
         return GroupContents()
     if options.transaction_log_decoder:

@@ -9,7 +9,6 @@ Source: `org.apache.kafka.metadata.storage.Formatter`, `kafka.tools.StorageTool`
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,9 +49,6 @@ def run(options: argparse.Namespace) -> int:
     if not ensemble.empty:
         print("All of the log directories are already formatted.")
         return 0
-    if credentials:
-        # Whoever may read the files could log in as these users.
-        os.umask(0o077)
     _format_empty(ensemble, config, options.cluster_id, levels, credentials)
     return 0
 
@@ -115,7 +111,7 @@ def _format_empty(
         node_id=config.node_id,
         level=levels.metadata_version,
         features=levels.others,
-        credentials=credentials,
+        security=credentials,
         used={meta.directory_id for meta in ensemble.normal.values() if meta.directory_id},
         tell=tell,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from lab.cluster.folders import remove_leftovers
+from tests import secrets
 from tests.durations import Durations
 from tests.kafka.jars import NoKafkaError, fetched
 from tests.kafka.tools import KafkaTools
@@ -27,6 +29,10 @@ os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
 # Thousands of tests are objects that stay: looking through them again and again for garbage took
 # half of what collecting them takes.
 gc.set_threshold(100_000, 50, 100)
+
+# What is logged is looked through for secrets; nobody may write one at any level.
+for _program in ("jbodlab", "broker", "controller", "storage_tool"):
+    logging.getLogger(_program).setLevel(logging.DEBUG)
 
 STARTS_PROCESSES = ("cluster", "process", "spark", "compose", "kafka", "soak")
 """Marks of the tests that may start a process; a test with none of them is marked `unit`."""
@@ -91,6 +97,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     is_asked_for = getattr(session.config.option, "loadgroup", False)
     if is_asked_for and session.items and "@" not in session.items[0].nodeid:
         raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, Any]:
+    """Fail a test in whose log or output a secret stands (case O01)."""
+    report = yield
+    found = secrets.shown("\n".join(text for _, text in report.sections))
+    if found and report.passed:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} logs or prints {found}"
+    return report
 
 
 @pytest.hookimpl(optionalhook=True)

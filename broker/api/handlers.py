@@ -6,6 +6,7 @@ from functools import partial
 
 from msgspec.structs import asdict
 
+from broker.api.followers import known_followers
 from broker.api.measured import Measured
 from broker.api.parts import ApiParts, BrokerParts
 from broker.api.services.next_coordinator import NextCoordinator
@@ -54,9 +55,14 @@ class ClientApis:
             producer_ids=self._producer_ids,
             next_coordinator=self._next_coordinator,
         )
-        filters: list[Filter] = [partial(Measured, parts=shared)]
+        filters: list[Filter] = []
         if parts.rights.is_enforced:
-            filters.insert(0, partial(Authorizing, rights=parts.rights))
+            filters.append(partial(Authorizing, rights=parts.rights))
+        if parts.follower_names is not None:
+            filters.append(
+                partial(known_followers, name_for=parts.follower_names, cache=parts.cache)
+            )
+        filters.append(partial(Measured, parts=shared))
         served = with_handlers(APIS.values(), shared, filters)
         self._thread = HelperThread(parts.threads, "large-requests")
         self.dispatcher = Dispatcher(served, self._thread, parts.monotonic_s)

@@ -77,6 +77,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """The clients that push metrics."""
     rights: Rights = AllRights()
     """What clients may do."""
+    follower_names: Callable[[int], str] | None = None
+    """Tells the user of a broker by its id, for requests of followers; None where any may be it."""
     peers: ClientSecurity | None = None
     """How other brokers are reached."""
     is_settled: Callable[[], bool] = lambda: True

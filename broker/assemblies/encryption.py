@@ -66,12 +66,31 @@ class Encryption:
             config.values.integer("jbodlab.ssl.reload.interval.ms") / 1000,
         )
         self._config = config
+        self._peers = peers
 
     @property
     def keys(self) -> Callable[[], RpcKeys] | None:
         """Return the keys of the channel to the controller; None where it is plain text."""
         controller = self.controller
         return None if controller is None else lambda: controller.current
+
+    def follower_names(self) -> Callable[[int], str] | None:
+        """Return what tells the user of a broker at the listener of the brokers.
+
+        Returns:
+            None where brokers share a user, or have none, as this one has not that of its id.
+        """
+        name_for = self._config.broker_principals.name_for
+        return name_for if self._own_user() == name_for(self._config.node_id) else None
+
+    def _own_user(self) -> str | None:
+        peers = self._config.peers
+        if peers.mechanism:
+            return peers.user
+        leaf = None if self._peers is None else self._peers.certificate
+        if leaf is None:
+            return None
+        return self._config.broker_principals.rules.name_of(leaf.subject)
 
     def use_settings(self, values: Values) -> None:
         """Use the stores that are in force; Kafka looks at files only where they are set anew."""

@@ -24,19 +24,28 @@ from broker.telemetry.subscriptions import Subscriptions
 from broker.user_sessions import UserSessions
 from jbodlab.config import connection_keys, dynamic_keys
 from jbodlab.config.key_table import Values
+from jbodlab.config.listener_security import KEYS_URL, prefix_of
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.metadata.records.scram import credential_of
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
-from jbodlab.security.scram import Decoys, ScramCredential, ScramMechanism
+from jbodlab.security.scram import (
+    Decoys,
+    ScramCredential,
+    ScramMechanism,
+    Shape,
+    usual_shape,
+)
 from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
 from jbodlab.server.rights import AllRights, EnforcedRights, Rights
+from jbodlab.server.token_keys import TokenKeys
 
 APPENDS_LOOK_S = 0.005
+DECOY_SECRET = "jbodlab.scram.decoy.secret"
 DECOY_SECRET_BYTES = 32
 
 
@@ -61,12 +70,14 @@ class Front:
         self._disks = disks
         self._link = link
         manager = replicas.manager
+        rights = _rights(config, link.cache, environment)
         telemetry = TelemetryClients(
             Subscriptions(lambda: link.cache.image.configs),
             config.values.integer("telemetry.max.bytes"),
             environment.monotonic_ms,
             environment.new_id,
         )
+        rights = _rights(config, link.cache, environment)
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
@@ -96,11 +107,17 @@ class Front:
                 traffic=replicas.traffic,
                 telemetry=telemetry,
                 peers=encryption.peers,
-                rights=_rights(config, link.cache, environment),
+                follower_names=encryption.follower_names(),
+                rights=rights,
             )
         )
         self._open_files = open_files
         self._bounds = _bounds(config, open_files, environment, lambda: link.cache.image.quotas)
+        self._token_keys = {
+            name: TokenKeys(prefix_of(name) + KEYS_URL, security.tokens, environment)
+            for name, security in config.security.items()
+            if security.tokens is not None
+        }
         self._listeners = [
             Listener(
                 listener.name,
@@ -108,7 +125,13 @@ class Front:
                 listener.port,
                 self._apis.dispatcher,
                 self._bounds,
-                _sasl(config, listener.name, link.cache, environment),
+                _sasl(
+                    config,
+                    listener.name,
+                    link.cache,
+                    environment,
+                    self._token_keys.get(listener.name),
+                ),
                 encryption.listeners.get(listener.name),
             )
             for listener in config.listeners
@@ -136,6 +159,9 @@ class Front:
             telemetry=telemetry,
             contexts=encryption.watch.contexts,
             encrypted=tuple(encryption.listeners.values()),
+            listeners=self._listeners,
+            rights=rights,
+            peers=encryption.peers,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 
@@ -156,6 +182,8 @@ class Front:
     async def start(self) -> None:
         """Serve clients; raises OSError if a listener cannot be bound."""
         self._bounds.start()
+        for keys in self._token_keys.values():
+            keys.start()
         for listener in self._listeners:
             await listener.start()
 
@@ -168,6 +196,8 @@ class Front:
         for listener in self._listeners:
             await listener.close()
         self._bounds.stop()
+        for keys in self._token_keys.values():
+            await keys.stop()
         await self._apis.close()
         if self._metrics is not None:
             await self._metrics.close()
@@ -216,7 +246,11 @@ def _rights(config: BrokerConfig, cache: MetadataCache, environment: Environment
 
 
 def _sasl(
-    config: BrokerConfig, listener: str, cache: MetadataCache, environment: Environment
+    config: BrokerConfig,
+    listener: str,
+    cache: MetadataCache,
+    environment: Environment,
+    keys: TokenKeys | None,
 ) -> SaslSettings | None:
     security = config.security.get(listener)
     if security is None:
@@ -226,12 +260,34 @@ def _sasl(
         found = cache.image.security.scram.get((user, mechanism))
         return None if found is None else credential_of(found)
 
+    shapes: dict[ScramMechanism, tuple[object, Shape]] = {}
+
+    def shape(mechanism: ScramMechanism) -> Shape:
+        users = cache.image.security.scram
+        known = shapes.get(mechanism)
+        if known is None or known[0] is not users:
+            known = (
+                users,
+                usual_shape(
+                    (each.iterations, each.salt)
+                    for each in users.values()
+                    if each.mechanism == mechanism
+                ),
+            )
+            shapes[mechanism] = known
+        return known[1]
+
+    secret = config.values.optional_text(DECOY_SECRET)
     return SaslSettings(
         mechanisms=security.mechanisms,
         passwords=security.passwords,
         find=find,
-        decoys=Decoys(secret=environment.random_bytes(DECOY_SECRET_BYTES)),
+        decoys=Decoys(
+            secret=(secret.encode() if secret else environment.random_bytes(DECOY_SECRET_BYTES)),
+            shape=shape,
+        ),
         random_bytes=environment.random_bytes,
+        token_login=None if keys is None else keys.login,
         session_s=security.session_ms / 1000,
         failure_delay_s=security.failure_delay_ms / 1000,
         max_receive_bytes=security.max_receive_bytes,

@@ -1,7 +1,8 @@
 """Produce requests that this broker sends to other leaders for its own clients.
 
-The leader recognises such requests by their client id. It treats them like any others, with two
-exceptions: it does not forward them again, and it leaves the quotas to the broker of the client.
+The leader recognises such requests by their client id, which names the client (see
+`jbodlab.server.passed_on`). It decides by that client's rights, does not forward them again, and
+leaves the quotas to the broker of the client.
 """
 
 from __future__ import annotations
@@ -26,14 +27,12 @@ from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
+from jbodlab.server.passed_on import FORWARDING_CLIENT
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
-
-FORWARDING_CLIENT = "__forwarder"
-"""Client id of a broker that forwards batches to another one."""
 
 VERSION = 12
 VERSION_NOT_ADDING = 11
@@ -86,6 +85,7 @@ class ForwardedAppends:
     def append(
         self,
         leader: BrokerNode,
+        client_id: str,
         entries: Sequence[AppendEntry],
         acks: int,
         timeout_ms: int,
@@ -101,7 +101,7 @@ class ForwardedAppends:
         limit_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
         wait = _Wait(leader, entries, loop.time() + limit_s)
         self._waits[wait] = None
-        work = self._append(wait, acks, timeout_ms, transaction)
+        work = self._append(wait, client_id, acks, timeout_ms, transaction)
         task = loop.create_task(work, name="forward")
         task.add_done_callback(lambda _: self._waits.pop(wait))
         return task
@@ -121,7 +121,12 @@ class ForwardedAppends:
         self._peers.close()
 
     async def _append(
-        self, wait: _Wait, acks: int, timeout_ms: int, transaction: Transaction | None
+        self,
+        wait: _Wait,
+        client_id: str,
+        acks: int,
+        timeout_ms: int,
+        transaction: Transaction | None,
     ) -> list[AppendResult]:
         leader, entries = wait.leader, wait.entries
         version = _version(transaction)
@@ -133,7 +138,9 @@ class ForwardedAppends:
                 self._peers.borrowed((leader.host, leader.port)) as connection,
             ):
                 code = ErrorCode.REQUEST_TIMED_OUT
-                response = await connection.call(ApiKey.PRODUCE, version, request, ANSWER_MAX_S)
+                response = await connection.call(
+                    ApiKey.PRODUCE, version, request, ANSWER_MAX_S, client_id=client_id
+                )
         except (OSError, DecodeError) as error:
             return _failed(leader, entries, code, error)
         finally:

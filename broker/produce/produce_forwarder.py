@@ -103,7 +103,9 @@ class ProduceForwarder:
         if sender is not None:
             forwarded = self._to_forward(sender, entries)
             if forwarded:
-                work = self._append_and_forward(entries, forwarded, acks, timeout_ms, transaction)
+                work = self._append_and_forward(
+                    sender.passed_on_as, entries, forwarded, acks, timeout_ms, transaction
+                )
                 return Appending(work, forwarded)
         appended = self._appends.append(entries, acks, timeout_ms, transaction)
         return Appending(appended, NONE_FORWARDED)
@@ -159,6 +161,7 @@ class ProduceForwarder:
 
     def _append_and_forward(
         self,
+        client_id: str,
         entries: Sequence[AppendEntry],
         forwarded: Mapping[int, BrokerNode],
         acks: int,
@@ -175,7 +178,9 @@ class ProduceForwarder:
                 parts.append(self._appends.append(of_leader, acks, timeout_ms, transaction))
             else:
                 parts.append(
-                    self._requests.append(leader, of_leader, acks, timeout_ms, transaction)
+                    self._requests.append(
+                        leader, client_id, of_leader, acks, timeout_ms, transaction
+                    )
                 )
         task = asyncio.get_running_loop().create_task(_joined([*places.values()], parts))
         # Who is cancelled before the first step has not begun to wait for the parts.

@@ -38,11 +38,13 @@ class Sender(NamedTuple):
         connection: Any object that stands for it.
         peer: Its address and port.
         client_id: What the client calls itself.
+        passed_on_as: Client id with which another broker gets its batches.
     """
 
     connection: object
     peer: str
     client_id: str | None
+    passed_on_as: str
 
 
 _Batch = tuple[str, str | None, TopicPartition, int, int]

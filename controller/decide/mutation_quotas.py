@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from jbodlab.controller_api.requests import Mutator
 from jbodlab.metadata.image.settings_image import Quotas
-from jbodlab.runtime.client_quota import ANONYMOUS, MUTATION_RATE, quota_of
+from jbodlab.runtime.client_quota import MUTATION_RATE, quota_of
 from jbodlab.runtime.token_bucket import TokenBucket
+from jbodlab.security.acl import ANONYMOUS
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.limits import QUOTA_CLIENTS_MAX

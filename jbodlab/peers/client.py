@@ -22,7 +22,7 @@ from jbodlab.kafka_wire.api_table import (
 )
 from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, SIZE, FrameDecoder
 from jbodlab.kafka_wire.headers import read_response_header, request_header
-from jbodlab.peers.client_security import ClientSecurity, Login, tls_problem
+from jbodlab.peers.client_security import ClientSecurity, Login, is_refusal, tls_problem
 from jbodlab.runtime import tcp
 from jbodlab.security.plain import PLAIN
 from jbodlab.security.scram import MECHANISMS
@@ -35,6 +35,10 @@ LAST_CORRELATION_ID = (1 << 31) - 1
 NONCE_BYTES = 24
 RENEWAL_SHARE = 0.85
 """Part of a login's time after which the next call renews it, as Kafka's clients do."""
+
+
+class PeerRefusedError(ConnectionRefusedError):
+    """One side does not know the other: its certificate is not trusted, or its login is refused."""
 
 
 class KafkaConnection:
@@ -70,7 +74,8 @@ class KafkaConnection:
 
         Raises:
             TimeoutError: no connection within `timeout_s` seconds.
-            ConnectionError: refused, or the address does not answer, or cannot be trusted.
+            PeerRefusedError: one side does not know the other.
+            ConnectionError: refused, or the address does not answer.
             DecodeError: what answers there does not speak the protocol.
         """
         loop = asyncio.get_running_loop()
@@ -92,9 +97,10 @@ class KafkaConnection:
             raise
         except ssl.SSLError as error:
             problem = tls_problem(error)
-            raise ConnectionError(f"cannot connect to {host}:{port}: {problem}") from error
+            kind = PeerRefusedError if is_refusal(error) else ConnectionError
+            raise kind(f"cannot connect to {host}:{port}: {problem}") from error
         except AuthenticationError as error:
-            raise ConnectionRefusedError(f"cannot log in at {host}:{port}: {error}") from error
+            raise PeerRefusedError(f"cannot log in at {host}:{port}: {error}") from error
         except OSError as error:
             raise ConnectionError(f"cannot connect to {host}:{port}: {error}") from error
 
@@ -104,10 +110,16 @@ class KafkaConnection:
         return self._protocol.failure is None
 
     async def call(
-        self, api_key: int, version: int, entity: Any, timeout_s: float = PEER_TIMEOUT_S
+        self,
+        api_key: int,
+        version: int,
+        entity: Any,
+        timeout_s: float = PEER_TIMEOUT_S,
+        client_id: str | None = None,
     ) -> Any:
-        """Send a request and return the kio entity of its response; raises as `call_raw`."""
-        body = await self.call_raw(api_key, version, _encoded(api_key, version, entity), timeout_s)
+        """Send a request and return the kio entity of its response; see `call_raw`."""
+        sent = _encoded(api_key, version, entity)
+        body = await self.call_raw(api_key, version, sent, timeout_s, client_id)
         return self._decoded(api_key, version, body)
 
     def _decoded(self, api_key: int, version: int, body: memoryview) -> Any:
@@ -164,7 +176,7 @@ class KafkaConnection:
 
     async def _ask(self, api_key: int, version: int, entity: Any) -> Any:
         body = _encoded(api_key, version, entity)
-        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S)
+        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S, self._client_id)
         return self._decoded(api_key, version, frame)
 
     async def call_raw(
@@ -173,24 +185,35 @@ class KafkaConnection:
         version: int,
         body: Sequence[bytes],
         timeout_s: float = PEER_TIMEOUT_S,
+        client_id: str | None = None,
     ) -> memoryview:
         """Send a request body and return the body of the response, read-only.
 
+        Args:
+            api_key: Which API.
+            version: Of the request.
+            body: Its pieces.
+            timeout_s: Longest wait.
+            client_id: What this client calls itself in this request; None for its own name.
+
         Raises:
             TimeoutError: no response within `timeout_s` seconds.
+            PeerRefusedError: the broker has refused the certificate of this client.
             ConnectionError: the connection is closed, or was while waiting.
             DecodeError: the response is too large, or belongs to no request.
         """
         if self._session is not None:
             await self._session.renew(self)
-        return await self._exchange(api_key, version, body, timeout_s)
+        return await self._exchange(
+            api_key, version, body, timeout_s, self._client_id if client_id is None else client_id
+        )
 
     async def _exchange(
-        self, api_key: int, version: int, body: Sequence[bytes], timeout_s: float
+        self, api_key: int, version: int, body: Sequence[bytes], timeout_s: float, client_id: str
     ) -> memoryview:
         self._correlation_id = self._correlation_id % LAST_CORRELATION_ID + 1
         sent = self._correlation_id
-        head = request_header(api_key, version, sent, self._client_id)
+        head = request_header(api_key, version, sent, client_id)
         size = len(head) + sum(map(len, body))
         try:
             async with asyncio.timeout(timeout_s):
@@ -229,7 +252,7 @@ class _LoginSession:
             try:
                 await connection.log_in(self._login, self._random_bytes)
             except AuthenticationError as error:
-                raise ConnectionRefusedError(f"cannot log in again: {error}") from error
+                raise PeerRefusedError(f"cannot log in again: {error}") from error
             self._renew_s = float("inf")
 
 
@@ -293,4 +316,7 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     def _as_raised(self) -> Exception:
         if isinstance(self.failure, (ConnectionError, DecodeError)):
             return self.failure
+        if isinstance(self.failure, ssl.SSLError) and is_refusal(self.failure):
+            # A refusal of TLS 1.3 arrives only when the handshake is over for the client.
+            return PeerRefusedError(tls_problem(self.failure))
         return ConnectionResetError(f"the connection failed: {self.failure}")

@@ -26,9 +26,6 @@ OF_IPS = frozenset({CONNECTION_RATE})
 WHOLE = frozenset({PRODUCER_RATE, CONSUMER_RATE, CONNECTION_RATE})
 """Quotas without fractions: bytes, or connections, in a second."""
 
-ANONYMOUS = "ANONYMOUS"
-"""The user of every client, as clients do not authenticate."""
-
 
 def quota_of(
     quotas: Quotas, key: str, user: str, client_id: str

@@ -7,6 +7,10 @@ event carries in `extra`, as `name=value`.
 from __future__ import annotations
 
 import logging
+import os
+
+LEVEL = "JBODLAB_LOG_LEVEL"
+"""Variable of the environment with the least level that is written; INFO if it is not set."""
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s%(values)s"
 
@@ -16,7 +20,8 @@ _PLAIN = {**logging.makeLogRecord({}).__dict__, "message": "", "asctime": "", "v
 
 def set_up() -> None:
     """Send the log of this process to standard error."""
-    logging.basicConfig(level=logging.INFO, format=FORMAT)
+    level = logging.getLevelNamesMapping().get(os.environ.get(LEVEL, "").upper(), logging.INFO)
+    logging.basicConfig(level=level, format=FORMAT)
     for handler in logging.getLogger().handlers:
         handler.addFilter(with_values)
 

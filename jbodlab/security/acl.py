@@ -24,6 +24,9 @@ ENTRIES_MAX = 10_000
 USER = "User"
 """The type of principals."""
 
+ANONYMOUS = "ANONYMOUS"
+"""The user of a client that has neither logged in nor shown a certificate."""
+
 EVERYBODY = f"{USER}:{WILDCARD}"
 
 

@@ -14,9 +14,17 @@ from typing import Protocol
 import msgspec
 
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.oauthbearer import OAUTHBEARER
 from jbodlab.security.plain import PLAIN, PlainServer
 from jbodlab.security.scram import MECHANISMS, Decoys, Find, ScramServer
 from jbodlab.security.secret import Secret
+from jbodlab.server.listener_counts import (
+    FAILURE,
+    NO_MECHANISM,
+    SUCCESS,
+    ListenerCounts,
+    LoginKind,
+)
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import AuthenticationError, CloseConnectionError, KafkaError
 
@@ -36,6 +44,7 @@ class LoginSession(Protocol):
     peer: str
     listener_name: str
     closes: bool
+    authentication: Authentication | None
 
 
 class Exchange(Protocol):
@@ -43,6 +52,8 @@ class Exchange(Protocol):
 
     user: str
     """The user, once the login has succeeded."""
+    lifetime_s: float
+    """How long what the user has shown is good."""
 
     def answer(self, token: bytes) -> bytes:
         """Return the answer to a token.
@@ -61,6 +72,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
         find: Looks up a user of SCRAM.
         decoys: Stand for unknown users of SCRAM.
         random_bytes: Draws nonces.
+        token_login: Begins a login by OAUTHBEARER; None where it is not enabled.
         session_s: How long a login holds (`connections.max.reauth.ms`); 0 for ever.
         failure_delay_s: Before the answer to a failed login.
         max_receive_bytes: Largest request before the login.
@@ -71,6 +83,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
     find: Find
     decoys: Decoys
     random_bytes: Callable[[int], bytes]
+    token_login: Callable[[], Exchange] | None = None
     session_s: float = 0.0
     failure_delay_s: float = 0.1
     max_receive_bytes: int = 524_288
@@ -79,6 +92,8 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return a new login."""
         if mechanism == PLAIN:
             return PlainServer(self.passwords)
+        if mechanism == OAUTHBEARER and self.token_login is not None:
+            return self.token_login()
         return ScramServer(MECHANISMS[mechanism], self.find, self.decoys, self.random_bytes)
 
 
@@ -97,10 +112,14 @@ class Authentication:
     Args:
         settings: Of the listener.
         opened: Called after the first login.
+        counts: Of the listener.
     """
 
-    def __init__(self, settings: SaslSettings, opened: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: SaslSettings, opened: Callable[[], None], counts: ListenerCounts
+    ) -> None:
         self.settings = settings
+        self._counts = counts
         self.state = State.START
         self.mechanism = ""
         """Of the login that goes on, or else of the last one."""
@@ -180,31 +199,49 @@ class Authentication:
             raise AuthenticationError(f"more than {TOKENS_MAX} tokens")
         answer = self._exchange.answer(token)
         if self._exchange.user:
-            self._open(self._exchange.user, now_s)
+            self._open(self._exchange.user, self._exchange.lifetime_s, now_s)
         return answer
 
     @property
     def lifetime_ms(self) -> int:
         """How long the session lasts from its login on; 0 for ever or if there is none."""
-        return int(self.settings.session_s * 1000) if self.state is State.OPEN else 0
+        if self.state is not State.OPEN or self._until_s == float("inf"):
+            return 0
+        return int((self._until_s - self._since_s) * 1000)
 
-    def _open(self, user: str, now_s: float) -> None:
+    def _open(self, user: str, lifetime_s: float, now_s: float) -> None:
         is_first = not self.user
         if self.user not in ("", user):
             raise AuthenticationError(f"{self.user} logs in again as {user}")
+        self._count(SUCCESS)
         self.user = user
         self.state = State.OPEN
         self._exchange = None
         self._since_s = now_s
-        if self.settings.session_s:
-            self._until_s = now_s + self.settings.session_s
+        self._until_s = now_s + min(lifetime_s, self.settings.session_s or float("inf"))
         if is_first:
             self._opened()
 
+    def failed(self, line: tuple[str, str], now_s: float) -> bool:
+        """Count a login that has failed; returns whether the log is to tell it, by this line."""
+        self._count(FAILURE)
+        return self._counts.told.tell(line, now_s)
 
-def refuse(session: LoginSession, error: AuthenticationError) -> None:
-    """Have a connection closed whose login failed, and log why."""
+    def _count(self, result: str) -> None:
+        kind = LoginKind(self.mechanism or NO_MECHANISM, result, is_renewal=bool(self.user))
+        self._counts.logins[kind] += 1
+
+
+def refuse(
+    session: LoginSession, login: Authentication, error: AuthenticationError, now_s: float
+) -> None:
+    """Have a connection closed whose login failed, and log why: not again within a minute."""
     session.closes = True
-    logger.info(
-        "a login failed: %s", error, extra={"peer": session.peer, "listener": session.listener_name}
-    )
+    # Users are what clients say; no user begins a line of the log.
+    reason = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(error))
+    if login.failed((session.peer.rpartition(":")[0], reason), now_s):
+        logger.info(
+            "a login failed: %s",
+            reason,
+            extra={"peer": session.peer, "listener": session.listener_name},
+        )

@@ -13,6 +13,7 @@ from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, Handler, NoAnswer, RequestContext, changed
 from jbodlab.server.api import Api
 from jbodlab.server.failures import refused_elements
+from jbodlab.server.passed_on import client_behind
 from jbodlab.server.resources import (
     Each,
     Elsewhere,
@@ -23,7 +24,7 @@ from jbodlab.server.resources import (
     replaced,
 )
 from jbodlab.server.response import Response
-from jbodlab.server.rights import Client, DeniedError, Rights, client_of, cluster
+from jbodlab.server.rights import Client, DeniedError, Rights, cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -53,7 +54,7 @@ class Authorizing:
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
         """Answer a request; see `Handler`."""
-        client = client_of(context.session)
+        client = client_behind(context, self._rights)
         for part in self._whole:
             for resource in part(request):
                 if not self._rights.allows(client, resource) and not may_instead(

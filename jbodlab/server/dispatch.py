@@ -157,10 +157,10 @@ class Dispatcher:
         try:
             answer = login.token(bytes(frame), self._monotonic_s())
         except AuthenticationError as error:
-            refuse(session, error)
+            refuse(session, login, error, self._monotonic_s())
             return _pending(_silence(login.settings.failure_delay_s))
         if login.user:
-            session.principal = login.user
+            session.user = login.user
         return [SIZE.pack(len(answer)) + answer]
 
     def _find(self, header: RequestHeader) -> tuple[Api[Any], Handler | None]:

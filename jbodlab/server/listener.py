@@ -9,6 +9,7 @@ from collections.abc import Callable
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
+from jbodlab.server.listener_counts import LIMIT, RATE, ListenerCounts
 from jbodlab.server.listener_tls import ListenerTls
 from jbodlab.server.request_handler import RequestHandler
 from jbodlab.server.tls_connection import TlsConnection
@@ -51,10 +52,12 @@ class Listener:
         self._bounds = bounds
         self._sasl = sasl
         self._tls = tls
-        self._logins = None if sasl is None and tls is None else WaitingLogins()
+        self.counts = ListenerCounts()
+        self._logins = None if sasl is None and tls is None else WaitingLogins(self.counts)
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
+        """Closed, since the credential of their user has changed."""
         self._held: set[Connection] = set()
         """Those that came too fast, and are closed soon."""
         self._idle = asyncio.Event()
@@ -65,6 +68,22 @@ class Listener:
     def port(self) -> int:
         """The bound port once started, the configured one before."""
         return self._port
+
+    @property
+    def protocol(self) -> str:
+        """Its security protocol, by Kafka's name."""
+        transport = "PLAINTEXT" if self._tls is None else "SSL"
+        return transport if self._sasl is None else f"SASL_{transport}"
+
+    @property
+    def open_connections(self) -> int:
+        """Connections whose clients are known, or need not be."""
+        return len(self._connections) - len(self._held) - self.waiting_logins
+
+    @property
+    def waiting_logins(self) -> int:
+        """Connections whose clients are not known yet."""
+        return 0 if self._logins is None else len(self._logins)
 
     async def start(self) -> None:
         """Bind and accept.
@@ -121,6 +140,7 @@ class Listener:
             on_made=self._made,
             on_lost=self._lost,
             sasl=self._sasl,
+            counts=self.counts,
             on_login=self._logged_in,
         )
 
@@ -137,6 +157,7 @@ class Listener:
         if held_s:
             return self._hold(connection, held_s)
         if not self._bounds.connections.add(connection):
+            self.counts.rejected[LIMIT] += 1
             logger.warning(
                 "connection limit reached; closed a new connection", extra={"listener": self.name}
             )
@@ -156,10 +177,12 @@ class Listener:
                     "the credential of a connected user has changed",
                     extra={"peer": connection.session.peer, "listener": self.name},
                 )
+                self.counts.ended_sessions += 1
                 connection.close()
 
     def _hold(self, connection: Connection, held_s: float) -> bool:
         """Keep a connection that is not served from coming again at once, if there is room."""
+        self.counts.rejected[RATE] += 1
         if len(self._held) >= self._bounds.held_max:
             return False
         logger.info(

@@ -6,15 +6,15 @@ One line of the log tells a denial, and not again within a minute: clients poll.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.security_records import AccessControlEntryRecord
+from jbodlab.runtime.metrics import Metric
 from jbodlab.security.acl import (
     CLUSTER_NAME,
-    USER,
     AclOperation,
     ResourceType,
     entry_of,
@@ -23,14 +23,12 @@ from jbodlab.security.authorizer import Authorizer, AuthorizerSettings
 from jbodlab.server.authorized_operations import EVERY, NOT_ASKED_FOR, bits
 from jbodlab.server.resources import Resource
 from jbodlab.server.session import Session
+from jbodlab.server.told_lately import ToldLately
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
 
 logger = logging.getLogger(__name__)
-
-TOLD_AGAIN_S = 60.0
-TOLD_MAX = 1_000
 
 _ERRORS = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic"),
@@ -65,7 +63,7 @@ class Client(NamedTuple):
 
 def client_of(session: Session) -> Client:
     """Return the client of a connection."""
-    return Client(f"{USER}:{session.principal}", session.peer.rpartition(":")[0].strip("[]"))
+    return Client(session.principal, session.peer.rpartition(":")[0].strip("[]"))
 
 
 class Rights(Protocol):
@@ -130,7 +128,9 @@ class EnforcedRights:
         self._monotonic_s = monotonic_s
         self._acls: Mapping[UUID, AccessControlEntryRecord] = {}
         self._authorizer = Authorizer((), settings)
-        self._told_s: dict[tuple[str, Resource], float] = {}
+        self._told = ToldLately()
+        self.decisions = {"allowed": 0, "denied": 0}
+        """How many questions of clients were answered so."""
 
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return whether a client may do something; see `Rights`."""
@@ -143,8 +143,10 @@ class EnforcedRights:
         if not is_allowed and operation is AclOperation.IDEMPOTENT_WRITE:
             # Who may write at all may do it so that nothing is written twice.
             is_allowed = authorizer.allows_on_any(*client, AclOperation.WRITE, ResourceType.TOPIC)
-        if not is_allowed and is_asked_for:
-            self._tell(client, resource)
+        if is_asked_for:
+            self.decisions["allowed" if is_allowed else "denied"] += 1
+            if not is_allowed:
+                self._tell(client, resource)
         return is_allowed
 
     def operations(self, client: Client, kind: ResourceType, name: str) -> int:
@@ -170,12 +172,8 @@ class EnforcedRights:
         return self._authorizer
 
     def _tell(self, client: Client, resource: Resource) -> None:
-        now_s, key = self._monotonic_s(), (client.principal, resource)
-        if now_s - self._told_s.get(key, -TOLD_AGAIN_S) < TOLD_AGAIN_S:
+        if not self._told.tell((client.principal, resource), self._monotonic_s()):
             return
-        if len(self._told_s) >= TOLD_MAX:
-            self._told_s.clear()
-        self._told_s[key] = now_s
         logger.info(
             "denied %s from %s to %s %s %s",
             client.principal,
@@ -206,3 +204,14 @@ def operations_on_cluster(rights: Rights, session: Session, *, is_asked: bool) -
     ):
         return 0
     return operations_on(rights, session, ResourceType.CLUSTER, is_asked=is_asked)(CLUSTER_NAME)
+
+
+def rights_metrics(rights: Rights) -> Iterator[Metric]:
+    """Yield how often clients were allowed, and denied, what they asked for."""
+    decisions = rights.decisions if isinstance(rights, EnforcedRights) else {}
+    yield Metric(
+        "jbodlab_authorizations_total",
+        "counter",
+        "resources that requests touched, by what the authorizer decided",
+        [("", {"result": result}, count) for result, count in decisions.items()],
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from jbodlab.runtime.client_quota import ANONYMOUS
+from jbodlab.security.acl import ANONYMOUS, USER
 from jbodlab.server.authentication import Authentication
 
 
@@ -14,8 +14,8 @@ class Session(msgspec.Struct, eq=False, kw_only=True):
     listener_name: str
     peer: str = ""
     """Address and port of the client, for logs."""
-    principal: str = ANONYMOUS
-    """User on whose behalf the requests are; its quotas apply."""
+    user: str = ANONYMOUS
+    """On whose behalf the requests are, without the type `User`; its quotas apply."""
     software_name: str = ""
     """From ApiVersions 3; empty before, and of clients that never send that version."""
     software_version: str = ""
@@ -25,3 +25,8 @@ class Session(msgspec.Struct, eq=False, kw_only=True):
     """No further request is started, and the connection is closed after the last response."""
     muted_until_s: float = 0.0
     """No further request is started before this time of the loop's clock."""
+
+    @property
+    def principal(self) -> str:
+        """The user as access control entries name it, such as `User:alice`."""
+        return f"{USER}:{self.user}"

@@ -152,6 +152,7 @@ def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
         controllers=options.controllers or need.controllers,
         combined=options.combined or need.combined,
         jvm_options=options.jvm_options or need.jvm_options,
+        security=options.security or need.security,
     )
     named = options.engine or need.engine or None
     try:

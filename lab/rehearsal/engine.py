@@ -18,7 +18,7 @@ from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.expressions import Expression, Metric
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import NotInTimeError, processes, programs, wait_for
+from lab.cluster import NotInTimeError, processes, programs, security, wait_for
 from lab.errors import LabError
 from lab.rehearsal import actions
 from lab.rehearsal.facts import Event, Facts, FaultFacts, WriterFacts, join
@@ -65,7 +65,8 @@ class Rehearsal:
         self._load = Load(
             plan,
             self._partitions,
-            target_cluster.cluster.client_config,
+            target_cluster.cluster.application_config,
+            security.client_files(target_cluster.cluster.state),
             folder,
             programs.environment(target_cluster.cluster.root, processes.own_user()),
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from fault_injection.mechanism import Clients
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.targets import Place
 
@@ -235,6 +236,7 @@ class FaultFacts:
         calls_broken: So many; None where nobody counts.
         broken: What it broke until it was healed, such as `12 calls`.
         first_broken_ns: When it broke the first one.
+        clients: What became of clients; None where the fault is not about them.
         touched: Partitions of the load with a replica in what it hit.
         led: Those that were led from there.
         growth: Bytes that came to the touched partitions while it stood, from whomever; None if
@@ -252,6 +254,7 @@ class FaultFacts:
     calls_broken: int | None = None
     broken: str = ""
     first_broken_ns: int | None = None
+    clients: Clients | None = None
     touched: tuple[TopicPartition, ...] = ()
     led: tuple[TopicPartition, ...] = ()
     growth: int | None = None

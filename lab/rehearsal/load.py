@@ -195,6 +195,7 @@ class Load:
         plan: Who they are.
         partitions: Number of partitions by topic.
         client: What librdkafka needs to reach the cluster.
+        client_files: The files of clients for applications, by the client.
         folder: Where their files go.
         environment: Of their processes.
     """
@@ -204,6 +205,7 @@ class Load:
         plan: Plan,
         partitions: Mapping[str, int],
         client: Mapping[str, str],
+        client_files: Mapping[str, str],
         folder: Path,
         environment: Mapping[str, str],
     ) -> None:
@@ -211,6 +213,7 @@ class Load:
         self._partitions = partitions
         self._client_config = client
         self._bootstrap = client["bootstrap.servers"]
+        self._client_files = client_files
         self._folder = folder
         self._environment = dict(environment)
         self._clients: dict[str, Client] = {}
@@ -498,6 +501,10 @@ class Load:
             **os.environ,
             processes.CLUSTER_VARIABLE: self._environment[processes.CLUSTER_VARIABLE],
             "JBODLAB_BOOTSTRAP": self._bootstrap,
+            **{
+                f"JBODLAB_CLIENT_FILE_{client.upper()}": file
+                for client, file in self._client_files.items()
+            },
         }
         self._commands[load.name] = Process(
             load.name, self._folder, filled, variables, owns_terminal=load.is_foreground

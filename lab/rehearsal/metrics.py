@@ -40,7 +40,7 @@ from lab.rehearsal.tallies import (
 )
 from lab.rehearsal.targets import Place
 from lab.rehearsal.values import show
-from lab.rehearsal.vocabulary import ALL, TRANSACTIONS
+from lab.rehearsal.vocabulary import ALL, OF_CLIENTS, TRANSACTIONS
 
 NEVER = math.inf
 NS = 1e9
@@ -181,6 +181,8 @@ class Measured:
         match name:
             case "calls_broken":
                 return fault.calls_broken
+            case name if name in OF_CLIENTS:
+                return None if fault.clients is None else getattr(fault.clients, name)
             case "detected":
                 return _since(begin, _times(self.detected(fault)))
             case "reported":

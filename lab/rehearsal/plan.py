@@ -14,6 +14,7 @@ from fault_injection.kinds import KINDS, FaultSpec
 from jbodlab.vocabulary.expressions import Unit
 from lab.cluster import disks
 from lab.cluster.engine import CONTROLLERS_MAX, Engine, EngineError
+from lab.cluster.security import Security
 from lab.rehearsal.targets import Target
 from lab.rehearsal.values import parse_rate
 from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
@@ -56,7 +57,11 @@ class Disks(Keys, frozen=True, kw_only=True):
 
 
 class ClusterNeed(Keys, frozen=True, kw_only=True):
-    """A cluster that is started for the rehearsal and gone afterwards."""
+    """A cluster that is started for the rehearsal and gone afterwards.
+
+    Attributes:
+        security: How clients reach it; empty where it is open.
+    """
 
     brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 3
     mechanism: Annotated[str, one_of("auto", "preload", "loop", "fuse")] = "auto"
@@ -66,6 +71,7 @@ class ClusterNeed(Keys, frozen=True, kw_only=True):
     controllers: Annotated[int, Meta(ge=1, le=CONTROLLERS_MAX)] = 1
     combined: bool = False
     jvm_options: Text = ""
+    security: Annotated[str, one_of(*(each.value for each in Security))] = ""
 
     def __post_init__(self) -> None:
         if self.engine:

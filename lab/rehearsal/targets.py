@@ -2,7 +2,7 @@
 
 ::
 
-    broker-2                          controller
+    broker-2                          controller                      cluster
     broker-2/dir-1                    all directories of broker-2
     leader-of orders/0                follower-of orders/0
     coordinator-of writers
@@ -21,10 +21,13 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 CONTROLLER = 0
 """The number of a place that is the controller; brokers begin with 1."""
+CLUSTER = -1
+"""The number of a place that is the whole cluster, for what its users lose."""
 EXAMPLES = (
     "broker-2, broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "
     "busiest directory of broker-3, all directories of broker-1"
 )
+_WORDS = {CONTROLLER: "controller", CLUSTER: "cluster"}
 _BROKER = re.compile(r"broker-(\d+)")
 _DIRECTORY = re.compile(r"broker-(\d+)/dir-(\d+)")
 _REPLICA = re.compile(r"(leader|follower)-of (\S+)/(\d+)")
@@ -35,7 +38,7 @@ _ALL = re.compile(r"all directories of broker-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker, or the controller."""
+    """A broker, the controller, or the whole cluster."""
 
     number: int
 
@@ -89,8 +92,8 @@ class Place:
     directory: int = 0
 
     def __str__(self) -> str:
-        if self.broker == CONTROLLER:
-            return "controller"
+        if self.broker in _WORDS:
+            return _WORDS[self.broker]
         return f"broker-{self.broker}" + (f"/dir-{self.directory}" if self.directory else "")
 
 
@@ -117,8 +120,9 @@ def parse(text: str) -> Target:
     Raises:
         ValueError: it names none.
     """
-    if text == "controller":
-        return Node(CONTROLLER)
+    for number, word in _WORDS.items():
+        if text == word:
+            return Node(number)
     if match := _BROKER.fullmatch(text):
         return Node(int(match[1]))
     if match := _DIRECTORY.fullmatch(text):

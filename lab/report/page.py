@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
+from fault_injection.mechanism import Clients
 from jbodlab.cli.output import counted
 from jbodlab.pages.page import Block, Section, Verdict, html_page
 from jbodlab.pages.plots import Bars, Intervals
@@ -352,6 +353,8 @@ def _described(fault: Mapping[str, Any]) -> str:
         text += f", by {fault['mechanism']}"
     if fault["calls_broken"] is not None:
         text += f", {counted(fault['calls_broken'], 'call')} broken"
+    if fault.get("clients") is not None:
+        text += f"; clients: {Clients(**fault['clients'])}"
     return f"{text}: {fault['problem']}" if fault["problem"] else text
 
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from jbodlab.metadata.records import frame
-from jbodlab.metadata.records.json_text import JsonValue, data_text
+from jbodlab.metadata.records.json_text import JsonValue, data_text, json_text
 from jbodlab.metadata.records.schema import RawRecord
+from jbodlab.metadata.records.secrets import redacted_data, redacted_text
 from jbodlab.record_batch.record_batch import BatchRecord
 from jbodlab.vocabulary.errors import DecodeError, FormatError
 from storage_tool.dump.report import members_text
@@ -42,7 +43,14 @@ class Contents(Protocol):
 
 
 class MetadataContents:
-    """Records of the metadata log."""
+    """Records of the metadata log.
+
+    Args:
+        shows_secrets: Whether the keys of users are shown, as Kafka's tool does.
+    """
+
+    def __init__(self, *, shows_secrets: bool) -> None:
+        self._shows_secrets = shows_secrets
 
     def text(self, record: BatchRecord) -> Content:
         """One line of JSON, or the reason why the record has none."""
@@ -50,16 +58,18 @@ class MetadataContents:
             versioned = frame.decode(record.value)
             if isinstance(versioned.record, RawRecord):
                 raise DecodeError(_unknown_type(versioned.record))
-            return Content(None, frame.payload_text(versioned))
+            as_text = frame.payload_text if self._shows_secrets else redacted_text
+            return Content(None, as_text(versioned))
         except DecodeError as error:
             return Content(None, f"Error at {record.offset}, skipping. {error}", str(error))
 
     def members(self, record: BatchRecord) -> tuple[str, str | None]:
         """The payload as an object with unknown tagged fields; raw bytes if it is not a record."""
         try:
-            found, version = frame.decode(record.value)
+            versioned = frame.decode(record.value)
         except DecodeError as error:
             return members_text(payload=None, payloadBytes=_base64(record.value)), str(error)
+        found, version = versioned
         if isinstance(found, RawRecord):
             payload: dict[str, JsonValue] = {
                 "type": found.NAME,
@@ -68,7 +78,14 @@ class MetadataContents:
                 "body": _base64(found.body),
             }
             return members_text(payload=payload), _unknown_type(found)
-        data = data_text(found, min(version, found.HIGHEST_VERSION), with_unknown_tags=True)
+        hidden = None
+        if not self._shows_secrets:
+            hidden = redacted_data(versioned, with_unknown_tags=True)
+        data = (
+            data_text(found, min(version, found.HIGHEST_VERSION), with_unknown_tags=True)
+            if hidden is None
+            else json_text(hidden)
+        )
         head = f'"payload":{{"type":"{found.NAME}","version":{version},"data":'
         return f"{head}{data}}}", None
 

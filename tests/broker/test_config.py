@@ -219,3 +219,17 @@ def test_a_wrong_authorizer_stops_the_start(settings: dict[str, str], key: str) 
     with pytest.raises(ConfigError) as raised:
         config.from_properties({**MINIMAL, **settings})
     assert raised.value.key == key
+
+
+def test_with_an_authorizer_brokers_are_known_to_each_other_and_to_the_controller() -> None:
+    secured = {
+        **MINIMAL,
+        "authorizer.class.name": STANDARD,
+        "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "/keys/broker.pem",
+    }
+    with pytest.raises(ConfigError, match="listener CONTROLLER of the brokers is PLAINTEXT"):
+        config.from_properties(secured)
+    secured["listener.security.protocol.map"] = "PLAINTEXT:SSL,CONTROLLER:SSL"
+    assert config.from_properties(secured)[0].authorizer is not None

@@ -14,6 +14,7 @@ from lab import cluster as library
 from lab.cluster import LogDir, Node
 from lab.cluster.node import STOP_DEADLINE_S
 from lab.cluster.ports import HeldPorts
+from tests import secrets
 from tests.cluster.controllers_log import ControllersLog
 
 
@@ -66,14 +67,21 @@ class Cluster(library.Cluster):
         return self
 
     def close(self) -> None:
-        """End everything at once and remove it, disks first."""
+        """End everything at once and remove it, disks first; no log may show a secret."""
         with contextlib.ExitStack() as stack:
             stack.callback(super().close)
+            # Before all is gone.
+            stack.callback(self.check_logs)
             if self.disks:
                 self.heal()
                 self.kill()
             while self.disks:
                 self.disks.popitem()[1].close()
+
+    def check_logs(self) -> None:
+        """Fail where a node has logged a secret."""
+        for node in self.nodes.values():
+            secrets.check(f"the log of {node}", [node.output()])
 
     def node(self, node_id: int) -> Node:
         """Return a node; the controller's id is `layout.CONTROLLER_ID`."""
@@ -96,6 +104,12 @@ class Cluster(library.Cluster):
     def isr(self, topic: str) -> dict[int, set[int]]:
         """Return the ISR of each partition of a topic."""
         return {index: set(found.isr) for index, found in self.partitions(topic).items()}
+
+    def hide_credentials(self) -> None:
+        """Have salts and keys of all users of the metadata looked for in the logs."""
+        for record in self.image().security.scram.values():
+            for each in (record.salt, record.stored_key, record.server_key):
+                secrets.secret_bytes(each)
 
     def image(self) -> MetadataImage:
         """The metadata as the controller's disk has it, snapshots included."""

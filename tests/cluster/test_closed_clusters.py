@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from kafka import KafkaConsumer, KafkaProducer
 
 from jbodlab.vocabulary import properties
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster.security import client_files
 from lab.testing.clusters import Cluster
+from tests.clients.programs import NoKafkaError, go
 from tests.cluster.test_staying_cluster import Staying
 from tests.kafka.tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, LOG_DIRS, TOPICS, KafkaTools
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("closed-clusters")]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.xdist_group("closed-clusters"),
+    # A library that is compiled takes its time, once.
+    pytest.mark.timeout(900),
+]
 
 DEADLINE_S = 20.0
 MODES = ("sasl_ssl", "mtls", "ssl")
@@ -29,6 +46,18 @@ MODES = ("sasl_ssl", "mtls", "ssl")
 def closed(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster(brokers=3, disks=2, security=request.param) as cluster:
         yield cluster
+
+
+def everything(user: str) -> AclBinding:
+    return AclBinding(
+        ResourceType.TOPIC,
+        "*",
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation.ALL,
+        AclPermissionType.ALLOW,
+    )
 
 
 def test_librdkafka_goes_on_while_a_disk_dies(closed: Cluster) -> None:
@@ -70,11 +99,60 @@ def test_kafka_python_reaches_it_by_its_file(closed: Cluster) -> None:
     consumer.close()
 
 
+def test_franz_go_reaches_it_by_its_file(closed: Cluster) -> None:
+    try:
+        command = go("closed").command()
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    file = client_files(closed.inner.state)["franz_go"]
+    topic = closed.new_topic(partitions=1, replicas=3)
+    done = subprocess.run(
+        [*command, file, topic], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "value\n", done.stderr
+
+
+def test_a_user_of_applications_may_use_topics_groups_and_transactional_ids_and_no_more(
+    closed: Cluster,
+) -> None:
+    config = closed.client_config("librdkafka")
+    admin = AdminClient({**config, "log_level": 0})
+    topic = f"own-{closed.need.security}"
+    for result in admin.create_topics([NewTopic(topic, 1, 3)]).values():
+        result.result(DEADLINE_S)
+    producer = Producer({**config, "transactional.id": topic})
+    producer.init_transactions(DEADLINE_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"value")
+    producer.commit_transaction(DEADLINE_S)
+    for deleted in admin.delete_topics([topic]).values():
+        deleted.result(DEADLINE_S)
+
+    with pytest.raises(KafkaException) as raised:
+        next(iter(admin.create_acls([everything("alice")]).values())).result(DEADLINE_S)
+    assert raised.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_user_without_rights_is_refused_everything(closed: Cluster) -> None:
+    topic = closed.new_topic(partitions=1, replicas=3)
+    config = {**closed.client_config("librdkafka", "mallory"), "log_level": 0}
+    admin = AdminClient(config)
+    assert admin.list_topics(timeout=DEADLINE_S).topics == {}
+    codes: list[int] = []
+    producer = Producer({**config, "message.timeout.ms": "10000"})
+    producer.produce(topic, b"value", on_delivery=lambda error, _: codes.append(error.code()))
+    assert producer.flush(DEADLINE_S) == 0
+    assert codes == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(KafkaException) as raised:
+        next(iter(admin.create_topics([NewTopic("theirs", 1, 3)]).values())).result(DEADLINE_S)
+    assert raised.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
 @pytest.mark.kafka
 def test_kafkas_own_tools_reach_it_by_the_file_for_java(
     closed: Cluster, kafka_tools: KafkaTools
 ) -> None:
-    file = str(closed.work_dir / "security" / "alice.properties")
+    file = client_files(closed.inner.state)["java"]
     there = ("--bootstrap-server", closed.bootstrap)
     topic = f"java-{closed.need.security}"
     done = kafka_tools.run(TOPICS, *there, "--command-config", file, "--create", "--topic", topic)
@@ -91,6 +169,9 @@ def test_kafkas_own_tools_reach_it_by_the_file_for_java(
     )
     assert got.lines == ["one", "two"], got.out + got.err
     dirs = kafka_tools.run(LOG_DIRS, *there, "--command-config", file, "--describe")
+    assert "Cluster authorization failed" in dirs.out + dirs.err
+    admin = client_files(closed.inner.state, "admin")["java"]
+    dirs = kafka_tools.run(LOG_DIRS, *there, "--command-config", admin, "--describe")
     assert topic in dirs.out, dirs.err
 
 
@@ -105,6 +186,8 @@ def test_nothing_secret_can_be_read_by_others_or_is_in_a_log(closed: Cluster) ->
         assert not any(secret in each for each in outputs)
     for node in closed.inner.nodes.values():
         assert stat.S_IMODE(node.properties_file.stat().st_mode) == 0o600
+        for each in (*node.configured_dirs, node.metadata_dir):
+            assert stat.S_IMODE(each.stat().st_mode) == 0o700
 
 
 def test_up_names_files_for_clients_and_all_commands_use_them() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import ssl
 import struct
 import subprocess
@@ -15,10 +17,17 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
+from jbodlab.config.tls_keys import client_tls
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.peers.client_security import ClientSecurity
+from jbodlab.security import tls_files
 from jbodlab.vocabulary.properties import render
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
-from tests.certificates import DAY, Authority
+from tests import secrets
+from tests.broker.api.data.test_fetch import fetch
+from tests.certificates import DAY, Authority, now
 from tests.cluster.lab_cluster import run_to_end
 from tests.cluster.secured import DEADLINE_S, USERS, Secured
 from tests.command_lines import run
@@ -66,6 +75,28 @@ def test_librdkafka_logs_in_over_tls_by_each_mechanism(secured: Secured, mechani
 
 def test_librdkafka_is_known_by_its_certificate(secured: Secured) -> None:
     sent_and_received(secured.with_certificate(), "rd-mtls")
+
+
+def test_g02_a_broker_follows_by_its_own_certificate_only(secured: Secured) -> None:
+    own, other, _ = (broker.id for broker in secured.cluster.brokers)
+    settings = client_tls(secured.keys(f"broker-{own}"))
+
+    async def code(replica_id: int) -> int:
+        context = tls_files.client_context(settings, tls_files.read(settings, now()))
+        connection = await KafkaConnection.open(
+            "127.0.0.1",
+            secured.ports["INTERNAL"][2],
+            client_id="broker",
+            timeout_s=DEADLINE_S,
+            security=ClientSecurity(tls=lambda: context, random_bytes=os.urandom),
+        )
+        request = fetch(12, ("absent", [0]), replica_id=replica_id)
+        response = await connection.call(ApiKey.FETCH, 12, request)
+        connection.close()
+        return int(response.responses[0].partitions[0].error_code)
+
+    assert asyncio.run(code(other)) == 29
+    assert asyncio.run(code(own)) == 3
 
 
 @pytest.mark.parametrize("mechanism", [*USERS, ""])
@@ -375,8 +406,33 @@ def test_t21_a_broker_with_an_expired_certificate_does_not_start(secured: Secure
     secured.cluster.wait_served()
 
 
-def test_no_secret_is_in_a_log(secured: Secured) -> None:
+def test_logins_and_handshakes_are_counted(secured: Secured) -> None:
+    found = secured.metrics()
+
+    def samples(name: str) -> dict[str, float]:
+        lines = (line for line in found.splitlines() if line.startswith(f"jbodlab_{name}{{"))
+        return {line.partition("{")[2].partition("}")[0]: float(line.split()[-1]) for line in lines}
+
+    logins = samples("authentications_total")
+    for mechanism in USERS:
+        assert logins[f'listener="CLIENT",mechanism="{mechanism}",result="success"'] > 0
+    assert samples("tls_handshakes_total")['listener="MTLS"'] > 0
+    assert samples("tls_handshake_failures_total")
+    states = samples("listener_connections")
+    assert states['listener="INTERNAL",protocol="SSL",state="open"'] > 0
+    assert states['listener="CLIENT",protocol="SASL_SSL",state="unauthenticated"'] == 0
+
+
+def test_o01_no_secrets(secured: Secured) -> None:
+    """Logs, metrics and what tools print of the files."""
+    secured.cluster.hide_credentials()
+    secured.cluster.check_logs()
     outputs = [node.output() for node in secured.cluster.nodes.values()]
     assert all("listening" in each or "serves brokers" in each for each in outputs)
-    for secret in [*(password for _, password in USERS.values()), "PRIVATE KEY"]:
-        assert not any(secret in each for each in outputs)
+    assert not any("PRIVATE KEY" in each for each in outputs)
+    secrets.check("the metrics", [secured.metrics()])
+    log = secured.cluster.controller.metadata_dir / "__cluster_metadata-0"
+    for file in sorted(log.glob("*.log")):
+        done = run(["storage", "dump", "--cluster-metadata-decoder", str(file)])
+        assert "USER_SCRAM_CREDENTIAL_RECORD" in done.out
+        secrets.check("the dump", [done.out, done.err])

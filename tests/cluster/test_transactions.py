@@ -21,6 +21,7 @@ from lab.cluster.log_dir_states import offline, revive
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.cluster.invariants import settle
 from tests.command_lines import CommandLines
+from tests.kafka.tools import TRANSACTIONS, KafkaTools
 
 pytestmark = pytest.mark.cluster
 
@@ -285,6 +286,47 @@ def test_the_command_shows_transactions_and_finds_none_that_hang(cluster: Cluste
         assert starts[listed["producer_id"]] >= 0
         assert told(cluster, "find-hanging", "--longer-than", "0s") == []
         producer.commit_transaction(LONG_S)
+
+
+@pytest.mark.kafka
+def test_kafkas_tool_shows_an_open_transaction_and_aborts_it(
+    cluster: Cluster, kafka_tools: KafkaTools
+) -> None:
+    def rows(*words: str) -> list[dict[str, str]]:
+        done = kafka_tools.run(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *words)
+        assert done.code == 0, done
+        keys, *found = (line.split("\t") for line in done.lines)
+        return [
+            dict(zip(map(str.strip, keys), map(str.strip, each), strict=True)) for each in found
+        ]
+
+    with producing(cluster, "kafkas") as producer:
+        write(producer, "kafkas")
+        (listed,) = rows("list", "--transactional-id-pattern", "kafkas")
+        assert listed["TransactionState"] == "Ongoing"
+        (described,) = rows("describe", "--transactional-id", "kafkas")
+        assert described["TopicPartitions"] == ",".join(f"{TOPIC}-{n}" for n in range(PARTITIONS))
+        place = ("--topic", TOPIC, "--partition", "0")
+        producers = rows("describe-producers", *place)
+        (start,) = (
+            each["CurrentTransactionStartOffset"]
+            for each in producers
+            if each["ProducerId"] == listed["ProducerId"]
+        )
+        assert rows("find-hanging", "--topic", TOPIC, "--max-transaction-timeout", "0") == []
+
+        kafka_tools.run(
+            TRANSACTIONS,
+            *("--bootstrap-server", cluster.bootstrap, "abort", *place, "--start-offset", start),
+        )
+
+        assert "None" in {
+            each["CurrentTransactionStartOffset"]
+            for each in rows("describe-producers", *place)
+            if each["ProducerId"] == listed["ProducerId"]
+        }
+        producer.abort_transaction(LONG_S)
+    assert committed(cluster, "kafkas") == []
 
 
 def state(cluster: Cluster, name: str) -> object:

@@ -80,6 +80,15 @@ class TransactionalLoad:
                 thread.join(JOIN_S)
         assert not any(thread.is_alive() for thread in self._threads), "a producer does not end"
 
+    def committed(self) -> set[str]:
+        """Return the values of all transactions whose commit was answered."""
+        return {
+            f"{number}:{transaction}:{index}"
+            for (number, transaction), outcome in list(self.journal.items())
+            if outcome is Outcome.COMMITTED
+            for index in range(COUNT)
+        }
+
     def longest_gap_s(self, since_s: float, until_s: float) -> float:
         """Return the longest time without an answered commit of any producer."""
         times = [since_s, *(each for each in self.commits if since_s < each < until_s), until_s]
@@ -141,8 +150,8 @@ class TransactionalLoad:
                     raise
 
 
-Records = dict[tuple[int, int], tuple[int, int, int]]
-"""Producer, transaction and index of each record, by its partition and offset."""
+Records = dict[tuple[int, int], tuple[int, ...]]
+"""The numbers in each record, by its partition and offset: the last is its index."""
 
 
 def committed_consumer(bootstrap: str, topic: str, partitions: int) -> Consumer:
@@ -168,8 +177,7 @@ def take(consumer: Consumer, found: Records) -> None:
         if error is None:
             place = message.partition(), message.offset()
             assert place not in found, f"read twice: {place}"
-            number, transaction, index = map(int, message.value().split(b":"))
-            found[place] = number, transaction, index
+            found[place] = tuple(map(int, message.value().split(b":")))
         else:
             assert error.retriable() or error.code() == KafkaError._TRANSPORT, error
 
@@ -213,11 +221,11 @@ def high_watermarks(bootstrap: str, topic: str, partitions: int) -> Sequence[int
         consumer.close()
 
 
-def by_transaction(found: Records) -> dict[tuple[int, int], list[int]]:
+def by_transaction(found: Records) -> dict[tuple[int, ...], list[int]]:
     """Return the indexes of the records of each transaction, in their order."""
-    indexes: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, transaction, index in found.values():
-        indexes[number, transaction].append(index)
+    indexes: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for *transaction, index in found.values():
+        indexes[tuple(transaction)].append(index)
     return {key: sorted(each) for key, each in indexes.items()}
 
 

@@ -46,3 +46,15 @@ def test_unknown_keys_are_named() -> None:
 def test_what_is_no_single_controller_is_refused(key: str, value: str) -> None:
     with pytest.raises(ConfigError):
         controller_config({**PROPERTIES, key: value})
+
+
+def test_with_an_authorizer_the_controller_knows_the_brokers() -> None:
+    secured = {
+        **PROPERTIES,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    }
+    with pytest.raises(ConfigError, match="User:ANONYMOUS, which must be one"):
+        controller_config(secured)
+    controller_config({**secured, "super.users": "User:ANONYMOUS"})
+    secured["listener.security.protocol.map"] = "CONTROLLER:SSL"
+    controller_config(secured)

@@ -30,6 +30,7 @@ VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+MESSAGE_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 REPLICA_VERIFICATION = "org.apache.kafka.tools.ReplicaVerificationTool"
 
 STORAGE = "kafka.tools.StorageTool"

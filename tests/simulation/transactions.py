@@ -650,20 +650,28 @@ def check_markers(world: World, ledger: Transactions, name: str, batches: list[S
 def check_aborted(
     world: World, name: str, batches: list[Stored], aborted: list[AbortedTransaction]
 ) -> None:
-    """I10: readers are told of each aborted transaction that has batches in the log."""
+    """I10: readers are told of each aborted transaction with batches in the log, and of no other.
+
+    The batches of one may be deleted before its marker.
+    """
     inside: set[int] = set()
     expected: set[tuple[int, int]] = set()
+    markers: set[tuple[int, int]] = set()
     for batch in batches:
         header = batch.header
         if batch.marker is None and header.is_transactional:
             inside.add(header.producer_id)
-        elif batch.marker is not None and header.producer_id in inside:
-            inside.discard(header.producer_id)
-            if batch.marker.type == ABORT:
+        elif batch.marker is not None and batch.marker.type == ABORT:
+            markers.add((header.producer_id, header.last_offset))
+            if header.producer_id in inside:
                 expected.add((header.producer_id, header.last_offset))
-    missing = sorted(expected - {(each.producer_id, each.last_offset) for each in aborted})
-    if missing:
+        if batch.marker is not None:
+            inside.discard(header.producer_id)
+    indexed = {(each.producer_id, each.last_offset) for each in aborted}
+    if missing := sorted(expected - indexed):
         world.report("I10", name, f"no index has the aborted transactions {missing[:3]}")
+    if extra := sorted(indexed - markers):
+        world.report("I10", name, f"an index has {extra[:3]}, which no marker has aborted")
 
 
 def is_data(partition: TopicPartition) -> bool:

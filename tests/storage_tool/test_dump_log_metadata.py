@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from jbodlab.metadata.log.batches import control_batch
-from jbodlab.metadata.records.config_records import BeginTransactionRecord
+from jbodlab.metadata.records.config_records import (
+    BROKER_RESOURCE,
+    BeginTransactionRecord,
+    ConfigRecord,
+)
 from jbodlab.metadata.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -18,6 +23,7 @@ from jbodlab.metadata.records.control_records import (
     Voter,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from tests.metadata_batches import data_batch
 from tests.storage_tool.dumping import (
@@ -44,7 +50,7 @@ def test_log_of_a_real_kafka_gives_the_lines_of_its_own_tool(
     monkeypatch.chdir(expected.parent)
     name = expected.name.removeprefix("dump-").removesuffix(".txt")
 
-    done = dump(DECODER, f"controller/__cluster_metadata-0/{name}")
+    done = dump(DECODER, "--show-secrets", f"controller/__cluster_metadata-0/{name}")
 
     # Releases before 4.1 print no body of a leader change.
     printed = expected.read_text(encoding="utf-8")
@@ -75,6 +81,42 @@ def test_json_has_the_payloads_of_the_text(path: Path) -> None:
         line.startswith("baseOffset") for line in text.lines
     )
     assert len(records) == sum(line.startswith("| offset: ") for line in text.lines)
+
+
+@pytest.mark.parametrize("options", [(), ("--output", "json")])
+def test_o01_secrets_are_shown_to_who_asks_for_them_only(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    records = [
+        UserScramCredentialRecord(
+            name="alice",
+            mechanism=1,
+            salt=b"salt of alice",
+            stored_key=b"stored key",
+            server_key=b"server key",
+            iterations=4096,
+        ),
+        ConfigRecord(
+            resource_type=BROKER_RESOURCE,
+            resource_name="1",
+            name="listener.name.client.ssl.keystore.password",
+            value="pass-word",
+        ),
+        ConfigRecord(
+            resource_type=BROKER_RESOURCE, resource_name="", name="max.connections", value="7"
+        ),
+    ]
+    batch = [VersionedRecord(record, 0) for record in records]
+    path = write(tmp_path, data_batch(batch, base_offset=0, epoch=0, timestamp_ms=0))
+    secrets = [base64.b64encode(each).decode() for each in (b"salt of alice", b"stored key")]
+
+    hidden = dump(DECODER, *options, path).out
+    shown = dump(DECODER, "--show-secrets", *options, path).out
+
+    assert not any(secret in hidden for secret in [*secrets, "pass-word"])
+    assert hidden.count('"(redacted)"') == 4
+    assert all(secret in shown for secret in [*secrets, "pass-word"])
+    assert hidden.count('"value":"7"') == shown.count('"value":"7"') == 1
 
 
 def test_bootstrap_snapshot_and_snapshot_are_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from jbodlab.metadata.log import snapshots
 from jbodlab.metadata.records.config_records import FeatureLevelRecord
+from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
@@ -180,6 +182,23 @@ def test_what_is_refused_is_named_and_nothing_is_formatted(
 
     assert result == (1, "", message + "\n")
     assert formatted(tool.folder) == []
+
+
+def test_s24_format_add_scram(tool: StorageTool) -> None:
+    argument = "SCRAM-SHA-256=[name=alice,password=alice-secret]"
+    result = tool.format("-S", argument)
+
+    assert result.code == 0
+    for name in ("d1", "d2", "meta"):
+        checkpoint = tool.folder / name / "bootstrap.checkpoint"
+        assert stat.S_IMODE(checkpoint.stat().st_mode) == 0o600
+        assert stat.S_IMODE(checkpoint.parent.stat().st_mode) == 0o700
+        *_, (record, _) = snapshots.read_bootstrap(checkpoint)
+        assert isinstance(record, UserScramCredentialRecord)
+        assert record.name == "alice"
+        for secret in (b"alice-secret", record.salt, record.stored_key, record.server_key):
+            shown = {secret.decode("latin-1"), base64.b64encode(secret).decode()}
+            assert not any(each in result.out + result.err for each in shown)
 
 
 def test_an_unknown_release_lists_the_known_ones(tool: StorageTool) -> None:

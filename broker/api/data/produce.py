@@ -18,7 +18,7 @@ from broker.api.parts import ApiParts
 from broker.client_quotas import ClientQuotas
 from broker.limits import APPENDED_AT_ONCE
 from broker.metadata_cache import MetadataCache
-from broker.produce.forwarded_appends import FORWARDING_CLIENT, NoReply
+from broker.produce.forwarded_appends import NoReply
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
 from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
@@ -38,8 +38,10 @@ from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext, milliseconds
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
-from jbodlab.server.resources import Resource, Whole, all_of, on_topics
+from jbodlab.server.passed_on import client_id_for, named_client
+from jbodlab.server.resources import Resource, all_of, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
@@ -170,7 +172,8 @@ class ProduceApi:
 
     def _is_forwarded(self, context: RequestContext) -> bool:
         """Return whether another broker sends it for a client; any client can take its id."""
-        return context.header.client_id == FORWARDING_CLIENT and self._cache.is_for_brokers(
+        client_id = context.header.client_id
+        return named_client(client_id) is not None and self._cache.is_for_brokers(
             context.listener_name
         )
 
@@ -179,7 +182,9 @@ class ProduceApi:
         if self._is_forwarded(context):
             return None
         session = context.session
-        return Sender(session, session.peer, context.header.client_id)
+        return Sender(
+            session, session.peer, context.header.client_id, client_id_for(client_of(session))
+        )
 
     def _response(
         self,
@@ -292,11 +297,7 @@ APIS: tuple[Api[ApiParts], ...] = (
         # It names what one broker leads.
         max_items=10_000,
         has_records=True,
-        # A broker forwards batches of clients that may write.
-        resources=all_of(
-            Whole(_transactional_id, AclOperation.CLUSTER_ACTION),
-            on_topics(AclOperation.WRITE, "topic_data", instead=AclOperation.CLUSTER_ACTION),
-        ),
+        resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
         handler=lambda parts: ProduceApi(
             parts.produce_forwarder, parts.cache, parts.broker_id, parts.traffic, parts.quotas
         ),

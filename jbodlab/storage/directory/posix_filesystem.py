@@ -24,6 +24,9 @@ from jbodlab.vocabulary.limits import READ_BYTES
 BUFFERS_PER_WRITE_MAX = min(1024, os.sysconf("SC_IOV_MAX"))
 """Most buffers the system takes in one `writev`."""
 
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
+"""Records of clients and credentials of users are for whoever runs the server, and nobody else."""
+
 
 class PosixAppendFile:
     """An open file descriptor; every write appends to the end of the file."""
@@ -32,7 +35,7 @@ class PosixAppendFile:
 
     def __init__(self, path: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(path, flags, 0o644)
+        self._fd = os.open(path, flags, FILE_MODE)
 
     def write(self, data: Buffer) -> int:
         """Append all of `data`; returns its size in bytes."""
@@ -114,7 +117,7 @@ class PosixCopyTarget:
     __slots__ = ("_fd", "_is_plain", "_position")
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self._position = 0
         self._is_plain = False
 
@@ -176,7 +179,7 @@ class PosixFileLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             self._take()
         except BaseException:
@@ -245,7 +248,7 @@ class PosixFileSystem:
 
     def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
         """Create a directory."""
-        path.mkdir(parents=parents, exist_ok=exist_ok)
+        path.mkdir(FOLDER_MODE, parents=parents, exist_ok=exist_ok)
 
     def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
         """Rename, replacing a file at `target`; durable at return if `sync`."""
@@ -274,7 +277,7 @@ class PosixFileSystem:
 
     def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
         """Write a whole file in place; on the disk at return if `sync`."""
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
         try:
             _write_all(fd, data)
             if sync:
@@ -346,8 +349,8 @@ class PosixFileSystem:
         return os.access(path / ".", os.R_OK | os.W_OK | os.X_OK)
 
     def make_read_only(self, path: Path) -> None:
-        """Remove the write permission of owner, group and others."""
-        path.chmod(0o444)
+        """Remove the write permission."""
+        path.chmod(FILE_MODE & 0o444)
 
     def canonical(self, path: Path) -> Path:
         """Return a path with all links resolved."""

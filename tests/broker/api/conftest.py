@@ -376,7 +376,11 @@ class Cluster:
 
 
 def client_apis(
-    cluster: Cluster, *, auto_create_topics: bool, rights: Rights | None = None
+    cluster: Cluster,
+    *,
+    auto_create_topics: bool,
+    rights: Rights | None = None,
+    follower_names: Callable[[int], str] | None = None,
 ) -> ClientApis:
     replicas: Any = cluster.replicas
     return ClientApis(
@@ -406,6 +410,7 @@ def client_apis(
             telemetry=TelemetryClients(dict, 1 << 20, lambda: 0, lambda: UUID(int=7)),
             traffic=cluster.traffic,
             rights=rights or AllRights(),
+            follower_names=follower_names,
         )
     )
 

@@ -22,6 +22,8 @@ from broker.traffic import TopicCount
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
+from jbodlab.server.passed_on import client_id_for
+from jbodlab.server.rights import Client
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.broker.api.cluster.test_metadata import metadata
@@ -33,6 +35,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 OTHER, THIRD = BrokerId(2), BrokerId(3)
 INTERNAL = "__consumer_offsets"
 NAMED = {"transactional_id": "t"}
+FORWARDED = client_id_for(Client("User:alice", "10.0.0.1"))
 
 
 def batch(value: bytes = b"v", attributes: int = 0) -> bytes:
@@ -369,7 +372,7 @@ async def test_what_is_cancelled_at_once_reaches_no_leader(
 ) -> None:
     leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
     forwarder = ProduceForwarder(us.replicas, us.cache, US, time.monotonic)
-    sender, entry = Sender(object(), "10.0.0.1:1", "a"), AppendEntry(T0, batch())
+    sender, entry = Sender(object(), "10.0.0.1:1", "a", "f"), AppendEntry(T0, batch())
     forwarder.refused(sender, *refused(T0), entry.records)
     appending = forwarder.append(sender, [entry], -1, 1_500)
     assert appending.forwarded
@@ -401,9 +404,7 @@ async def test_who_goes_away_is_given_up_with_the_leader_as_well(
 async def test_a_request_of_a_broker_is_not_passed_on_again(
     us: Cluster, client: KafkaConnection, leader: Cluster
 ) -> None:
-    passing = await KafkaConnection.open(
-        "127.0.0.1", us.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
-    )
+    passing = await KafkaConnection.open("127.0.0.1", us.port, client_id=FORWARDED, timeout_s=10)
 
     for _ in range(3):
         assert await codes(passing, (T0, batch())) == [NOT_LEADER]
@@ -563,7 +564,7 @@ async def test_the_leader_counts_the_traffic_and_the_broker_of_the_client_its_qu
     assert us.traffic.total[TopicCount.BYTES_IN] == 0
     assert us.traffic.total[TopicCount.TOTAL_PRODUCE_REQUESTS] == 1
     passing = await KafkaConnection.open(
-        "127.0.0.1", leader.port, client_id=forwarded_appends.FORWARDING_CLIENT, timeout_s=10
+        "127.0.0.1", leader.port, client_id=FORWARDED, timeout_s=10
     )
     for _ in range(3):
         response = await passing.call(ApiKey.PRODUCE, 12, request)
@@ -592,7 +593,7 @@ async def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas() -> No
                 client = await KafkaConnection.open(
                     "127.0.0.1",
                     cluster.port,
-                    client_id=forwarded_appends.FORWARDING_CLIENT,
+                    client_id=FORWARDED,
                     timeout_s=10,
                 )
                 response = await client.call(key, 12, request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
@@ -37,8 +38,9 @@ from jbodlab.security.acl import (
 )
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.server.answer import with_throttle_time
+from jbodlab.server.passed_on import client_id_for
 from jbodlab.server.request_handler import Pending
-from jbodlab.server.rights import EnforcedRights
+from jbodlab.server.rights import AllRights, Client, EnforcedRights
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CloseConnectionError
@@ -110,14 +112,19 @@ async def told(
     cluster: Cluster,
     *acls: AccessControlEntry,
     auto_create_topics: bool = False,
+    client_id: str = "client",
+    user: str = "alice",
+    **options: Any,
 ) -> Any:
     """The answer to alice."""
     cluster.publish_acls(*acls)
     rights = EnforcedRights(lambda: cluster.cache.image, AuthorizerSettings(), lambda: 0.0)
-    apis = client_apis(cluster, auto_create_topics=auto_create_topics, rights=rights)
-    session = Session(listener_name="CLIENTS", peer="10.0.0.1:1", principal="alice")
+    apis = client_apis(
+        cluster, **{"auto_create_topics": auto_create_topics, "rights": rights, **options}
+    )
+    session = Session(listener_name="CLIENTS", peer="10.0.0.1:1", user=user)
     body = encode(api_table.request_class(key, version), request)
-    frame = memoryview(request_header(key, version, 42, "client") + body)
+    frame = memoryview(request_header(key, version, 42, client_id) + body)
     api_table.load(key, version, 100)
     answer = apis.dispatcher.handle(frame, session)
     if isinstance(answer, Pending):
@@ -438,15 +445,62 @@ async def test_g04_an_auto_created_topic_is_created_for_the_client() -> None:
     assert [call.caller for call in cluster.controller.calls] == [ALICE]
 
 
-async def test_a_broker_forwards_what_clients_may_write() -> None:
+async def test_what_a_broker_passes_on_is_decided_for_the_client() -> None:
     cluster = Cluster()
     cluster.publish_topic("t")
     cluster.replicas.results["append"] = [AppendResult(topic_partition=TopicPartition("t", 0))]
     request = replace(produced("t"), transactional_id="x")
+    may_write = [
+        allow(A.WRITE)._replace(principal="User:CN=bob b"),
+        allow(A.WRITE, "x", ResourceType.TRANSACTIONAL_ID)._replace(principal="User:CN=bob b"),
+    ]
     broker = allow(A.CLUSTER_ACTION, CLUSTER_NAME, ON_CLUSTER)
+    for_bob = client_id_for(Client("User:CN=bob b", "10.0.0.2"))
 
-    assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster)) == TRANSACTION
-    assert error_codes(await told(ApiKey.PRODUCE, 9, request, cluster, broker)) == NO_ERROR
+    async def codes(client_id: str, *acls: AccessControlEntry) -> set[int]:
+        return error_codes(
+            await told(ApiKey.PRODUCE, 9, request, cluster, *acls, client_id=client_id)
+        )
+
+    assert await codes(for_bob, *may_write, broker) == NO_ERROR
+    assert await codes(for_bob, broker) == TRANSACTION
+    assert await codes(for_bob, may_write[1], broker) == TOPIC
+    assert await codes("client", *may_write, broker) == TRANSACTION, "it is no right to write"
+    assert await codes(for_bob, *may_write) == TRANSACTION, "alice is no broker"
+
+
+@pytest.mark.parametrize("version", [12, 17])
+@pytest.mark.parametrize("enforced", [True, False])
+async def test_g02_a_broker_follows_as_nobody_but_itself(version: int, enforced: bool) -> None:
+    cluster = Cluster()
+    topic_id = cluster.publish_topic("t")
+    cluster.replicas.results["fetch"] = [result(TopicPartition("t", 0), b"")]
+    named: dict[str, Any] = {"replica_id": 1}
+    if version >= 15:
+        kio = import_module(f"kio.schema.fetch.v{version}.request")
+        named = {"replica_state": kio.ReplicaState(replica_id=1, replica_epoch=7)}
+    request = fetch(version, ("t" if version < 13 else topic_id, [0]), **named)
+    may_follow = allow(A.CLUSTER_ACTION, CLUSTER_NAME, ON_CLUSTER)._replace(principal="User:*")
+    options: dict[str, Any] = {} if enforced else {"rights": AllRights()}
+
+    async def codes(user: str) -> set[int]:
+        response = await told(
+            ApiKey.FETCH,
+            version,
+            request,
+            cluster,
+            may_follow,
+            user=user,
+            follower_names="broker-{}".format,
+            **options,
+        )
+        return {int(each.error_code) for topic in response.responses for each in topic.partitions}
+
+    assert await codes("broker-1") == NO_ERROR
+    cluster.replicas.calls.clear()
+    assert await codes("broker-2") == TOPIC
+    assert await codes("admin") == TOPIC
+    assert not cluster.replicas.calls
 
 
 @pytest.mark.parametrize(

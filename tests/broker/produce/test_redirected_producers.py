@@ -11,9 +11,9 @@ from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.ids import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-A, ALSO_A = (Sender(object(), f"10.0.0.1:{port}", "a") for port in (1, 2))
+A, ALSO_A = (Sender(object(), f"10.0.0.1:{port}", "a", "f") for port in (1, 2))
 """Two connections of a client."""
-B = Sender(object(), "10.0.0.2:1", "a")
+B = Sender(object(), "10.0.0.2:1", "a", "f")
 
 
 def batch(value: bytes = b"v", *, at_ms: int = 0, sequence: int = -1) -> bytes:

@@ -11,7 +11,8 @@ import pytest
 from jbodlab.config.node_config import read_values
 from jbodlab.runtime import metrics_endpoint
 from jbodlab.runtime.metrics import Metric, values
-from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
+from jbodlab.runtime.metrics_endpoint import Address, MetricsEndpoint, metrics_address
+from jbodlab.security.secret import Secret
 from jbodlab.vocabulary.errors import ConfigError
 
 
@@ -33,7 +34,7 @@ def status(answer: bytes) -> int:
 
 @pytest.fixture
 def endpoint(runner: asyncio.Runner) -> Iterator[MetricsEndpoint]:
-    endpoint = MetricsEndpoint(("127.0.0.1", 0), one_metric)
+    endpoint = MetricsEndpoint(Address("127.0.0.1", 0), one_metric)
     runner.run(endpoint.start())
     yield endpoint
     runner.run(endpoint.close())
@@ -145,7 +146,7 @@ async def test_a_taken_port_is_a_wrong_setting() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        endpoint = MetricsEndpoint(taken.getsockname(), one_metric)
+        endpoint = MetricsEndpoint(Address(*taken.getsockname()), one_metric)
         with pytest.raises(ConfigError, match=r"jbodlab\.metrics\.port: cannot be bound"):
             await endpoint.start()
         await endpoint.close()
@@ -160,7 +161,56 @@ def test_metrics_are_off_unless_a_port_is_set() -> None:
 
     assert address() is None
     assert address(host="0.0.0.0") is None
-    assert address(port="9404") == ("127.0.0.1", 9404)
-    assert address(port="9404", host="0.0.0.0") == ("0.0.0.0", 9404)
+    assert address(port="9404") == Address("127.0.0.1", 9404)
     with pytest.raises(ConfigError):
         address(port="70000")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "10.0.0.1", "broker-1"])
+def test_an_address_that_others_reach_is_not_served_without_a_token(host: str) -> None:
+    settings = {"jbodlab.metrics.port": "9404", "jbodlab.metrics.host": host}
+    with pytest.raises(ConfigError, match=r"jbodlab\.metrics\.token: must be set where"):
+        metrics_address(read_values(settings)[0])
+
+    found = metrics_address(read_values({**settings, "jbodlab.metrics.token": "s3cret"})[0])
+
+    assert found == Address(host, 9404, Secret("s3cret"))
+    assert "s3cret" not in repr(found)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_an_address_of_this_machine_needs_no_token(host: str) -> None:
+    settings = {"jbodlab.metrics.port": "9404", "jbodlab.metrics.host": host}
+    assert metrics_address(read_values(settings)[0]) == Address(host, 9404)
+
+
+def test_a_token_that_no_header_can_carry_is_refused_unseen() -> None:
+    settings = {"jbodlab.metrics.port": "9404", "jbodlab.metrics.token": "two words"}
+    with pytest.raises(ConfigError) as raised:
+        metrics_address(read_values(settings)[0])
+    assert "two" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", 401),
+        ("Authorization: Bearer s3cret\r\n", 200),
+        ("authorization: bearer s3cret\r\n", 200),
+        ("Authorization: Bearer s3cre\r\n", 401),
+        ("Authorization: Bearer s3cret2\r\n", 401),
+        ("Authorization: Bearer \xe9\r\n", 401),
+        ("Authorization: Basic s3cret\r\n", 401),
+        ("Authorization: s3cret\r\n", 401),
+    ],
+)
+async def test_without_the_token_nothing_is_told(header: str, expected: int) -> None:
+    endpoint = MetricsEndpoint(Address("127.0.0.1", 0, Secret("s3cret")), one_metric)
+    await endpoint.start()
+    try:
+        for path in ("/metrics", "/other"):
+            head = f"GET {path} HTTP/1.1\r\nHost: x\r\n{header}\r\n".encode("latin-1")
+            answer = await ask(endpoint.port, head)
+            assert status(answer) == (404 if expected == 200 and path == "/other" else expected)
+    finally:
+        await endpoint.close()

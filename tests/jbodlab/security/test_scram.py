@@ -12,8 +12,10 @@ from jbodlab.security.scram import (
     ScramCredential,
     ScramMechanism,
     ScramServer,
+    Shape,
     credential,
     salted_password,
+    usual_shape,
 )
 from jbodlab.vocabulary.errors import AuthenticationError
 
@@ -76,7 +78,7 @@ class Client:
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
-def test_scram_vectors(mechanism: ScramMechanism) -> None:
+def test_s08_scram_vectors(mechanism: ScramMechanism) -> None:
     """S08: the exact bytes of a published exchange."""
     server = Server(mechanism)
     answer = server.answer(f"n,,n=user,r={CLIENT_NONCE}".encode())
@@ -112,14 +114,14 @@ def test_a_login(mechanism: ScramMechanism) -> None:
 @pytest.mark.parametrize(
     ("written", "user"), [("a=2Cb=3Dc", "a,b=c"), ("J\u00f6rg", "J\u00f6rg"), ("a b", "a b")]
 )
-def test_scram_names(written: str, user: str) -> None:
+def test_s12_scram_names(written: str, user: str) -> None:
     """S12: names are escaped, and otherwise taken as they are."""
     server, client = Server(users=(user,)), Client(user=written)
     assert server.answer(client.final(server.answer(client.first())))
     assert server.user == user
 
 
-def test_extensions_out_of_order_stay_in_the_bytes() -> None:
+def test_s12_extensions_out_of_order_stay_in_the_bytes() -> None:
     """S12: the client's message is kept as it was received."""
     server, client = Server(), Client()
     client.bare += ",z=1,b=2"
@@ -138,13 +140,17 @@ def test_extensions_out_of_order_stay_in_the_bytes() -> None:
         "n,,n=user,r=\u00e4",
         "n,a=other,n=user,r=x",
         "n,,n=user,r=x,tokenauth=true",
-        "y,,n=user,r=x",
-        "p=tls-exporter,,n=user,r=x",
         "",
     ],
 )
-def test_a_first_message_that_is_refused(first: str) -> None:
-    """S10, S11, S12: flags for channel binding, names, nonces, extensions."""
+def test_s12_a_first_message_that_is_refused(first: str) -> None:
+    """Names, nonces and extensions."""
+    with pytest.raises(AuthenticationError):
+        Server().answer(first.encode())
+
+
+@pytest.mark.parametrize("first", ["y,,n=user,r=x", "p=tls-exporter,,n=user,r=x"])
+def test_s11_scram_binding_that_is_not_served(first: str) -> None:
     with pytest.raises(AuthenticationError):
         Server().answer(first.encode())
 
@@ -154,20 +160,7 @@ def test_an_authorization_id_that_is_the_user() -> None:
     assert server.answer(client.final(server.answer(client.first("n,a=user,"))))
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"c": "eSws"},
-        {"c": ""},
-        {"r": CLIENT_NONCE},
-        {"r": ""},
-        {"p": "AAAA"},
-        {"p": "!"},
-        {"p": "A" * 10_000},
-    ],
-)
-def test_a_final_message_that_is_refused(parts: dict[str, str]) -> None:
-    """S10, S11, S14: channel binding, nonce and proof."""
+def check_final_is_refused(**parts: str) -> None:
     server, client = Server(), Client()
     final = client.final(server.answer(client.first()), **parts)
     with pytest.raises(AuthenticationError):
@@ -175,8 +168,27 @@ def test_a_final_message_that_is_refused(parts: dict[str, str]) -> None:
     assert not server.user
 
 
-def test_a_final_message_of_another_login() -> None:
-    """S09: an overheard proof is of no use."""
+@pytest.mark.parametrize("nonce", [CLIENT_NONCE, "", CLIENT_NONCE + "other", None])
+def test_s10_scram_nonce(nonce: str | None) -> None:
+    """The server's part is missing, another one, or cut."""
+    if nonce is None:
+        server = Server()
+        nonce = server.answer(Client().first()).decode().partition(",")[0][2:-1]
+    check_final_is_refused(r=nonce)
+
+
+@pytest.mark.parametrize("header", ["eSws", "", "biw=", "cD10bHMtZXhwb3J0ZXIsLA=="])
+def test_s11_scram_binding(header: str) -> None:
+    check_final_is_refused(c=header)
+
+
+@pytest.mark.parametrize("proof", ["AAAA", "!", "", "A" * 10_000])
+def test_s14_scram_proof(proof: str) -> None:
+    check_final_is_refused(p=proof)
+
+
+def test_s09_scram_replay() -> None:
+    """An overheard proof is of no use."""
     overheard_client = Client()
     overheard = overheard_client.final(Server().answer(overheard_client.first()))
     server = Server()
@@ -187,8 +199,8 @@ def test_a_final_message_of_another_login() -> None:
 
 
 @pytest.mark.parametrize(("user", "password"), [("user", "pencils"), ("nobody", "pencil")])
-def test_a_wrong_password_and_an_unknown_user_fail_alike(user: str, password: str) -> None:
-    """S05, S13: not before the proof, and there is one attempt."""
+def test_s05_a_wrong_password_and_an_unknown_user_fail_alike(user: str, password: str) -> None:
+    """Not before the proof, and there is one attempt."""
     server, client = Server(), Client(user=user)
     final = client.final(server.answer(client.first()), password)
     with pytest.raises(AuthenticationError, match=f"wrong password of {user}, or there is no such"):
@@ -197,14 +209,30 @@ def test_a_wrong_password_and_an_unknown_user_fail_alike(user: str, password: st
         server.answer(client.first())
 
 
-def test_an_unknown_user_has_the_same_salt_at_each_login() -> None:
-    """S13."""
+def test_s13_an_unknown_user_has_the_same_salt_at_each_login() -> None:
     found = [Server().answer(Client(user=name).first()) for name in ("a", "a", "b")]
     assert found[0] == found[1] != found[2].replace(b"n=b", b"n=a")
 
 
-def test_a_message_after_the_login() -> None:
-    """S17."""
+def test_s13_an_unknown_user_has_the_same_salt_on_all_brokers() -> None:
+    one, other = (Decoys(secret=b"of the cluster") for _ in range(2))
+    assert one.credential(SHA_256, "a") == other.credential(SHA_256, "a")
+    assert one.credential(SHA_256, "a") != Decoys(secret=b"x").credential(SHA_256, "a")
+    assert one.credential(SHA_256, "a").salt != one.credential(SHA_256, "b").salt
+
+
+def test_s13_an_unknown_user_looks_like_most_users() -> None:
+    shape = usual_shape([(8192, b"\xff" * 64), (8192, b"\0" * 64), (4096, b"abc123")])
+    assert shape == Shape(8192, 64, is_text=False)
+    assert usual_shape([(4096, b"abc123")]) == Shape(4096, 6, is_text=True)
+    assert usual_shape([]) == Shape(4096, 26, is_text=True)
+
+    found = Decoys(secret=b"s", shape=lambda _: shape).credential(SHA_256, "a")
+
+    assert (found.iterations, len(found.salt)) == (8192, 64)
+
+
+def test_s17_a_message_after_the_login() -> None:
     server, client = Server(), Client()
     final = client.final(server.answer(client.first()))
     server.answer(final)

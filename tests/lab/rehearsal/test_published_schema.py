@@ -14,6 +14,7 @@ from lab.rehearsal import plans
 from lab.rehearsal.plans import shipped
 from lab.rehearsal.vocabulary import (
     OF_ALL,
+    OF_CLIENTS,
     OF_CLUSTER,
     OF_COMMAND,
     OF_FAULT,
@@ -78,7 +79,7 @@ def test_the_plan_of_the_documentation_is_valid() -> None:
 
 METRICS = {
     "": OF_CLUSTER,
-    "NAME": OF_FAULT,
+    "NAME": OF_FAULT | OF_CLIENTS,
     "all": OF_ALL,
     "writers": OF_WRITERS,
     "transactions": OF_TRANSACTIONS,

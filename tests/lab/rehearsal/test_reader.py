@@ -147,8 +147,22 @@ WRONG = {
         entry("{at: 5s, do: meteor, where: broker-1/dir-1, as: first}"),
         "p.yaml:10: timeline[0].do: expected a fault (permission, read-only-bits, file-"
         "in-place, deleted, files-deleted, eio, read-only, full, slow, hang, power-loss, "
-        "swapped, emptied, twin, kill, stop, restart, cut) or an action (move, reassign, create-"
-        "topic, delete-topic, elect, revive, set-config, note), got 'meteor'",
+        "swapped, emptied, twin, kill, stop, restart, cut, certificate-expires, certificate-"
+        "replaced, user-removed, acl-removed) or an action (move, reassign, create-topic, "
+        "delete-topic, elect, revive, set-config, note), got 'meteor'",
+    ),
+    "a fault of users of an open cluster": (
+        entry("{at: 5s, do: user-removed, where: cluster, as: first}"),
+        "p.yaml:10: timeline[0].where: user-removed needs a closed cluster: security in its "
+        "cluster, such as sasl_ssl",
+    ),
+    "a fault of users on a broker": (
+        entry("{at: 5s, do: acl-removed, where: broker-1, as: first}"),
+        "p.yaml:10: timeline[0].where: expected the whole cluster for acl-removed, got 'broker-1'",
+    ),
+    "the whole cluster for a fault of a part": (
+        entry("{at: 5s, do: kill, where: cluster, as: first}"),
+        "p.yaml:10: timeline[0].where: expected a part of the cluster for kill, got 'cluster'",
     ),
     "a list in place of a fault": (
         entry("{at: 5s, do: [eio], where: broker-1/dir-1, as: first}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -55,6 +56,26 @@ def test_appends_go_to_the_end_also_after_a_cut(place: tuple[Any, Path]) -> None
     assert file.pread(10, 0) == b"abcdX\0\0\0"
     file.close()
     file.close()
+
+
+def test_nobody_else_may_read_what_a_server_writes(tmp_path: Path) -> None:
+    fs = PosixFileSystem()
+    before = os.umask(0)
+    try:
+        fs.mkdir(tmp_path / "d")
+        fs.open_append(tmp_path / "d" / "log").close()
+        fs.write_bytes(tmp_path / "d" / "file", b"", sync=False)
+        fs.write_atomically(tmp_path / "d" / "whole", b"")
+        fs.write_atomically(tmp_path / "d" / "snapshot", b"")
+        fs.make_read_only(tmp_path / "d" / "snapshot")
+        fs.lock(tmp_path / "d" / ".lock").close()
+    finally:
+        os.umask(before)
+
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in (tmp_path / "d").iterdir()}
+    assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o700
+    assert modes.pop("snapshot") == 0o400
+    assert modes == dict.fromkeys(("log", "file", "whole", ".lock"), 0o600)
 
 
 def test_whole_files_are_written_read_and_replaced(place: tuple[Any, Path]) -> None:
