@@ -69,6 +69,14 @@ class Secured:
                 "inter.broker.listener.name": "INTERNAL",
                 "sasl.enabled.mechanisms": ",".join(USERS),
                 "listener.name.client.plain.sasl.jaas.config": JAAS,
+                # Apache Kafka wants one of each mechanism.
+                **{
+                    f"listener.name.client.{each.lower()}.sasl.jaas.config": (
+                        f"{SCRAM_MODULE} required;"
+                    )
+                    for each in USERS
+                    if each != "PLAIN"
+                },
                 "listener.name.internal.ssl.client.auth": "required",
                 "listener.name.mtls.ssl.client.auth": "required",
                 **self.keys(f"broker-{broker.id}"),
