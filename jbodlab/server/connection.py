@@ -27,6 +27,7 @@ from jbodlab.kafka_wire.framing import FrameDecoder, is_large
 from jbodlab.runtime import tcp
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener_counts import ListenerCounts
 from jbodlab.server.request_handler import Buffers, Pending, RequestHandler
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import CloseConnectionError, DecodeError
@@ -93,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         on_made: Callable[[Connection], bool],
         on_lost: Callable[[Connection], None],
         sasl: SaslSettings | None = None,
+        counts: ListenerCounts,
         on_login: Callable[[Connection], None] = lambda _: None,
     ) -> None:
         self._handler = handler
@@ -109,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self._session = Session(listener_name=listener_name)
         self._on_login = on_login
         if sasl is not None:
-            self._session.authentication = Authentication(sasl, self._logged_in)
+            self._session.authentication = Authentication(sasl, self._logged_in, counts)
             self._decoder.bound(1, sasl.max_receive_bytes)
         self._transport: asyncio.Transport | None = None
         # Lists, as most are empty: a deque takes half a KiB from the beginning.

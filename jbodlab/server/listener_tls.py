@@ -47,6 +47,8 @@ class ListenerTls:
         self._scratch = new_scratch()
         self.failures: Counter[str] = Counter()
         """Failed handshakes, by their reasons."""
+        self.handshakes = 0
+        """Those that were brought to their end."""
 
     def around(self, connection: Connection, *, names_user: bool) -> TlsConnection:
         """Return the protocol of a new socket.
@@ -59,14 +61,19 @@ class ListenerTls:
             connection,
             TlsLayer(self.context.current),
             self._scratch,
-            on_open=partial(self._name_user, self.context.settings.rules) if names_user else _pass,
+            on_open=partial(self._opened, self.context.settings.rules if names_user else None),
             on_failed=self._failed,
         )
 
-    def _name_user(self, rules: MappingRules, connection: Connection, der: bytes | None) -> None:
-        connection.authenticated(
-            ANONYMOUS if der is None else principal_of(rules, der, self._now())
-        )
+    def _opened(
+        self, rules: MappingRules | None, connection: Connection, der: bytes | None
+    ) -> None:
+        """Know the client by its certificate; without rules that names nobody, and a login does."""
+        if rules is not None:
+            connection.authenticated(
+                ANONYMOUS if der is None else principal_of(rules, der, self._now())
+            )
+        self.handshakes += 1
 
     def _failed(self, connection: Connection, error: TlsError) -> None:
         self.failures[error.reason] += 1
@@ -75,10 +82,6 @@ class ListenerTls:
             error,
             extra={"peer": connection.session.peer, "listener": self.context.name},
         )
-
-
-def _pass(connection: Connection, der: bytes | None) -> None:
-    """Leave the user to the login; a certificate has been checked, and names nobody."""
 
 
 def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str:
@@ -102,7 +105,13 @@ def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str
 
 
 def handshake_metrics(listeners: Sequence[ListenerTls]) -> Iterator[Metric]:
-    """Yield how many connections failed before their client was known, and why."""
+    """Yield how many handshakes ended well, and how many connections failed before, and why."""
+    yield Metric(
+        "jbodlab_tls_handshakes_total",
+        "counter",
+        "handshakes of a listener that were brought to their end",
+        [("", {"listener": each.context.name}, each.handshakes) for each in listeners],
+    )
     yield Metric(
         "jbodlab_tls_handshake_failures_total",
         "counter",

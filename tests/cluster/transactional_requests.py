@@ -133,9 +133,13 @@ class RequestProducer:
         """
         self.broker = broker
         self._id = transactional_id
-        self._versions = VERSIONS[version]
+        self.speak(version)
         self.producer_id = self.producer_epoch = -1
         self._sequences: defaultdict[tuple[str, int], int] = defaultdict(int)
+
+    def speak(self, version: int) -> None:
+        """Go on with another version, as a client does that hears of another level."""
+        self._versions = VERSIONS[version]
 
     def begin(self) -> Self:
         """Have a producer id and an epoch; whoever had an older one is fenced."""
